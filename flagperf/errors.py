@@ -1,0 +1,96 @@
+"""Every error flagperf raises on purpose.
+
+FlagperfError
+├── ConfigError        exit 2   wrong usage or configuration; also a data_dir of the wrong layout
+├── HostError          exit 3   a host or its docker cannot be used
+├── NoValidCaseError   exit 4   nothing is left to run
+├── TrainingError      exit 5   a training process failed, hung or was lost
+├── TargetMissedError  exit 6   the target was missed where require_target=true
+└── InterruptedRunError exit 130 Ctrl-C or SIGTERM
+
+The exit codes are those of docs/results.md. Below the CLI nothing calls sys.exit.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class FlagperfError(Exception):
+    """Base of all errors that are reported without a traceback."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigError(FlagperfError):
+    """Something the user wrote cannot be used.
+
+    Args:
+        problem: one sentence saying what is wrong.
+        where: the file, or "command line".
+        key: the configuration key, dotted.
+        given: the value found.
+        allowed: what would have been accepted.
+        advice: what to do next.
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        where: str = "command line",
+        key: str | None = None,
+        given: object = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        self.problem, self.where, self.key = problem, where, key
+        self.given, self.allowed, self.advice = given, allowed, advice
+        rows = [("where", where), ("key", key), ("given", given), ("allowed", allowed), ("do", advice)]
+        lines = [problem] + [f"  {name + ':':9}{value}" for name, value in rows if value is not None]
+        super().__init__("\n".join(lines))
+
+
+class HostError(FlagperfError):
+    """A host, its sshd or its docker daemon cannot be used."""
+
+    exit_code = 3
+
+    def __init__(self, host: str, problem: str, *, advice: str | None = None) -> None:
+        self.host, self.problem, self.advice = host, problem, advice
+        super().__init__(f"{host}: {problem}" + (f"\n  do:      {advice}" if advice else ""))
+
+
+class NoValidCaseError(FlagperfError):
+    """Nothing is left to run."""
+
+    exit_code = 4
+
+
+class TrainingError(FlagperfError):
+    """A training process failed; the message names host, rank, cause and its last lines."""
+
+    exit_code = 5
+
+
+class TargetMissedError(FlagperfError):
+    """Training ended without its target although require_target=true."""
+
+    exit_code = 6
+
+
+class InterruptedRunError(FlagperfError):
+    """The user or the system asked flagperf to stop."""
+
+    exit_code = 130
+
+
+def nearest(given: str, options: Iterable[str]) -> str:
+    """Say which option was probably meant, or list them all: "did you mean 'glm'?"."""
+    known = sorted(options)
+    close = difflib.get_close_matches(given, known, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"one of: {', '.join(known)}"

@@ -1,0 +1,119 @@
+"""PerfLog: the event log of a training process. The one definition of the format.
+
+One event is one line::
+
+    [PerfLog] {"event": "STEP_END", "value": {...}, "metadata": {"file": ..., "lineno": ..., "time_ms": ..., "rank": ...}}
+
+Launcher and trainer share this file and config.yaml, nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PREFIX = "[PerfLog] "
+
+EVENTS = (
+    "SUBMIT_INFO",
+    "INIT_START",
+    "INIT_EVALUATION",
+    "INIT_END",
+    "TRAIN_START",
+    "EPOCH_BEGIN",
+    "STEP_BEGIN",
+    "STEP_END",
+    "EVALUATE",
+    "EPOCH_END",
+    "TRAIN_END",
+    "FINISHED",
+)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One PerfLog line.
+
+    `value` holds plain JSON values; a float that JSON cannot hold (NaN, infinity) travels as the
+    string "nan", "inf" or "-inf" and comes back as a float.
+    """
+
+    event: str
+    value: Mapping[str, Any] = field(default_factory=dict)
+    file: str = ""
+    lineno: int = 0
+    time_ms: int = 0
+    rank: int = 0
+
+    def line(self) -> str:
+        """The text of this event, without a line end."""
+        if self.event not in EVENTS:
+            raise ValueError(f"unknown PerfLog event {self.event!r}, one of: {', '.join(EVENTS)}")
+        body: dict[str, Any] = {"event": self.event}
+        if self.value:
+            body["value"] = _encode(self.value)
+        body["metadata"] = {"file": self.file, "lineno": self.lineno, "time_ms": self.time_ms, "rank": self.rank}
+        return PREFIX + json.dumps(body, ensure_ascii=False, allow_nan=False)
+
+
+def parse(line: str) -> Event | None:
+    """Read one line of a log: an Event, or None for ordinary output and for a torn PerfLog line."""
+    start = line.find(PREFIX)
+    if start < 0:
+        return None
+    try:
+        body = json.loads(line[start + len(PREFIX) :])
+        metadata = body["metadata"]
+        return Event(
+            event=body["event"],
+            value=_decode(body.get("value", {})),
+            file=metadata["file"],
+            lineno=metadata["lineno"],
+            time_ms=metadata["time_ms"],
+            rank=metadata["rank"],
+        )
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+class PerfLog:
+    """Writes events of one rank, each with one write(2), so that lines of ranks never mix."""
+
+    def __init__(self, rank: int, fd: int = 1) -> None:
+        self.rank = rank
+        self.fd = fd
+
+    def log(self, event: str, value: Mapping[str, Any] | None = None, *, time_ms: int | None = None) -> None:
+        """Write one event; `time_ms` is wall-clock milliseconds, now unless given."""
+        caller = sys._getframe(1)
+        now = int(time.time() * 1000) if time_ms is None else time_ms
+        line = Event(event, value or {}, caller.f_code.co_filename, caller.f_lineno, now, self.rank).line()
+        data = (line + "\n").encode()
+        while data:
+            data = data[os.write(self.fd, data) :]
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encode(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _decode(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_decode(item) for item in value]
+    if value in ("nan", "inf", "-inf"):
+        return float(value)
+    return value

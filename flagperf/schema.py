@@ -1,0 +1,267 @@
+"""The values that cross the layers of the launcher. All frozen; none of them does I/O.
+
+words ─compose─▶ RunConfig ─plan─▶ Plan ─execute─▶ Outcome ─result─▶ Result, Summary ─report─▶ files
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Division = Literal["closed", "open"]
+Direction = Literal["higher", "lower"]
+Verdict = Literal["VALID", "SUSPECT", "INVALID"]
+
+
+# ---------------------------------------------------------------- configuration
+
+
+@dataclass(frozen=True)
+class Change:
+    """One value that differs from the case: where it was set and from what to what."""
+
+    key: str
+    before: Any
+    after: Any
+    source: str  # "tuning nvidia/glm/A100x2x8", "experiment a", "command line"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Metric, value and direction that the case must reach."""
+
+    metric: str
+    value: float
+    direction: Direction
+    unit: str = ""
+
+    def reached(self, value: float) -> bool:
+        return value >= self.value if self.direction == "higher" else value <= self.value
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host of a cluster."""
+
+    name: str
+    address: str
+    port: int = 22
+    user: str | None = None
+    data_dir: str | None = None  # root of the data on this host, where it differs from data_dir
+    local: bool = False  # this machine itself: no ssh
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """conf/cluster/<name>.yaml."""
+
+    name: str
+    title: str
+    nodes: tuple[Node, ...]
+    ssh: Mapping[str, Any] = field(default_factory=dict)  # key, config, jump, known_hosts, strict, timeouts
+    work_dir: str = ""  # on the hosts; one folder a run below it
+    rendezvous: Mapping[str, Any] = field(default_factory=dict)  # address, interface, port; null = found out
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
+
+    name: str
+    title: str
+    device: str  # torch device type: cpu, cuda, npu, mlu, sdaa, xpu, musa
+    backend: str  # torch.distributed backend: gloo, nccl, hccl, cncl, tccl, xccl, mccl
+    plugin: str | None  # module to import before the device exists: torch_npu, torch_mlu …
+    visible_devices: str | None  # variable naming the devices a process may use
+    container: Mapping[str, Any] = field(default_factory=dict)  # docker options this vendor needs
+    image: Mapping[str, Any] = field(default_factory=dict)  # per framework
+    environment: Mapping[str, str] = field(default_factory=dict)
+    monitor: Mapping[str, Any] | None = None  # the accelerator's monitor, see flagperf/monitor.py
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """conf/hardware/<name>.yaml."""
+
+    name: str
+    title: str
+    memory_gib: float | None
+    power_w: float | None
+    peak_flops: Mapping[str, float]  # precision → FLOP/s of one device; absent where no public source gives it
+    devices_per_node: int | None = None
+    devices_per_card: int = 1
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One configured case. `config` is the resolved configuration as plain data, what config.yaml holds."""
+
+    case: str
+    framework: str
+    size: str
+    vendor: Vendor
+    hardware: Hardware
+    cluster: Cluster
+    nnodes: int
+    nproc: int
+    repeat: int
+    division: Division
+    runtime: Mapping[str, Any]
+    target: Target | None
+    config: Mapping[str, Any]
+    changes: tuple[Change, ...] = ()
+    sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
+    tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
+    notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
+
+    @property
+    def scale(self) -> str:
+        return f"{self.nnodes}x{self.nproc}"
+
+    @property
+    def world_size(self) -> int:
+        return self.nnodes * self.nproc
+
+    @property
+    def name(self) -> str:
+        """Folder name of this case in the result: <case>-<framework>-<HW>x<nnodes>x<nproc>[,key=value…]."""
+        swept = "".join(f",{key}={value}" for key, value in self.sweep.items())
+        return f"{self.case}-{self.framework}-{self.hardware.name}x{self.scale}{swept}"
+
+
+# ---------------------------------------------------------------- plan
+
+
+@dataclass(frozen=True)
+class Command:
+    """Words and environment of one process; quoted once, in transport.py."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """What happens on one node in one round."""
+
+    rank: int
+    node: Node
+    launch: Command  # torchrun, or the framework's own launcher
+    ranks: tuple[int, ...]  # global ranks of this node
+    log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
+    monitors: tuple[str, ...] = ()  # names of the monitors that run
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds after which a phase counts as failed."""
+
+    connect: float
+    start: float  # command → SUBMIT_INFO of every rank
+    first_step: float  # SUBMIT_INFO → first STEP_END of rank 0
+    stall: float  # between two PerfLog lines of rank 0
+    stop: float  # SIGTERM → SIGKILL
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The exact commands of a round, per node, as data."""
+
+    case: str
+    framework: str
+    round: int
+    config: Mapping[str, Any]  # goes to every node as config.yaml
+    nodes: tuple[NodePlan, ...]
+    master_address: str
+    master_port: int | None  # None: a free one is found on node 0 when the round starts
+    deadlines: Deadlines
+
+
+# ---------------------------------------------------------------- outcome
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a round failed: the first cause, not what followed from it."""
+
+    cause: str  # "exit code 1", "signal SIGKILL", "hang: no progress for 60 s", "lost host" …
+    phase: str  # connect, check, image, send, start, watch, collect
+    host: str
+    node_rank: int
+    rank: int | None = None
+    exit_status: int | None = None
+    last_lines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        who = f"rank {self.rank} on {self.host}" if self.rank is not None else self.host
+        tail = "".join(f"\n    {line}" for line in self.last_lines)
+        return f"{who} (node rank {self.node_rank}): {self.cause}, while in phase '{self.phase}'{tail}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What executing a Plan gave. Logs lie in `folder`, one sub-folder a node."""
+
+    status: Literal["finished", "failed", "interrupted"]
+    folder: Path
+    failure: Failure | None
+    exit_statuses: tuple[int | None, ...]  # per node; None: never known
+    phases: Mapping[str, Mapping[str, float]]  # node name → phase → seconds
+    started: float  # wall clock, seconds since the epoch
+    seconds: float
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+
+# ---------------------------------------------------------------- result
+
+
+@dataclass(frozen=True)
+class Result:
+    """One round. `values` are the fields of FINISHED (docs/results.md), absent ones are None."""
+
+    case: str
+    framework: str
+    hardware: str
+    vendor: str
+    size: str
+    nnodes: int
+    nproc: int
+    division: Division
+    round: int
+    status: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    sample_data: bool
+    target: Target | None
+    target_reached: bool | None  # None: no target applies (sample data of a full-size case, ended early)
+    values: Mapping[str, Any]
+    failure: str | None = None
+    monitors: Mapping[str, Any] = field(default_factory=dict)  # mean, max, energy, coverage per monitor
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    sweep: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """n, mean, sample standard deviation, min, max and coefficient of variation of one figure over rounds."""
+
+    n: int
+    mean: float
+    stdev: float | None
+    min: float
+    max: float
+    cv: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All rounds of one configured case."""
+
+    name: str
+    results: tuple[Result, ...]
+    statistics: Mapping[str, Statistics]
+    config: Mapping[str, Any]
+    changes: tuple[Change, ...]

@@ -1,0 +1,44 @@
+"""What the loop needs to know of a model: a task. One per kind of workload, named by the case's `task._target_`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+class Metric(Protocol):
+    """Accumulates over the evaluation batches of one rank; `compute` answers for the whole job.
+
+    torchmetrics.Metric and MetricCollection satisfy it.
+    """
+
+    def compute(self) -> Any: ...
+
+
+class Task:
+    """Base of all tasks. Batches are whatever the case's data set and collate function give."""
+
+    def to_device(self, batch: Any, device: torch.device, memory_format: torch.memory_format) -> Any:
+        """Move one batch, asynchronously where its memory is pinned."""
+        raise NotImplementedError
+
+    def loss(self, network: nn.Module, batch: Any) -> Tensor:
+        """Forward pass and scalar loss, the mean over what `weight` counts."""
+        raise NotImplementedError
+
+    def samples(self, batch: Any) -> int:
+        """Samples of the batch, known on the host without synchronising."""
+        raise NotImplementedError
+
+    def units(self, batch: Any) -> int:
+        """What the throughput counts (images, tokens, frames …); samples unless the case says otherwise."""
+        return self.samples(batch)
+
+    def evaluate(self, network: nn.Module, batches: Any, device: torch.device) -> dict[str, float]:
+        """Metrics over this rank's share of the evaluation data, summed over the whole job.
+
+        Called on every rank, in evaluation mode, without gradients; every rank returns the same values.
+        """
+        raise NotImplementedError
