@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import torch
@@ -19,6 +20,15 @@ class Metric(Protocol):
 
 class Task:
     """Base of all tasks. Batches are whatever the case's data set and collate function give."""
+
+    def parameters(self, network: nn.Module) -> Any:
+        """What the optimizer gets: parameters, or parameter groups where the recipe treats some differently."""
+        return network.parameters()
+
+    def initial_weights(self, checkpoint: Any) -> Mapping[str, Tensor]:
+        """State dict of the network from what `init_checkpoint` holds; published files may use other names and shapes."""
+        weights: Mapping[str, Tensor] = checkpoint
+        return weights
 
     def to_device(self, batch: Any, device: torch.device, memory_format: torch.memory_format) -> Any:
         """Move one batch, asynchronously where its memory is pinned."""
