@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
@@ -46,9 +46,10 @@ class Task:
         """What the throughput counts (images, tokens, frames …); samples unless the case says otherwise."""
         return self.samples(batch)
 
-    def evaluate(self, network: nn.Module, batches: Any, device: torch.device) -> dict[str, float]:
+    def evaluate(self, network: nn.Module, batches: Iterable[Any], device: torch.device) -> dict[str, float]:
         """Metrics over this rank's share of the evaluation data, summed over the whole job.
 
-        Called on every rank, in evaluation mode, without gradients; every rank returns the same values.
+        Called on every rank, in evaluation mode, without gradients, under the autocast of the precision, with `batches`
+        an iterable of batches that `to_device` has moved; every rank returns the same values.
         """
         raise NotImplementedError
