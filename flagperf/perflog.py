@@ -31,6 +31,7 @@ EVENTS = (
     "STEP_END",
     "EVALUATE",
     "EPOCH_END",
+    "HEARTBEAT",
     "TRAIN_END",
     "FINISHED",
 )
@@ -57,7 +58,7 @@ class Event:
             raise ValueError(f"unknown PerfLog event {self.event!r}, one of: {', '.join(EVENTS)}")
         body: dict[str, Any] = {"event": self.event}
         if self.value:
-            body["value"] = _encode(self.value)
+            body["value"] = encode(self.value)
         body["metadata"] = {"file": self.file, "lineno": self.lineno, "time_ms": self.time_ms, "rank": self.rank}
         return PREFIX + json.dumps(body, ensure_ascii=False, allow_nan=False)
 
@@ -72,7 +73,7 @@ def parse(line: str) -> Event | None:
         metadata = body["metadata"]
         return Event(
             event=body["event"],
-            value=_decode(body.get("value", {})),
+            value=decode(body.get("value", {})),
             file=metadata["file"],
             lineno=metadata["lineno"],
             time_ms=metadata["time_ms"],
@@ -99,21 +100,23 @@ class PerfLog:
             data = data[os.write(self.fd, data) :]
 
 
-def _encode(value: Any) -> Any:
+def encode(value: Any) -> Any:
+    """What JSON can hold of a value: mappings, lists, and non-finite floats as "nan", "inf" and "-inf"."""
     if isinstance(value, Mapping):
-        return {str(key): _encode(item) for key, item in value.items()}
+        return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_encode(item) for item in value]
+        return [encode(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 
 
-def _decode(value: Any) -> Any:
+def decode(value: Any) -> Any:
+    """The value that `encode` was given, read back."""
     if isinstance(value, dict):
-        return {key: _decode(item) for key, item in value.items()}
+        return {key: decode(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_decode(item) for item in value]
+        return [decode(item) for item in value]
     if value in ("nan", "inf", "-inf"):
         return float(value)
     return value
