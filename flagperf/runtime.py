@@ -53,7 +53,7 @@ class ProcessRuntime:
 
 def make_runtime(run: RunConfig, plan: Plan, node: NodePlan, transport: Transport) -> Runtime:
     """The runtime that the configuration names."""
-    if run.runtime["name"] == "docker":
+    if run.runtime["kind"] == "docker":
         from flagperf.container import DockerRuntime  # the docker SDK is heavy
 
         return DockerRuntime(run, plan, node, transport)

@@ -76,6 +76,7 @@ class Vendor:
     backend: str  # torch.distributed backend: gloo, nccl, hccl, cncl, tccl, xccl, mccl
     plugin: str | None  # module to import before the device exists: torch_npu, torch_mlu …
     visible_devices: str | None  # variable naming the devices a process may use
+    device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
     container: Mapping[str, Any] = field(default_factory=dict)  # docker options this vendor needs
     image: Mapping[str, Any] = field(default_factory=dict)  # per framework
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -158,6 +159,7 @@ class NodePlan:
     node: Node
     launch: Command  # torchrun, or the framework's own launcher
     ranks: tuple[int, ...]  # global ranks of this node
+    case_dir: str  # on the node; config.yaml lies there
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
     monitors: tuple[str, ...] = ()  # names of the monitors that run
 
@@ -183,7 +185,7 @@ class Plan:
     config: Mapping[str, Any]  # goes to every node as config.yaml
     nodes: tuple[NodePlan, ...]
     master_address: str
-    master_port: int | None  # None: a free one is found on node 0 when the round starts
+    master_port: int  # as configured, else stands for the free one that is found when the round starts
     deadlines: Deadlines
 
 

@@ -1,0 +1,164 @@
+"""RunConfig → Plan: the exact commands of a round, per node. Pure; `flagperf … dry_run=true` prints what it gives."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import yaml
+
+from flagperf.errors import ConfigError
+from flagperf.schema import Command, Deadlines, Node, NodePlan, Plan, RunConfig
+
+STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
+MONITORS = ("cpu", "mem", "pwr")
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Where the ranks meet: an address and a port of node 0, and each node's network interface that leads there."""
+
+    address: str
+    port: int
+    interfaces: tuple[str | None, ...] = ()  # per node; None: left to the library
+
+
+def make_plan(
+    run: RunConfig,
+    round_number: int,
+    *,
+    folder: Path = Path(),
+    rendezvous: Rendezvous | None = None,
+    placeholders: bool = False,
+) -> Plan:
+    """Plan one round.
+
+    Args:
+        run: the configured case.
+        round_number: from 1.
+        folder: the run folder; relative paths, as a dry run shows them, unless given.
+        rendezvous: what was found out on the hosts; what the cluster's file says unless given.
+        placeholders: stand in `<host-N>` for hosts that the cluster lacks, instead of refusing.
+
+    Raises:
+        ConfigError: the cluster has fewer hosts than nnodes.
+    """
+    nodes = _nodes(run, placeholders)
+    meeting = rendezvous or configured_rendezvous(run, nodes)
+    return Plan(
+        case=run.case,
+        framework=run.framework,
+        round=round_number,
+        config=run.config,
+        nodes=tuple(_node_plan(run, round_number, rank, node, folder, meeting) for rank, node in enumerate(nodes)),
+        master_address=meeting.address,
+        master_port=meeting.port,
+        deadlines=Deadlines(**run.config["deadlines"]),
+    )
+
+
+def configured_rendezvous(run: RunConfig, nodes: tuple[Node, ...]) -> Rendezvous:
+    """The rendezvous as the cluster's file says it, node 0's address where it says nothing."""
+    words = run.cluster.rendezvous
+    alone = all(node.local for node in nodes)
+    return Rendezvous(
+        address=words.get("address") or ("127.0.0.1" if alone else nodes[0].address),
+        port=words.get("port") or STAND_IN_PORT,
+        interfaces=(words.get("interface"),) * len(nodes),
+    )
+
+
+def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
+    """The first nnodes hosts of the cluster."""
+    hosts = run.cluster.nodes[: run.nnodes]
+    if len(hosts) == run.nnodes:
+        return hosts
+    if not placeholders:
+        raise ConfigError(
+            f"the cluster has too few hosts for nnodes={run.nnodes}",
+            where=f"cluster {run.cluster.name}",
+            key="nnodes",
+            given=run.nnodes,
+            allowed=f"1 to {len(hosts)}",
+            advice="choose a larger cluster (cluster=NAME), or see the plan with dry_run=true",
+        )
+    missing = range(len(hosts) + 1, run.nnodes + 1)
+    return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
+
+
+def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder: Path, meeting: Rendezvous) -> NodePlan:
+    root = PurePosixPath(folder) if node.local else PurePosixPath(run.cluster.work_dir, folder.name)
+    case_dir = root / run.name
+    log_dir = case_dir / f"round{round_number}" / f"{node.name}_noderank{rank}"
+    fields = {
+        "python": _python(run.runtime, node),
+        "nnodes": run.nnodes,
+        "nproc": run.nproc,
+        "node_rank": rank,
+        "master_address": meeting.address,
+        "master_port": meeting.port,
+        "config": case_dir / "config.yaml",
+    }
+    env = {"FLAGPERF_LOG_DIR": str(log_dir), **run.vendor.environment}
+    if not node.local:
+        env["PYTHONPATH"] = str(root / "code")  # the launcher's own version, sent for this run
+    if interface := next(iter(meeting.interfaces[rank : rank + 1]), None):
+        env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
+    return NodePlan(
+        rank=rank,
+        node=node,
+        launch=Command(tuple(word.format(**fields) for word in run.config["framework"]["launch"]), env),
+        ranks=tuple(range(rank * run.nproc, (rank + 1) * run.nproc)),
+        case_dir=str(case_dir),
+        log_dir=str(log_dir),
+        monitors=(*MONITORS, run.vendor.name) if run.vendor.monitor else MONITORS,
+    )
+
+
+def _python(runtime: Mapping[str, object], node: Node) -> str:
+    """The interpreter of the training processes: the configured one, on this machine else the launcher's own."""
+    return str(runtime.get("python") or (sys.executable if node.local else "python3"))
+
+
+def dry_run_text(run: RunConfig) -> str:
+    """What `dry_run=true` prints: configuration, changes with their sources, and the commands of each node."""
+    plan = make_plan(run, 1, placeholders=True)
+    notes = [*run.notes, *_plan_notes(run, plan)]
+    changes = [f"{change.key}: {change.before} -> {change.after}    ({change.source})" for change in run.changes]
+    blocks = [
+        _comments(f"{run.name}, {run.repeat} round(s), division {run.division}", notes),
+        _comments("Changes against the case:", changes or ["none"]),
+        _config_document(run, plan),
+        *(_node_commands(node) for node in plan.nodes),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
+    notes = []
+    if len(run.cluster.nodes) < run.nnodes:
+        notes.append(
+            f"cluster {run.cluster.name} has {len(run.cluster.nodes)} of the {run.nnodes} hosts: "
+            "<host-N> stands for a missing one, and a run would be refused"
+        )
+    if not run.cluster.rendezvous.get("port"):
+        notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
+    return notes
+
+
+def _config_document(run: RunConfig, plan: Plan) -> str:
+    files = " and ".join(sorted({f"{node.case_dir}/config.yaml" for node in plan.nodes}))
+    text = yaml.safe_dump(dict(run.config), sort_keys=False, allow_unicode=True, width=120)
+    return f"# Effective configuration, which every node gets as {files}:\n{text.rstrip()}"
+
+
+def _node_commands(node: NodePlan) -> str:
+    make_folder = Command(("mkdir", "-p", node.log_dir))
+    ranks = f"rank {node.ranks[0]}" if len(node.ranks) == 1 else f"ranks {node.ranks[0]}-{node.ranks[-1]}"
+    return _comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{node.launch.line()}"
+
+
+def _comments(title: str, lines: list[str] | None = None) -> str:
+    return "\n".join([f"# {title}", *(f"#   {line}" for line in lines or ())])
