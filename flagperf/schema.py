@@ -240,7 +240,7 @@ class Result:
     nproc: int
     division: Division
     round: int
-    status: str
+    status: str  # finished, failed, interrupted; from files alone also: unfinished, not started
     verdict: Verdict
     reasons: tuple[str, ...]
     sample_data: bool
@@ -249,8 +249,10 @@ class Result:
     values: Mapping[str, Any]
     failure: str | None = None
     monitors: Mapping[str, Any] = field(default_factory=dict)  # mean, max, energy, coverage per monitor
-    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
     sweep: Mapping[str, str] = field(default_factory=dict)
+    started: float | None = None  # wall clock of the launcher, seconds since the epoch
+    seconds: float | None = None  # the whole round, by the launcher's clock
 
 
 @dataclass(frozen=True)
