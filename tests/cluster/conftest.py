@@ -1,0 +1,34 @@
+"""Two hosts with sshd and docker, made once for all cluster tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hosts import TestCluster, why_not
+
+
+@pytest.fixture(scope="session")
+def _session_cluster() -> Iterator[TestCluster]:
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    with TestCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def lab(_session_cluster: TestCluster) -> Iterator[TestCluster]:
+    """The cluster, with every host in order, before and after."""
+    _session_cluster.repair()
+    yield _session_cluster
+    _session_cluster.repair()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.timeout(120))

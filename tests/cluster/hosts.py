@@ -1,0 +1,364 @@
+"""A real cluster on one machine: hosts made of namespaces, each with its own sshd and docker daemon.
+
+    python tests/cluster/hosts.py              two hosts, until Ctrl-C; prints how to reach them
+
+A host has its own network, mount, uts, ipc and pid namespaces, a private /run, /tmp, /var/tmp, /srv, /var/lib/docker
+and /etc/docker, and shares the rest of the file system. The bridge between them has a namespace of its own: on a
+bridge in the root namespace Docker's FORWARD rule would cut the hosts off. Needs root, and Debian's packages
+docker.io, openssh-server, iproute2 and tini.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+ROOT = Path("/var/lib/flagperf-test-cluster")
+PROGRAMS = ("dockerd", "sshd", "ssh-keygen", "ip", "nsenter", "unshare", "docker-init")
+IMAGE = "flagperf-test:empty"
+BOOT_SECONDS = 30.0
+
+INIT = """
+set -e
+hostname {name}
+mount --make-rprivate /
+mount -t proc proc /proc
+for place in tmp var/tmp srv var/lib/docker etc/docker; do
+    mkdir -p {root}/$place /$place
+    mount --bind {root}/$place /$place
+done
+chmod 1777 /tmp /var/tmp
+mount --bind {root}/hosts /etc/hosts
+mount --bind {root}/resolv.conf /etc/resolv.conf
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir /run/sshd /run/lock
+ip link set lo up
+{sshd}
+{dockerd}
+exec docker-init -- sleep infinity
+"""
+
+SSHD_CONFIG = """
+Port 22
+HostKey {root}/host_key
+AuthorizedKeysFile {authorized}
+PidFile /run/sshd.pid
+PermitRootLogin yes
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+StrictModes no
+UseDNS no
+Subsystem sftp internal-sftp
+"""
+
+
+def why_not() -> str | None:
+    """Why this machine cannot hold a test cluster; None: it can."""
+    if os.geteuid() != 0:
+        return "a test cluster needs root"
+    missing = [program for program in PROGRAMS if not shutil.which(program, path=_PATH)]
+    if missing:
+        return f"a test cluster needs {', '.join(missing)} (Debian: docker.io openssh-server iproute2 tini)"
+    probe = subprocess.run(
+        ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "mount", "-t", "tmpfs", "none", "/mnt"],
+        capture_output=True,
+        text=True,
+    )
+    return f"a test cluster needs namespaces: {probe.stderr.strip()}" if probe.returncode else None
+
+
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+
+
+def _do(*words: str | Path) -> str:
+    """Run a command that must succeed; its output."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**os.environ, "PATH": _PATH})
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+class Host:
+    """One host. `address` is reached from the machine itself and from the other hosts."""
+
+    def __init__(self, name: str, address: str, netns: str, root: Path, authorized: Path) -> None:
+        self.name, self.address, self.netns, self.root = name, address, netns, root
+        self._authorized = authorized
+        self._init: subprocess.Popen[bytes] | None = None
+
+    def install(self, hosts_file: str) -> None:
+        """Write what lies on its disk."""
+        self.root.mkdir(parents=True)
+        (self.root / "hosts").write_text(f"127.0.0.1 localhost\n{hosts_file}")
+        (self.root / "resolv.conf").write_text("")
+        (self.root / "sshd_config").write_text(SSHD_CONFIG.format(root=self.root, authorized=self._authorized))
+        self.new_host_key()
+
+    def new_host_key(self) -> None:
+        for old in self.root.glob("host_key*"):
+            old.unlink()
+        _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.root / "host_key")
+
+    @property
+    def host_key(self) -> str:
+        return " ".join((self.root / "host_key.pub").read_text().split()[:2])
+
+    @property
+    def alive(self) -> bool:
+        return self._init is not None and self._init.poll() is None
+
+    def boot(self, *, wait: bool = True) -> None:
+        """Switch it on; returns when sshd and docker answer."""
+        log = self.root / "boot.log"
+        script = INIT.format(name=self.name, root=self.root, sshd=self._sshd_line(), dockerd=self._dockerd_line())
+        namespaces = ["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
+        with log.open("ab") as output:
+            self._init = subprocess.Popen(
+                ["nsenter", f"--net=/run/netns/{self.netns}", "unshare", *namespaces, "sh", "-c", script],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={"PATH": _PATH, "LANG": "C.UTF-8"},
+                start_new_session=True,
+            )
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + BOOT_SECONDS
+        while not self._ready():
+            if not self.alive or time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} did not boot:\n{(self.root / 'boot.log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def _ready(self) -> bool:
+        probe = "test -S /run/docker.sock && test -s /run/sshd.pid && docker version >/dev/null"
+        return self.alive and self._pid is not None and self.run("sh", "-c", probe).returncode == 0
+
+    def _sshd_line(self) -> str:
+        return f"/usr/sbin/sshd -f {self.root}/sshd_config -E {self.root}/sshd.log"
+
+    def _dockerd_line(self) -> str:
+        return f"dockerd --iptables=false --ip6tables=false --bridge=none >>{self.root}/dockerd.log 2>&1 &"
+
+    def power_off(self) -> None:
+        """Cut the power: every process of the host ends at once, nothing is said to anyone."""
+        if self._init is not None:
+            os.killpg(self._init.pid, signal.SIGKILL)
+            self._init.wait()
+            self._init = None
+
+    def cut(self) -> None:
+        """Pull the network cable: packets vanish."""
+        _do("ip", "netns", "exec", self.netns, "ip", "link", "set", "eth0", "down")
+
+    def mend(self) -> None:
+        _do("ip", "netns", "exec", self.netns, "ip", "link", "set", "eth0", "up")
+
+    def start_sshd(self) -> None:
+        self._check(self.run("sh", "-c", self._sshd_line()))
+
+    def start_dockerd(self) -> None:
+        self._check(self.run("sh", "-c", self._dockerd_line()))
+        self.wait_ready()
+
+    def stop(self, program: str, number: int = signal.SIGTERM) -> None:
+        """Signal every process of that name on this host, and wait until none is left."""
+        self.run("pkill", f"-{int(number)}", "-x", program)
+        deadline = time.monotonic() + 20
+        while self.run("pgrep", "-x", program).returncode == 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def run(self, *words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command on the host, as a person at its console."""
+        if self._pid is None:
+            raise RuntimeError(f"{self.name} is off")
+        done = subprocess.run(
+            ["nsenter", "-t", str(self._pid), "--net", "--mount", "--uts", "--ipc", "--pid", *words],
+            input=stdin if stdin is not None else b"",
+            capture_output=True,
+            env={"PATH": _PATH, "LANG": "C.UTF-8"},
+        )
+        return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def output(self, *words: str, stdin: bytes | None = None) -> str:
+        """Output of a command that must succeed on the host."""
+        return self._check(self.run(*words, stdin=stdin))
+
+    @staticmethod
+    def _check(done: subprocess.CompletedProcess[str]) -> str:
+        if done.returncode:
+            raise RuntimeError(f"{done.args}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    @property
+    def _pid(self) -> int | None:
+        """The host's pid 1, as the machine sees it: the child of unshare."""
+        if self._init is None:
+            return None
+        with contextlib.suppress(OSError, ValueError):
+            return int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
+        with contextlib.suppress(RuntimeError, ValueError):
+            return int(_do("pgrep", "-P", str(self._init.pid)).split()[0])
+        return None
+
+
+class TestCluster:
+    """Hosts h1, h2 …, up while its `with` block runs. Nothing of it is left afterwards."""
+
+    __test__ = False  # not a test, whatever its name
+
+    def __init__(self, size: int = 2) -> None:
+        self._number = _claim_network()
+        self._bridge = f"fpbed{self._number}"
+        self.root = ROOT / str(self._number)
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.root.mkdir(parents=True)
+        self.key = self.root / "key"
+        self.known_hosts = self.root / "known_hosts"
+        self.address = f"10.231.{self._number}.1"  # of the machine itself
+        self.hosts = [
+            Host(
+                f"h{index}",
+                f"10.231.{self._number}.{10 + index}",
+                f"{self._bridge}h{index}",
+                self.root / f"h{index}",
+                self.root / "key.pub",
+            )
+            for index in range(1, size + 1)
+        ]
+
+    def __enter__(self) -> TestCluster:
+        try:
+            self._connect()
+            _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key)
+            names = "".join(f"{host.address} {host.name}\n" for host in self.hosts)
+            for host in self.hosts:
+                host.install(names)
+                host.boot(wait=False)
+            for host in self.hosts:
+                host.wait_ready()
+            self.write_known_hosts()
+            self._import_image()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def write_known_hosts(self) -> None:
+        self.known_hosts.write_text("".join(f"{host.address} {host.host_key}\n" for host in self.hosts))
+
+    def repair(self) -> None:
+        """Bring every host back to how it was made, whatever a test did to it; removes its containers."""
+        for host in self.hosts:
+            host.mend()
+            if not host.alive:
+                host.boot(wait=False)
+        for host in self.hosts:
+            if host.run("pgrep", "-x", "sshd").returncode:
+                host.start_sshd()
+            if host.run("pgrep", "-x", "dockerd").returncode:
+                host.run("rm", "-f", "/run/docker.pid")
+                host.start_dockerd()
+            host.wait_ready()
+            left = host.output("docker", "ps", "-aq").split()
+            if left:
+                host.output("docker", "rm", "-f", *left)
+            host.run("sh", "-c", "umount /srv/small 2>/dev/null; rm -rf /srv/* /var/tmp/*")
+
+    def close(self) -> None:
+        for host in self.hosts:
+            if host.alive:
+                host.stop("dockerd")
+            host.power_off()
+        for name in (*(host.netns for host in self.hosts), self._bridge):
+            subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+        _remove_tree(self.root)
+        with contextlib.suppress(OSError):
+            ROOT.rmdir()
+
+    def _connect(self) -> None:
+        """The bridge and its cables; the namespace of the bridge was made when the number was claimed."""
+        bridge = ("ip", "-n", self._bridge)
+        _do(*bridge, "link", "add", "br0", "type", "bridge")
+        _do(*bridge, "link", "set", "br0", "up")
+        for host in self.hosts:
+            _do("ip", "netns", "add", host.netns)
+            _do(*bridge, "link", "add", host.name, "type", "veth", "peer", "name", "eth0", "netns", host.netns)
+            _do("ip", "-n", host.netns, "addr", "add", f"{host.address}/24", "dev", "eth0")
+            _do("ip", "-n", host.netns, "link", "set", "eth0", "up")
+            _do(*bridge, "link", "set", host.name, "master", "br0", "up")
+        _do(*bridge, "link", "add", "machine", "type", "veth", "peer", "name", self._bridge, "netns", "1")
+        _do("ip", "addr", "add", f"{self.address}/24", "dev", self._bridge)
+        _do("ip", "link", "set", self._bridge, "up")
+        _do(*bridge, "link", "set", "machine", "master", "br0", "up")
+
+    def _import_image(self) -> None:
+        archive = empty_image()
+        for host in self.hosts:
+            host.output("docker", "import", "-", IMAGE, stdin=archive)
+
+
+def image_mounts() -> list[str]:
+    """Folders of this machine that make a container of IMAGE a full system with this Python environment."""
+    return ["/usr", *dict.fromkeys((sys.base_prefix, sys.prefix))]
+
+
+def empty_image() -> bytes:
+    """A tar of almost nothing, for `docker import`."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in ("etc", "tmp", "sbin", "root", "proc", "sys", "dev", "run", "var/tmp"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name.endswith("tmp") else 0o755
+            tar.addfile(folder)
+        for name in ("bin", "lib", "lib64"):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
+            tar.addfile(link)
+        passwd = b"root:x:0:0:root:/root:/bin/sh\n"
+        entry = tarfile.TarInfo("etc/passwd")
+        entry.size = len(passwd)
+        tar.addfile(entry, io.BytesIO(passwd))
+    return stream.getvalue()
+
+
+def _claim_network() -> int:
+    """A number no other test cluster of this machine has; making the bridge's namespace is what claims it."""
+    for number in range(1, 255):
+        if subprocess.run(["ip", "netns", "add", f"fpbed{number}"], capture_output=True).returncode == 0:
+            return number
+    raise RuntimeError("254 test clusters are up already")
+
+
+def _remove_tree(root: Path) -> None:
+    """Remove a host's disk; docker's overlay mounts go away a moment after the last process."""
+    for _ in range(50):
+        shutil.rmtree(root, ignore_errors=True)
+        if not root.exists():
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"cannot remove {root}")
+
+
+if __name__ == "__main__":
+    with TestCluster() as cluster:
+        for each in cluster.hosts:
+            print(f"ssh -i {cluster.key} -o UserKnownHostsFile={cluster.known_hosts} root@{each.address}   # {each.name}")
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
