@@ -48,10 +48,23 @@ class Node:
 
     name: str
     address: str
-    port: int = 22
-    user: str | None = None
+    port: int | None = None  # None: what the ssh configuration says, else 22
+    user: str | None = None  # None: what the ssh configuration says, else the launcher's user
     data_dir: str | None = None  # root of the data on this host, where it differs from data_dir
     local: bool = False  # this machine itself: no ssh
+
+
+@dataclass(frozen=True)
+class Ssh:
+    """How the hosts of a cluster are reached. Paths may start with ~; None: as OpenSSH's client would."""
+
+    key: str | None = None  # private key file; None: the agent's and the usual files
+    config: str | None = None  # ssh_config file; None: ~/.ssh/config
+    jump: str | None = None  # [user@]host[:port] that all connections go through
+    known_hosts: str | None = None  # file of host keys; None: ~/.ssh/known_hosts
+    strict: bool = True  # false: accept any host key, which the log repeats at each run
+    keepalive: float = 5.0  # seconds between signs of life; after three without answer the connection is lost
+    reconnect: float = 20.0  # seconds for which a lost connection is tried again before the host counts as lost
 
 
 @dataclass(frozen=True)
@@ -61,8 +74,8 @@ class Cluster:
     name: str
     title: str
     nodes: tuple[Node, ...]
-    ssh: Mapping[str, Any] = field(default_factory=dict)  # key, config, jump, known_hosts, strict, timeouts
-    work_dir: str = ""  # on the hosts; one folder a run below it
+    ssh: Ssh = Ssh()
+    work_dir: str = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
     rendezvous: Mapping[str, Any] = field(default_factory=dict)  # address, interface, port; null = found out
 
 
@@ -92,6 +105,7 @@ class Hardware:
     memory_gib: float | None
     power_w: float | None
     peak_flops: Mapping[str, float]  # precision → FLOP/s of one device; absent where no public source gives it
+    vendor: str | None = None  # whose product it is; None: any
     devices_per_node: int | None = None
     devices_per_card: int = 1
 
