@@ -1,0 +1,51 @@
+"""The logs of one round's ranks, read back: round<N>/<host>_noderank<M>/rank<R>.out.log → events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flagperf.perflog import Event, parse
+
+_NODE = re.compile(r"(?P<host>.+)_noderank(?P<rank>\d+)")
+_RANK = re.compile(r"rank(?P<rank>\d+)\.out\.log")
+
+
+@dataclass(frozen=True)
+class RankLog:
+    """PerfLog of one rank, in the order of its lines."""
+
+    rank: int
+    host: str
+    node_rank: int
+    events: tuple[Event, ...]
+
+    def all(self, event: str) -> tuple[Event, ...]:
+        return tuple(found for found in self.events if found.event == event)
+
+    @property
+    def finished(self) -> Mapping[str, Any] | None:
+        """Value of FINISHED; None when this rank never got there."""
+        found = self.all("FINISHED")
+        return found[-1].value if found else None
+
+
+def node_folders(round_folder: Path) -> tuple[tuple[str, int, Path], ...]:
+    """Host, node rank and folder of every node of a round, by node rank."""
+    found = [(match, path) for path in round_folder.glob("*_noderank*") if (match := _NODE.fullmatch(path.name))]
+    return tuple(sorted(((match["host"], int(match["rank"]), path) for match, path in found), key=lambda node: node[1]))
+
+
+def read_rank_logs(round_folder: Path) -> tuple[RankLog, ...]:
+    """Every rank log of a round, by rank; ordinary output and torn lines are left out."""
+    logs = []
+    for host, node_rank, folder in node_folders(round_folder):
+        for path in folder.glob("rank*.out.log"):
+            if match := _RANK.fullmatch(path.name):
+                with path.open(encoding="utf-8", errors="replace") as lines:
+                    events = tuple(event for line in lines if (event := parse(line)) is not None)
+                logs.append(RankLog(int(match["rank"]), host, node_rank, events))
+    return tuple(sorted(logs, key=lambda log: log.rank))

@@ -1,0 +1,168 @@
+"""A round's folder → Result, and result.json. What each field means: docs/results.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flagperf.errors import ConfigError
+from flagperf.perflog import decode, encode
+from flagperf.rank_log import read_rank_logs
+from flagperf.schema import Change, Outcome, Result, RunConfig, Summary, Target
+from flagperf.verdict import LIMITS, Evidence, judge
+
+SCHEMA = 1  # of result.json and summary.json; raised when a field changes its meaning or goes
+FILE = "result.json"
+
+
+def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path) -> Result:
+    """The result of a round that was executed, from its logs in `folder` and its outcome."""
+    return dataclasses.replace(
+        result_of_logs(
+            run.config,
+            run.changes,
+            round_number,
+            folder,
+            status=outcome.status,
+            failure=str(outcome.failure) if outcome.failure else None,
+            seconds=outcome.seconds,
+        ),
+        phases=outcome.phases,
+        sweep=run.sweep,
+        started=outcome.started,
+    )
+
+
+def result_of_logs(
+    config: Mapping[str, Any],
+    changes: Iterable[Change],
+    round_number: int,
+    folder: Path,
+    *,
+    status: str,
+    failure: str | None = None,
+    seconds: float | None = None,
+) -> Result:
+    """The result of a round from its logs alone, with whatever is there.
+
+    Args:
+        config: the configuration of the job, as config.yaml holds it.
+        changes: what differs from the case; says which limits the user asked for.
+        round_number: the first round is 1.
+        folder: the round's folder; need not exist.
+        status: how the round ended, see `Result.status`.
+        failure: what failed, where the executor could tell.
+        seconds: the whole round by the launcher's clock, where known.
+    """
+    target = _target(config)
+    changed = {change.key for change in changes}
+    limits = {key: float(config[key]) for key in LIMITS if config.get(key) is not None}
+    evidence = Evidence(
+        status=status,
+        world_size=config["nnodes"] * config["nproc"],
+        logs=read_rank_logs(folder),
+        failure=failure,
+        seconds=seconds,
+        limits=limits,
+        asked=[key for key in limits if key in changed],
+        target=target,
+        memory_gib=config["hardware"].get("memory_gib"),
+    )
+    verdict, reasons = judge(evidence)
+    values = evidence.finished
+    sample_data = bool(values["sample_data"]) if "sample_data" in values else _chose_sample_data(config)
+    return Result(
+        case=config["case"],
+        framework=config["framework"]["name"],
+        hardware=config["hardware"]["name"],
+        vendor=config["vendor"]["name"],
+        size=config["size"],
+        nnodes=config["nnodes"],
+        nproc=config["nproc"],
+        division=config["division"],
+        round=round_number,
+        status=status,
+        verdict=verdict,
+        reasons=reasons,
+        sample_data=sample_data,
+        target=target,
+        target_reached=_reached(target, values, applies=not (sample_data and config["size"] == "full")),
+        values=values,
+        failure=failure,
+        seconds=seconds,
+    )
+
+
+def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
+    """0: every round can be used; 5: one failed or is INVALID; 6: one did not show that it reaches its target."""
+    results = [result for summary in summaries for result in summary.results]
+    if any(result.status != "finished" or result.verdict == "INVALID" for result in results):
+        return 5
+    if require_target and any(result.target_reached is not True for result in results):
+        return 6
+    return 0
+
+
+def write(result: Result, folder: Path) -> Path:
+    """Write result.json into the round's folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_json(dataclasses.asdict(result), folder / FILE)
+
+
+def read(folder: Path) -> Result:
+    """Read a round's result.json back. Raises ConfigError where it was written by another version or is damaged."""
+    return from_record(read_json(folder / FILE), folder / FILE)
+
+
+def from_record(record: Mapping[str, Any], path: Path) -> Result:
+    """A Result from the plain data that JSON holds; `path` is named in errors."""
+    try:
+        fields = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
+        target = Target(**record["target"]) if record["target"] else None
+        return Result(**{**fields, "reasons": tuple(record["reasons"]), "target": target})
+    except (KeyError, TypeError) as error:
+        raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
+
+
+def write_json(record: Mapping[str, Any], path: Path) -> Path:
+    """Write a record with its schema number; a reader never sees half of it."""
+    text = json.dumps(encode({"schema": SCHEMA, **record}), indent=2, ensure_ascii=False, allow_nan=False)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text + "\n", encoding="utf-8")
+    return partial.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a record that `write_json` wrote."""
+    try:
+        record = decode(json.loads(path.read_text(encoding="utf-8")))
+        schema = record.pop("schema")
+    except (ValueError, AttributeError, KeyError) as error:
+        raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
+    if schema != SCHEMA:
+        raise ConfigError(
+            "written by another version", where=str(path), key="schema", given=schema, allowed=str(SCHEMA)
+        )
+    return dict(record)
+
+
+def _target(config: Mapping[str, Any]) -> Target | None:
+    target = config.get("target")
+    return Target(target["metric"], target["value"], target["direction"], target.get("unit") or "") if target else None
+
+
+def _reached(target: Target | None, values: Mapping[str, Any], *, applies: bool) -> bool | None:
+    """None where no target applies, or where training ended before its metric was measured."""
+    if target is None or not applies:
+        return None
+    final = values.get(f"final_{target.metric}")
+    return None if final is None else target.reached(final)
+
+
+def _chose_sample_data(config: Mapping[str, Any]) -> bool:
+    """Of a round without FINISHED: was its data folder one of the sample data?"""
+    data, samples = config["data_dir"], config["sample_dir"]
+    return data is not None and Path(data).expanduser().is_relative_to(Path(samples).expanduser())
