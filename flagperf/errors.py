@@ -54,6 +54,13 @@ class ConfigError(FlagperfError):
         lines = [problem] + [f"  {name + ':':9}{value}" for name, value in rows if value is not None]
         super().__init__("\n".join(lines))
 
+    def within(self, context: str) -> ConfigError:
+        """The same error, saying where it came up: in which job of a sweep."""
+        problem = f"{context}: {self.problem}"
+        return ConfigError(
+            problem, where=self.where, key=self.key, given=self.given, allowed=self.allowed, advice=self.advice
+        )
+
 
 class HostError(FlagperfError):
     """A host, its sshd or its docker daemon cannot be used."""

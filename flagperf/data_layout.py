@@ -1,0 +1,46 @@
+"""Where a case's data lies, and whether a folder looks as the case expects."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from flagperf.errors import ConfigError
+
+
+def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path:
+    """Folder of a case's sample data; its name changes with what the writer is asked for."""
+    digest = hashlib.sha256(json.dumps(sample, sort_keys=True).encode()).hexdigest()[:12]
+    return Path(sample_dir).expanduser().absolute() / f"{case}-{digest}"
+
+
+def check_layout(data: Mapping[str, Any], folder: Path) -> None:
+    """Refuse a data_dir that is not there, or has fewer entries than the case's `data.require` asks for.
+
+    Args:
+        data: the case's `data` mapping: name, tree (text shown in the message), require (glob → least number of entries).
+        folder: data_dir on this machine.
+    """
+    expected = data.get("tree", "").rstrip()
+    allowed = f"{data.get('name', 'the data of the case')}, laid out as\n{_indented(expected)}" if expected else None
+    if not folder.is_dir():
+        problem = "data_dir is not a folder" if folder.exists() else "data_dir does not exist"
+        raise ConfigError(problem, key="data_dir", given=folder, allowed=allowed)
+    for pattern, least in data.get("require", {}).items():
+        try:
+            found = sum(1 for _ in islice(folder.glob(pattern), least))
+        except PermissionError as error:
+            raise ConfigError(
+                "data_dir cannot be read", key="data_dir", given=error.filename, advice=str(error)
+            ) from None
+        if found < least:
+            problem = f"data_dir has {found} of at least {least} entries that match {pattern}"
+            raise ConfigError(problem, key="data_dir", given=folder, allowed=allowed)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
