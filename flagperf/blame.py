@@ -1,0 +1,76 @@
+"""Which rank failed first, and how: read from torchrun's report and the ranks' logs."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from flagperf.perflog import PREFIX
+
+LAST_LINES = 20  # shown of a failed rank
+
+# torchrun's summary, printed when it ends: "rank      : 1 (local_rank: 1)", then "exitcode  : -9 (pid: 4711) (SIGKILL)"
+SUMMARY = re.compile(r"^ *rank +: (\d+) \(local_rank: \d+\)\n *exitcode +: (-?\d+) ", re.MULTILINE)
+ROOT_CAUSE = "Root Cause (first observed failure):"
+# torchrun's one line, printed as soon as it sees a rank fail
+NOTICE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) ")
+# how a rank ends because another one did: gloo, torch's store, NCCL
+FOLLOWED = re.compile(
+    r"Connection (closed|reset) by peer|Broken pipe|recvValue failed|Failed to recv"
+    r"|remote process exited|NCCL communicator was aborted|DistNetworkError|DistBackendError"
+)
+
+
+@dataclass(frozen=True)
+class RankExit:
+    """A rank that ended with a failure."""
+
+    rank: int
+    exit_status: int  # negative: that signal
+
+
+def rank_exits(launcher_log: str, first_rank: int) -> list[RankExit]:
+    """Failed ranks of one node, the one torchrun saw first in front.
+
+    Args:
+        launcher_log: what torchrun printed.
+        first_rank: global rank of the node's local rank 0.
+    """
+    others, _, root = launcher_log.partition(ROOT_CAUSE)
+    found = [RankExit(int(rank), int(status)) for text in (root, others) for rank, status in SUMMARY.findall(text)]
+    if not found:
+        found = [RankExit(first_rank + int(local), int(status)) for status, local in NOTICE.findall(launcher_log)]
+    return found
+
+
+def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str]) -> RankExit | None:
+    """The rank that failed of itself, rather than because another one had.
+
+    torchrun's own order has whole seconds only. A rank that it stopped (SIGTERM), or that ended with a broken
+    connection to its peers, followed another.
+    """
+
+    def followed(exit_: RankExit) -> bool:
+        return exit_.exit_status == -signal.SIGTERM or (
+            exit_.exit_status == 1 and bool(FOLLOWED.search(rank_log(exit_.rank)))
+        )
+
+    return next((exit_ for exit_ in exits if not followed(exit_)), next(iter(exits), None))
+
+
+def cause(exit_status: int) -> str:
+    """An exit status in words: "exit code 3", "signal SIGKILL"."""
+    if exit_status >= 0:
+        return f"exit code {exit_status}"
+    try:
+        return f"signal {signal.Signals(-exit_status).name}"
+    except ValueError:
+        return f"signal {-exit_status}"
+
+
+def last_lines(log: str) -> tuple[str, ...]:
+    """The end of a log, without PerfLog lines and empty ones."""
+    lines = [line.rstrip() for line in log.splitlines() if line.strip() and PREFIX not in line]
+    return tuple(lines[-LAST_LINES:])

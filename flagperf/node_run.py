@@ -1,0 +1,199 @@
+"""One node in one round: what is done there, and what has been seen of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from flagperf import checks
+from flagperf.blame import LAST_LINES, NOTICE
+from flagperf.errors import HostError
+from flagperf.facts import Facts, read_facts
+from flagperf.perflog import Event
+from flagperf.runtime import Runtime, make_runtime
+from flagperf.schema import Command, NodePlan, Plan, RunConfig
+from flagperf.transport import Process, Transport
+from flagperf.watch import Tail
+
+CODE = ("flagperf", "cases")  # packages that training processes import
+PACKAGES = ("torch", "torchvision", "transformers")  # whose versions sys_info.log names
+SHORT = 10.0  # seconds that a command may take which reads a few lines
+FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
+
+
+class NodeRun:
+    """Does a node's part of a round, phase by phase; `flagperf.execute` says when."""
+
+    facts: Facts
+    runtime: Runtime
+
+    def __init__(self, run: RunConfig, plan: Plan, rank: int, transport: Transport, round_folder: Path) -> None:
+        self.run, self.rank, self.transport = run, rank, transport
+        self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
+        self.phases: dict[str, float] = {}  # seconds
+        self.exit_status: int | None = None
+        self.noticed = False  # the ranks' launcher said that one of them failed
+        self.process: Process | None = None
+        self.place(plan)
+
+    def place(self, plan: Plan) -> None:
+        """Go by this plan from now on."""
+        self.plan = plan
+        self.runtime = make_runtime(self.run, plan, self.node, self.transport)
+
+    @property
+    def node(self) -> NodePlan:
+        return self.plan.nodes[self.rank]
+
+    @property
+    def host(self) -> str:
+        return self.node.node.name
+
+    @property
+    def launcher_log(self) -> str:
+        return f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
+
+    def rank_log(self, rank: int) -> str:
+        return f"{self.node.log_dir}/rank{rank}.out.log"
+
+    # ------------------------------------------------------------ phases
+
+    async def check(self) -> None:
+        """Refuse what cannot work. Raises ConfigError or HostError."""
+        self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
+        checks.check_devices(self.run, self.host, self.facts)
+        checks.check_room(self.host, self.node.case_dir, self.facts)
+        await checks.check_data(self.run, self.transport, self.node.node.data_dir or self.run.config["data_dir"])
+        await self.runtime.check()
+
+    async def prepare(self) -> None:
+        await self.runtime.prepare()
+
+    async def send(self) -> None:
+        """Make the log folder and bring what the ranks read: the configuration and, to another host, the code."""
+        await self._do("mkdir", "-p", self.node.log_dir)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "sys_info.log").write_text(self.facts.text() + self._versions(), encoding="utf-8")
+        await self.transport.put(self.folder.parents[1] / "config.yaml", f"{self.node.case_dir}/config.yaml")
+        if not self.transport.local:
+            for package in CODE:
+                await self.transport.put(_package_folder(package), f"{self.node.launch.env['PYTHONPATH']}/{package}")
+
+    async def launch(self) -> None:
+        """Start the ranks' launcher, and from now on follow the logs."""
+        self.exit_status, self.noticed = None, False
+        copies = None if self.transport.local else self.folder
+        self._launcher_tail = self._tail(self.launcher_log, copies)
+        self._tails = {rank: self._tail(self.rank_log(rank), copies) for rank in self.node.ranks}
+        self._silent = set(self.node.ranks)
+        self._launched = time.monotonic()
+        self.process = await self.runtime.launch()
+
+    async def wait(self) -> None:
+        """Until the ranks' launcher has ended."""
+        assert self.process is not None
+        self.exit_status = await self.process.wait()
+
+    async def stop(self) -> None:
+        if self.process is not None:
+            await self.process.stop()
+
+    async def collect(self) -> None:
+        """Have this node's logs, complete, in the round's folder of this machine."""
+        if not self.transport.local:
+            await self.transport.get(self.node.log_dir, self.folder)
+
+    async def clean(self) -> None:
+        await self.runtime.clean()
+        if not self.transport.local:
+            await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
+
+    async def _do(self, *words: str) -> None:
+        done = await self.transport.run(Command(words), timeout=SHORT)
+        if done.exit_status != 0:
+            raise HostError(self.host, done.stderr.strip() or f"the connection was lost during: {done.command.line()}")
+
+    def set_aside(self) -> None:
+        """Keep the log of an attempt that is followed by another under another name."""
+        path = self.folder / Path(self.launcher_log).name
+        path.rename(path.with_suffix(f".port{self.plan.master_port}.log"))
+
+    # ------------------------------------------------------------ what is seen
+
+    async def events(self) -> list[tuple[int, Event]]:
+        """What the ranks logged since the last call, with the rank.
+
+        The node's first rank is followed all the time, the others on this machine only until their first sign of life.
+        """
+        self.noticed |= any(NOTICE.search(line) for line in await self._launcher_tail.lines())
+        found: list[tuple[int, Event]] = []
+        for rank, tail in self._tails.items():
+            if rank == self.node.ranks[0] or rank in self._silent or not self.transport.local:
+                found += [(rank, event) for event in await tail.events()]
+        for rank, event in found:
+            self._note(rank, event.event)
+        return found
+
+    def _note(self, rank: int, event: str) -> None:
+        """Measure the way from the launch to the first step."""
+        if rank in self._silent:
+            self._silent.discard(rank)
+            if not self._silent:
+                self._reached("imports")
+        if rank == self.node.ranks[0] and event == "TRAIN_START":
+            self._reached("init")
+        if rank == self.node.ranks[0] and event == "STEP_END":
+            self._reached("first_step")
+
+    def _reached(self, phase: str) -> None:
+        if phase not in self.phases:
+            now = time.monotonic()
+            self.phases[phase] = now - self._launched
+            self._launched = now
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the block's seconds to the phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[phase] = self.phases.get(phase, 0.0) + time.monotonic() - began
+
+    async def last_text(self, path: str) -> str:
+        """The end of a log on the node; nothing when there is none."""
+        done = await self.transport.run(Command(("tail", "-n", str(10 * LAST_LINES), path)), timeout=SHORT)
+        return done.stdout
+
+    async def disk_full(self) -> bool:
+        """Whether the disk of the logs has no room left."""
+        done = await self.transport.run(Command(("df", "-Pk", self.node.log_dir)), timeout=SHORT)
+        words = done.stdout.splitlines()[-1].split() if done.exit_status == 0 else []
+        return len(words) > 3 and int(words[3]) < FULL_KIB
+
+    def _tail(self, path: str, copies: Path | None) -> Tail:
+        return Tail(self.transport, path, copies / Path(path).name if copies else None)
+
+    def _versions(self) -> str:
+        """Lines of sys_info.log for the environment of the training processes, where it is the launcher's own."""
+        if not self.transport.local or self.run.runtime["kind"] != "process":
+            return ""
+        found = {"python": platform.python_version()}
+        for name in PACKAGES:
+            try:
+                found[name] = importlib.metadata.version(name)
+            except importlib.metadata.PackageNotFoundError:
+                found[name] = "not installed"
+        return "".join(f"{name}: {version}\n" for name, version in found.items())
+
+
+def _package_folder(name: str) -> Path:
+    spec = find_spec(name)
+    if spec is None or spec.submodule_search_locations is None:
+        raise HostError("this machine", f"has no package {name} to send")
+    return Path(next(iter(spec.submodule_search_locations)))

@@ -1,0 +1,144 @@
+"""What people see while a round runs: a line per phase, then rank 0's step, loss, throughput and the time left."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+
+from flagperf.perflog import Event
+from flagperf.schema import Failure, RunConfig
+
+PLAIN_INTERVAL = 5.0  # seconds between two lines of training progress where there is no terminal
+
+log = logging.getLogger(__name__)
+
+
+class Progress:
+    """Shows one round. On a terminal one line is renewed; elsewhere plain lines come at most every few seconds."""
+
+    def __init__(self, run: RunConfig, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self.unit = run.config.get("throughput_unit", "samples/s")
+        self._left = TimeLeft(run.config, run.world_size)
+        self._began = time.monotonic()
+        self._shown = float("-inf")
+        self._status: Status | None = Status("", console=self.console) if self.console.is_terminal else None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def phase(self, name: str, detail: str) -> None:
+        """A phase begins."""
+        self._line(f"{name:8}{detail}")
+
+    def event(self, event: Event) -> None:
+        """Rank 0 logged something."""
+        now = time.monotonic()
+        self._left.saw(event, now)
+        if event.event == "EVALUATE":
+            self._line(f"{'evaluate':8} {evaluation_text(event.value)}")
+        elif event.event == "STEP_END":
+            self._renew(step_text(event.value, self.unit, self._left.seconds(now)), now)
+
+    def failure(self, failure: Failure) -> None:
+        """The round failed; said at once, before everything is stopped."""
+        log.error("%s", failure)
+        self._print(f"failed  {failure}", style="red")
+
+    def warning(self, text: str) -> None:
+        log.warning("%s", text)
+        self._print(text, style="yellow")
+
+    def _renew(self, text: str, now: float) -> None:
+        if self._status is not None:
+            self._status.update(text)
+            self._status.start()
+        elif now - self._shown >= PLAIN_INTERVAL:
+            self._shown = now
+            self._line(f"{'train':8}{text}")
+
+    def _line(self, text: str) -> None:
+        log.info("%s", text)
+        self._print(text)
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        stamp = f"{time.monotonic() - self._began:7.1f} s  "
+        self.console.print(stamp + text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+
+class TimeLeft:
+    """Estimates the seconds until the first of the configured limits ends training."""
+
+    def __init__(self, config: Mapping[str, Any], world_size: int) -> None:
+        self._config = config
+        self._batch = (
+            (config.get("train_batch_size") or 0) * (config.get("gradient_accumulation_steps") or 1) * world_size
+        )
+        self._began: float | None = None
+        self._step = 0
+        self._epoch_steps: int | None = None  # known after the first epoch
+
+    def saw(self, event: Event, now: float) -> None:
+        if event.event == "TRAIN_START":
+            self._began = now
+        elif event.event == "STEP_END":
+            self._step = int(event.value["step"])
+        elif event.event == "EPOCH_END" and self._epoch_steps is None:
+            self._epoch_steps = self._step
+
+    def seconds(self, now: float) -> float | None:
+        """None while nothing is known: no limit, or no step yet."""
+        if self._began is None or not self._step:
+            return None
+        spent = now - self._began
+        done = [share for share in self._shares(spent) if share > 0]
+        return max(0.0, min(spent / share - spent for share in done)) if done else None
+
+    def _shares(self, spent: float) -> list[float]:
+        """How far each limit is reached, 0 to 1."""
+        limits = {
+            "max_steps": float(self._step),
+            "max_samples_termination": float(self._step * self._batch),
+            "max_time": spent,
+            "max_epochs": self._step / self._epoch_steps if self._epoch_steps else 0.0,
+        }
+        return [done / self._config[key] for key, done in limits.items() if self._config.get(key)]
+
+
+def step_text(value: Mapping[str, Any], unit: str, left: float | None) -> str:
+    """ "step 120  epoch 2  loss 0.4312  1523.1 images/s  1:02 left" """
+    parts = [f"step {value['step']}"]
+    if "epoch" in value:
+        parts.append(f"epoch {value['epoch']}")
+    if "loss" in value:
+        parts.append(f"loss {value['loss']:.4g}")
+    if "throughput" in value:
+        parts.append(f"{value['throughput']:.1f} {unit}")
+    if left is not None:
+        parts.append(f"at most {duration(left)} left")
+    return "  ".join(parts)
+
+
+def evaluation_text(value: Mapping[str, Any]) -> str:
+    """ "step 120  acc1 0.91" """
+    figures = [f"{name} {figure:.4g}" for name, figure in value.items() if isinstance(figure, float) and name != "time"]
+    return "  ".join([f"step {value.get('step', '?')}", *figures])
+
+
+def duration(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any: "1:02", "3:00:05"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
