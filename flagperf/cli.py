@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -52,8 +51,6 @@ exit codes: 0 done, 2 wrong usage or configuration, 3 a host cannot be used, 4 n
             5 a training failed, 6 target missed (require_target=true), 130 interrupted
 """
 
-log = logging.getLogger(__name__)
-
 
 def main() -> NoReturn:
     """Entry of the console script."""
@@ -84,9 +81,11 @@ def run(options: argparse.Namespace) -> int:
     if jobs[0].config["dry_run"]:
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
+    from rich.console import Console
+
     from flagperf.session import run_jobs
 
-    return asyncio.run(run_jobs(jobs))
+    return asyncio.run(run_jobs(jobs, Console()))
 
 
 def list_choices(options: argparse.Namespace) -> int:
@@ -114,7 +113,9 @@ def report_again(options: argparse.Namespace) -> int:
     from flagperf import report
 
     if len(options.words) != 1:
-        raise ConfigError("report takes one run folder", given=" ".join(options.words), advice="flagperf report RUN_DIR")
+        raise ConfigError(
+            "report takes one run folder", given=" ".join(options.words), advice="flagperf report RUN_DIR"
+        )
     folder = Path(options.words[0])
     summaries = report.read_run(folder)
     Console().print(report.terminal_table(summaries))
