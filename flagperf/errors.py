@@ -13,6 +13,7 @@ The exit codes are those of docs/results.md. Below the CLI nothing calls sys.exi
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 from collections.abc import Iterable
 from typing import ClassVar
@@ -22,6 +23,10 @@ class FlagperfError(Exception):
     """Base of all errors that are reported without a traceback."""
 
     exit_code: ClassVar[int] = 1
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Errors travel between processes whole: pickle would call __init__ with the finished message."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class ConfigError(FlagperfError):

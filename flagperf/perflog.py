@@ -2,7 +2,7 @@
 
 One event is one line::
 
-    [PerfLog] {"event": "STEP_END", "value": {...}, "metadata": {"file": ..., "lineno": ..., "time_ms": ..., "rank": ...}}
+    [PerfLog] {"event": "STEP_END", "value": {...}, "metadata": {"file": ..., "lineno": ..., ...}}
 
 Launcher and trainer share this file and config.yaml, nothing else.
 """
@@ -89,11 +89,13 @@ class PerfLog:
     def __init__(self, rank: int, fd: int = 1) -> None:
         self.rank = rank
         self.fd = fd
+        self.written = time.time()  # when the last line was written
 
     def log(self, event: str, value: Mapping[str, Any] | None = None, *, time_ms: int | None = None) -> None:
         """Write one event; `time_ms` is wall-clock milliseconds, now unless given."""
         caller = sys._getframe(1)
-        now = int(time.time() * 1000) if time_ms is None else time_ms
+        self.written = time.time()
+        now = int(self.written * 1000) if time_ms is None else time_ms
         line = Event(event, value or {}, caller.f_code.co_filename, caller.f_lineno, now, self.rank).line()
         data = (line + "\n").encode()
         while data:

@@ -26,16 +26,23 @@ class Task:
         return network.parameters()
 
     def initial_weights(self, checkpoint: Any) -> Mapping[str, Tensor]:
-        """State dict of the network from what `init_checkpoint` holds; published files may use other names and shapes."""
+        """State dict of the network from what `init_checkpoint` holds; published files may use other names."""
         weights: Mapping[str, Tensor] = checkpoint
         return weights
 
     def to_device(self, batch: Any, device: torch.device, memory_format: torch.memory_format) -> Any:
-        """Move one batch, asynchronously where its memory is pinned."""
-        raise NotImplementedError
+        """Move one batch, asynchronously where its memory is pinned; tensors with channels get the memory format."""
+        if isinstance(batch, Tensor):
+            form = memory_format if batch.dim() == 4 else torch.preserve_format
+            return batch.to(device, non_blocking=True, memory_format=form)
+        if isinstance(batch, Mapping):
+            return {key: self.to_device(part, device, memory_format) for key, part in batch.items()}
+        if isinstance(batch, (list, tuple)):
+            return [self.to_device(part, device, memory_format) for part in batch]
+        return batch
 
     def loss(self, network: nn.Module, batch: Any) -> Tensor:
-        """Forward pass and scalar loss, the mean over what `weight` counts."""
+        """Forward pass and scalar loss, the mean over the batch."""
         raise NotImplementedError
 
     def samples(self, batch: Any) -> int:

@@ -1,0 +1,100 @@
+"""One rank of a training, under torchrun: python -m flagperf.trainer config.yaml
+
+Writes to its own rank log in $FLAGPERF_LOG_DIR. Exit status 0 only when the training did what was asked; 2 for a
+configuration that cannot be used; 1 for everything else.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.perflog import PerfLog
+
+
+def main() -> NoReturn:
+    """Run, and leave with the exit status that says how it went."""
+    began = time.perf_counter()
+    rank = int(os.environ.get("RANK", "0"))
+    redirect_output(rank)
+    try:
+        config = read_config(sys.argv[1:])
+        logging.basicConfig(level=config["log_level"].upper(), format="%(levelname)s %(name)s: %(message)s")
+        run(config, PerfLog(rank), began)
+        status = 0
+    except FlagperfError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        status = 2 if isinstance(error, ConfigError) else 1
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    leave(status)
+
+
+def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
+    """Train, from SUBMIT_INFO to FINISHED."""
+    perflog.log("SUBMIT_INFO", {"vendor": config["vendor"]["name"], "case": config["case"], "config": config})
+    perflog.log("INIT_START")
+    from flagperf.trainer.finish import finished  # imports torch, which takes seconds
+    from flagperf.trainer.loop import Training, check_loss
+    from flagperf.trainer.sample_data import ensure_sample_data
+
+    ensure_sample_data(config)
+    training = Training(config, perflog)
+    if config["initial_evaluation"]:
+        training.initial_evaluation()
+    perflog.log("INIT_END")
+    init_time = time.perf_counter() - began
+    training.run()
+    perflog.log("FINISHED", finished(training, began, init_time))
+    training.world.disconnect()
+    check_loss(training)
+
+
+def read_config(words: list[str]) -> dict[str, Any]:
+    """The resolved configuration in the file that the command line names."""
+    if len(words) != 1:
+        raise ConfigError("usage: python -m flagperf.trainer config.yaml", given=" ".join(words))
+    path = Path(words[0])
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError("cannot read the configuration", where=str(path), advice=str(error)) from error
+    if not isinstance(config, dict):
+        raise ConfigError("the configuration is no mapping", where=str(path))
+    return config
+
+
+def redirect_output(rank: int) -> None:
+    """Send standard output and error of this process, and of those it starts, to the rank's own log."""
+    if "FLAGPERF_LOG_DIR" in os.environ:
+        path = Path(os.environ["FLAGPERF_LOG_DIR"], f"rank{rank}.out.log")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(fd, 1)
+        os.dup2(fd, 2)
+        os.close(fd)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def leave(status: int) -> NoReturn:
+    """End without the interpreter's own clean-up, in which torch's threads abort now and then."""
+    for process in multiprocessing.active_children():
+        process.terminate()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

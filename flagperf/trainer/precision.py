@@ -1,0 +1,55 @@
+"""Numbers: fp32, tf32, amp_fp16 with a gradient scaler, amp_bf16."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+AUTOCAST = {"amp_fp16": torch.float16, "amp_bf16": torch.bfloat16}
+
+# Name of the precision in the hardware's peak_flops.
+PEAK = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}
+
+
+class Precision:
+    """How one training computes; `step` is backward's other half: unscale, clip, update."""
+
+    def __init__(self, name: str, device: torch.device) -> None:
+        self._device = device
+        self.autocast: AbstractContextManager[Any] = nullcontext()
+        self.scaler: torch.amp.GradScaler | None = None
+        # PyTorch multiplies in fp32 but convolves in TF32 unless told: fp32 means fp32 here.
+        torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
+        torch.backends.cudnn.allow_tf32 = name == "tf32"
+        if name in AUTOCAST:
+            self.autocast = torch.autocast(device.type, AUTOCAST[name])
+        if name == "amp_fp16":
+            self.scaler = torch.amp.GradScaler(device.type)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of `loss`."""
+        if self.scaler is not None:
+            loss = self.scaler.scale(loss)
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def step(self, optimizer: Optimizer, parameters: list[nn.Parameter], clip: float | None) -> Tensor | None:
+        """Update the parameters from their gradients, clipped to the global norm `clip`; the norm before clipping."""
+        norm = None
+        if clip is not None:
+            if self.scaler is not None:
+                self.scaler.unscale_(optimizer)
+            norm = nn.utils.clip_grad_norm_(parameters, clip)
+        if self.scaler is None:
+            optimizer.step()
+        else:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+        return norm
+
+    def loss_scale(self) -> Tensor | None:
+        """The factor of the gradient scaler, left on the device."""
+        return None if self.scaler is None else self.scaler.scale(torch.ones((), device=self._device))

@@ -1,0 +1,82 @@
+"""The words of conf/training.yaml, as the loop reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from flagperf.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Target:
+    """Metric, value and direction that the case must reach."""
+
+    metric: str
+    value: float
+    direction: str
+    unit: str = ""
+
+    def reached(self, value: float) -> bool:
+        """True when `value` is as good as the target; NaN never is."""
+        return value >= self.value if self.direction == "higher" else value <= self.value
+
+
+@dataclass(frozen=True)
+class Words:
+    """The choices of one training; each is explained in conf/training.yaml."""
+
+    train_batch_size: int
+    eval_batch_size: int
+    gradient_accumulation_steps: int
+    max_steps: int | None
+    max_epochs: int | None
+    max_samples_termination: int | None
+    max_time: float | None
+    initial_evaluation: bool
+    eval_interval_steps: int | None
+    eval_interval_samples: int | None
+    eval_interval_epochs: int | None
+    eval_start_samples: int
+    target: Target | None
+    precision: str
+    clip_grad: float | None
+    compile: bool
+    memory_format: str
+    activation_checkpointing: bool
+    checkpoint_modules: str | None
+    sync_bn: bool
+    ddp: Mapping[str, Any]
+    lr_interval: str
+    seed: int
+    deterministic: bool
+    cudnn_benchmark: bool
+    num_workers: int
+    init_checkpoint: str | None
+    resume: str | None
+    checkpoint_freq: int | None
+    log_freq: int
+    warmup_steps: int
+    process_group_timeout: float
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> Words:
+        """Take the words out of a resolved configuration.
+
+        Raises:
+            ConfigError: a word is missing, or nothing would ever end the training.
+        """
+        for field in fields(cls):
+            if field.name not in config:
+                raise ConfigError("a word of the training loop is missing", where="config.yaml", key=field.name)
+        target = Target(**config["target"]) if config["target"] else None
+        words = cls(**{field.name: config[field.name] for field in fields(cls)} | {"target": target})
+        ends = (words.max_steps, words.max_epochs, words.max_samples_termination, words.max_time, target)
+        if all(end is None for end in ends):
+            raise ConfigError(
+                "nothing would ever end this training",
+                where="config.yaml",
+                allowed="at least one of max_steps, max_epochs, max_samples_termination, max_time and target",
+            )
+        return words

@@ -1,0 +1,76 @@
+"""This process among the others of the job, and what they tell each other beside gradients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+
+@dataclass(frozen=True)
+class World:
+    """Ranks as torchrun numbers them. Without torchrun: a world of one."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str] = os.environ) -> World:
+        """Read torchrun's variables."""
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+        return cls(*(int(environment.get(name, default)) for name, default in zip(names, "0101", strict=True)))
+
+    def connect(self, device: torch.device, backend: str, timeout: float) -> None:
+        """Join the process group. `timeout`: seconds a collective may wait.
+
+        Host values travel over gloo and device tensors over the vendor's backend, in one group, so that telling each
+        other a host value never waits for a device.
+        """
+        if self.size > 1:
+            backends = backend if device.type == "cpu" else f"cpu:gloo,{device.type}:{backend}"
+            dist.init_process_group(backends, timeout=timedelta(seconds=timeout))
+
+    def disconnect(self) -> None:
+        """Leave the process group."""
+        if self.size > 1:
+            dist.destroy_process_group()
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum over the ranks, in place, on the device of the values and in the order of its work."""
+        if self.size > 1:
+            dist.all_reduce(values)
+        return values
+
+    def largest(self, value: float) -> float:
+        """The largest value of a host number over the ranks, the same on each."""
+        if self.size == 1:
+            return value
+        number = torch.tensor(value, dtype=torch.float64)
+        dist.all_reduce(number, dist.ReduceOp.MAX)
+        return number.item()
+
+    def wait(self) -> None:
+        """Return when every rank is here."""
+        self.largest(0.0)
+
+    def gather(self, value: Any) -> list[Any]:
+        """The values of all ranks, on every rank."""
+        if self.size == 1:
+            return [value]
+        values = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
+
+    def copy_buffers(self, network: torch.nn.Module) -> None:
+        """Give every rank the buffers of rank 0: running statistics of batch norm differ between ranks."""
+        if self.size > 1:
+            for buffer in network.buffers():
+                dist.broadcast(buffer, 0)
