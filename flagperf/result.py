@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flagperf.errors import ConfigError
+from flagperf.monitors.reading import job_energy, summarize
 from flagperf.perflog import decode, encode
-from flagperf.rank_log import read_rank_logs
+from flagperf.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.schema import Change, Outcome, Result, RunConfig, Summary, Target
 from flagperf.verdict import LIMITS, Evidence, judge
 
@@ -29,9 +30,9 @@ def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path
             status=outcome.status,
             failure=str(outcome.failure) if outcome.failure else None,
             seconds=outcome.seconds,
+            sweep=run.sweep,
         ),
         phases=outcome.phases,
-        sweep=run.sweep,
         started=outcome.started,
     )
 
@@ -45,6 +46,7 @@ def result_of_logs(
     status: str,
     failure: str | None = None,
     seconds: float | None = None,
+    sweep: Mapping[str, str] | None = None,
 ) -> Result:
     """The result of a round from its logs alone, with whatever is there.
 
@@ -56,14 +58,15 @@ def result_of_logs(
         status: how the round ended, see `Result.status`.
         failure: what failed, where the executor could tell.
         seconds: the whole round by the launcher's clock, where known.
+        sweep: swept key → value, of a job of a multirun.
     """
-    target = _target(config)
+    target, logs = _target(config), read_rank_logs(folder)
     changed = {change.key for change in changes}
     limits = {key: float(config[key]) for key in LIMITS if config.get(key) is not None}
     evidence = Evidence(
         status=status,
         world_size=config["nnodes"] * config["nproc"],
-        logs=read_rank_logs(folder),
+        logs=logs,
         failure=failure,
         seconds=seconds,
         limits=limits,
@@ -92,6 +95,8 @@ def result_of_logs(
         target_reached=_reached(target, values, applies=not (sample_data and config["size"] == "full")),
         values=values,
         failure=failure,
+        monitors=_monitors(folder, logs, config["nproc"], values.get("num_trained_samples")),
+        sweep=sweep or {},
         seconds=seconds,
     )
 
@@ -160,6 +165,16 @@ def _reached(target: Target | None, values: Mapping[str, Any], *, applies: bool)
         return None
     final = values.get(f"final_{target.metric}")
     return None if final is None else target.reached(final)
+
+
+def _monitors(folder: Path, logs: Sequence[RankLog], nproc: int, samples: float | None) -> dict[str, Any]:
+    """What each node's monitors saw during training, and the energy of the whole job."""
+    marks = {event.event: event.time_ms / 1000 for log in logs[:1] for event in log.events}
+    if "TRAIN_START" not in marks:
+        return {}
+    started, ended = marks["TRAIN_START"], marks.get("TRAIN_END", list(marks.values())[-1])
+    nodes = {path.name: summarize(path, started, ended, nproc) for _, _, path in node_folders(folder)}
+    return {"nodes": nodes, "energy": job_energy(list(nodes.values()), samples)} if any(nodes.values()) else {}
 
 
 def _chose_sample_data(config: Mapping[str, Any]) -> bool:

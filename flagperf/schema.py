@@ -63,7 +63,7 @@ class Ssh:
     jump: str | None = None  # [user@]host[:port] that all connections go through
     known_hosts: str | None = None  # file of host keys; None: ~/.ssh/known_hosts
     strict: bool = True  # false: accept any host key, which the log repeats at each run
-    keepalive: float = 5.0  # seconds between signs of life; after three without answer the connection is lost
+    keepalive: float = 2.0  # seconds between signs of life; after three without answer the connection is lost
     reconnect: float = 20.0  # seconds for which a lost connection is tried again before the host counts as lost
 
 
@@ -80,6 +80,18 @@ class Cluster:
 
 
 @dataclass(frozen=True)
+class MonitorTool:
+    """How a vendor's tool is asked for its devices' temperature, power, memory and utilisation (docs/monitors.md)."""
+
+    command: tuple[str, ...]  # words of the command on a host; prints one sample and ends
+    parse: str  # regular expression, one match a device, its groups named after the figures
+    units: Mapping[str, str] = field(default_factory=dict)  # of power, memory, utilisation, energy, where unusual
+    interval: float = 0.0  # least seconds between two samples, for a tool that costs much
+    timeout: float = 10.0  # seconds a sample may take
+    module: str | None = None  # Python module that does the same with less cost, where Python is on the host
+
+
+@dataclass(frozen=True)
 class Vendor:
     """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
 
@@ -93,7 +105,7 @@ class Vendor:
     container: Mapping[str, Any] = field(default_factory=dict)  # docker options this vendor needs
     image: Mapping[str, Any] = field(default_factory=dict)  # per framework
     environment: Mapping[str, str] = field(default_factory=dict)
-    monitor: Mapping[str, Any] | None = None  # the accelerator's monitor, see flagperf/monitor.py
+    monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
 
 
 @dataclass(frozen=True)
@@ -262,7 +274,7 @@ class Result:
     target_reached: bool | None  # None: no target applies (sample data of a full-size case, ended early)
     values: Mapping[str, Any]
     failure: str | None = None
-    monitors: Mapping[str, Any] = field(default_factory=dict)  # mean, max, energy, coverage per monitor
+    monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
     sweep: Mapping[str, str] = field(default_factory=dict)
     started: float | None = None  # wall clock of the launcher, seconds since the epoch

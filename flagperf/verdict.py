@@ -20,6 +20,8 @@ Finding = tuple[Verdict, str]
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
+EXPLAINED = ("failed", "interrupted", "not started")  # how a round ended says why its ranks have no FINISHED
+BROKEN = {"failed": "training failed", "unfinished": "the launcher died: it left no result.json"}
 LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",
     "max_epochs": "epochs",
@@ -69,10 +71,12 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 def _status(evidence: Evidence) -> Iterator[Finding]:
     if evidence.status != "finished":
         cause = f": {evidence.failure.splitlines()[0]}" if evidence.failure else ""
-        yield "INVALID", f"the round is {evidence.status}, not finished{cause}"
+        yield "INVALID", BROKEN.get(evidence.status, evidence.status) + cause
 
 
 def _ranks_present(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.status in EXPLAINED:
+        return
     silent = set(range(evidence.world_size)) - {log.rank for log in evidence.logs}
     if silent:
         yield "INVALID", f"no log of {_ranks(silent)}"
@@ -223,6 +227,10 @@ def _wall_clock(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
+    drifts = _per_rank(evidence, "wall_drift")
+    drifted = max(drifts, key=lambda rank: abs(drifts[rank]), default=None)
+    if drifted is not None and abs(drifts[drifted]) > CLOCK_SECONDS:
+        yield "SUSPECT", f"rank {drifted}: the wall clock was set by {drifts[drifted]:+.2f} s during training"
     for log in evidence.logs:
         for kind in ("STEP_END", "EVALUATE"):
             times = (event.time_ms for event in log.all(kind))

@@ -47,7 +47,9 @@ FINISHED: dict[str, Any] = {
 def log(rank: int, *, losses: tuple[float, ...] = (2.0, 1.0, 0.5), late: int = 0, **changed: Any) -> RankLog:
     """One rank's log; `late` milliseconds are added to its last step, keywords change its FINISHED."""
     steps = [
-        Event("STEP_END", {"step": 50 * step, "loss": loss}, time_ms=10_000 * step + (late if step == 2 else 0), rank=rank)
+        Event(
+            "STEP_END", {"step": 50 * step, "loss": loss}, time_ms=10_000 * step + (late if step == 2 else 0), rank=rank
+        )
         for step, loss in enumerate(losses)
     ]
     start, end = Event("TRAIN_START", time_ms=0, rank=rank), Event("TRAIN_END", time_ms=20_000, rank=rank)
@@ -106,9 +108,15 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     "failed": (
         changed(status="failed", failure="rank 1 on node1 (node rank 1): exit code 1\n    last line"),
         "INVALID",
-        ("the round is failed, not finished: rank 1 on node1 (node rank 1): exit code 1",),
+        ("training failed: rank 1 on node1 (node rank 1): exit code 1",),
     ),
-    "interrupted": (changed(status="interrupted"), "INVALID", ("the round is interrupted, not finished",)),
+    "interrupted": (changed(status="interrupted", logs=()), "INVALID", ("interrupted",)),
+    "not started": (changed(status="not started", logs=()), "INVALID", ("not started",)),
+    "the launcher died": (
+        lambda: dataclasses.replace(without("FINISHED"), status="unfinished"),
+        "INVALID",
+        ("the launcher died: it left no result.json", "no FINISHED from rank 1"),
+    ),
     "no log at all": (changed(logs=()), "INVALID", ("no log of ranks 0, 1",)),
     "a rank without a log": (lambda: dataclasses.replace(evidence(), logs=(log(0),)), "INVALID", ("no log of rank 1",)),
     "a rank without FINISHED": (lambda: without("FINISHED"), "INVALID", ("no FINISHED from rank 1",)),
@@ -206,9 +214,7 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         ("rank 1: 3.90 s of 19.90 s of training lie outside its steps",),
     ),
     "another wall clock": (
-        lambda: evidence(
-            raw_train_time=24.0, p_whole=6400 / 24, training_sequences_per_second=3200 / 24, ranks=None
-        ),
+        lambda: evidence(raw_train_time=24.0, p_whole=6400 / 24, training_sequences_per_second=3200 / 24, ranks=None),
         "SUSPECT",
         ("rank 0: training took 20.00 s by the wall clock, 24.00 s measured",),
     ),
@@ -217,12 +223,20 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "SUSPECT",
         ("rank 0: the clock went back by 2.500 s between two STEP_END",),
     ),
+    "clock was set": (
+        lambda: evidence(ranks=ranks(wall_drift=3600.0)),
+        "SUSPECT",
+        ("rank 1: the wall clock was set by +3600.00 s during training",),
+    ),
     "the worst comes first": (
         lambda: evidence(mfu=1.2, late=-12_500),
         "INVALID",
-        ("MFU is 1.20: more FLOP/s than the hardware's peak", "rank 0: the clock went back by 2.500 s between two STEP_END"),
+        (
+            "MFU is 1.20: more FLOP/s than the hardware's peak",
+            "rank 0: the clock went back by 2.500 s between two STEP_END",
+        ),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("given", "verdict", "reasons"), CASES.values(), ids=CASES.keys())
