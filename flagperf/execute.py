@@ -21,6 +21,7 @@ from flagperf.interrupt import interruption
 from flagperf.node_run import NodeRun
 from flagperf.plan import Rendezvous, make_plan
 from flagperf.progress import Progress
+from flagperf.resume import with_checkpoints
 from flagperf.run_folder import make_case, write_case
 from flagperf.schema import Failure, Outcome, Plan, RunConfig
 from flagperf.supervise import PortTaken, supervise
@@ -57,6 +58,7 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
         HostError: a host cannot be used; nothing is left running.
     """
     began, clock = time.time(), time.monotonic()
+    run = with_checkpoints(run)
     round_ = _Round(run, plan.round, folder.absolute(), progress)
     body = asyncio.create_task(round_.phases())
     status: Literal["finished", "failed", "interrupted"] = "interrupted"

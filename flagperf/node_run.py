@@ -6,7 +6,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from flagperf import checks
 from flagperf.blame import LAST_LINES, NOTICE
 from flagperf.errors import HostError
 from flagperf.facts import Facts, read_facts
+from flagperf.monitors.running import running
 from flagperf.perflog import Event
+from flagperf.resume import CHECKPOINTS
 from flagperf.runtime import Runtime, make_runtime
 from flagperf.schema import Command, NodePlan, Plan, RunConfig
 from flagperf.transport import Process, Transport
@@ -22,6 +24,7 @@ from flagperf.watch import Tail
 
 CODE = ("flagperf", "cases")  # packages that training processes import
 PACKAGES = ("torch", "torchvision", "transformers")  # whose versions sys_info.log names
+MILESTONES = {"SUBMIT_INFO": "imports", "TRAIN_START": "init", "STEP_END": "first_step"}  # event → phase it ends
 SHORT = 10.0  # seconds that a command may take which reads a few lines
 FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
 
@@ -39,6 +42,8 @@ class NodeRun:
         self.exit_status: int | None = None
         self.noticed = False  # the ranks' launcher said that one of them failed
         self.process: Process | None = None
+        self._milestone_ms = 0
+        self._monitors = AsyncExitStack()
         self.place(plan)
 
     def place(self, plan: Plan) -> None:
@@ -83,14 +88,17 @@ class NodeRun:
         if not self.transport.local:
             for package in CODE:
                 await self.transport.put(_package_folder(package), f"{self.node.launch.env['PYTHONPATH']}/{package}")
+            if self.run.config["resume"]:
+                await self.transport.put(Path(self.run.config["resume"]), self.plan.config["resume"])
 
     async def launch(self) -> None:
-        """Start the ranks' launcher, and from now on follow the logs."""
+        """Start the monitors and the ranks' launcher, and from now on follow the logs."""
         self.exit_status, self.noticed = None, False
         copies = None if self.transport.local else self.folder
         self._launcher_tail = self._tail(self.launcher_log, copies)
         self._tails = {rank: self._tail(self.rank_log(rank), copies) for rank in self.node.ranks}
         self._silent = set(self.node.ranks)
+        await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
         self._launched = time.monotonic()
         self.process = await self.runtime.launch()
 
@@ -100,13 +108,21 @@ class NodeRun:
         self.exit_status = await self.process.wait()
 
     async def stop(self) -> None:
-        if self.process is not None:
-            await self.process.stop()
+        """Stop training, then the monitors."""
+        try:
+            if self.process is not None:
+                await self.process.stop()
+        finally:
+            await self._monitors.aclose()
 
     async def collect(self) -> None:
-        """Have this node's logs, complete, in the round's folder of this machine."""
-        if not self.transport.local:
-            await self.transport.get(self.node.log_dir, self.folder)
+        """Have this node's logs and checkpoints, complete, in the round's folder of this machine."""
+        if self.transport.local:
+            return
+        await self.transport.get(self.node.log_dir, self.folder)
+        checkpoints = f"{Path(self.node.log_dir).parent}/{CHECKPOINTS}"
+        if (await self.transport.run(Command(("test", "-d", checkpoints)), timeout=SHORT)).exit_status == 0:
+            await self.transport.get(checkpoints, self.folder.parent / CHECKPOINTS)
 
     async def clean(self) -> None:
         await self.runtime.clean()
@@ -136,25 +152,20 @@ class NodeRun:
             if rank == self.node.ranks[0] or rank in self._silent or not self.transport.local:
                 found += [(rank, event) for event in await tail.events()]
         for rank, event in found:
-            self._note(rank, event.event)
+            self._note(rank, event)
         return found
 
-    def _note(self, rank: int, event: str) -> None:
-        """Measure the way from the launch to the first step."""
-        if rank in self._silent:
-            self._silent.discard(rank)
-            if not self._silent:
-                self._reached("imports")
-        if rank == self.node.ranks[0] and event == "TRAIN_START":
-            self._reached("init")
-        if rank == self.node.ranks[0] and event == "STEP_END":
-            self._reached("first_step")
-
-    def _reached(self, phase: str) -> None:
-        if phase not in self.phases:
-            now = time.monotonic()
-            self.phases[phase] = now - self._launched
-            self._launched = now
+    def _note(self, rank: int, event: Event) -> None:
+        """Measure the way of the node's first rank from the launch to its first step."""
+        self._silent.discard(rank)
+        phase = MILESTONES.get(event.event)
+        if rank != self.node.ranks[0] or phase is None or phase in self.phases:
+            return
+        if phase == "imports":  # the host's clock may differ from the launcher's
+            self.phases[phase] = time.monotonic() - self._launched
+        else:
+            self.phases[phase] = (event.time_ms - self._milestone_ms) / 1000
+        self._milestone_ms = event.time_ms
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:

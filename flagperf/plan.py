@@ -51,7 +51,7 @@ def make_plan(
         case=run.case,
         framework=run.framework,
         round=round_number,
-        config=run.config,
+        config=_config(run, nodes, folder),
         nodes=tuple(_node_plan(run, round_number, rank, node, folder, meeting) for rank, node in enumerate(nodes)),
         master_address=meeting.address,
         master_port=meeting.port,
@@ -88,8 +88,20 @@ def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
     return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
 
 
+def _root(run: RunConfig, node: Node, folder: Path) -> PurePosixPath:
+    """The run's folder on a node."""
+    return PurePosixPath(folder) if node.local else PurePosixPath(run.cluster.work_dir, folder.name)
+
+
+def _config(run: RunConfig, nodes: tuple[Node, ...], folder: Path) -> Mapping[str, object]:
+    """What config.yaml holds: on other hosts the checkpoints to resume from lie where they are sent to."""
+    if nodes[0].local or not run.config["resume"]:
+        return run.config
+    return {**run.config, "resume": str(_root(run, nodes[0], folder) / "resume")}
+
+
 def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder: Path, meeting: Rendezvous) -> NodePlan:
-    root = PurePosixPath(folder) if node.local else PurePosixPath(run.cluster.work_dir, folder.name)
+    root = _root(run, node, folder)
     case_dir = root / run.name
     log_dir = case_dir / f"round{round_number}" / f"{node.name}_noderank{rank}"
     fields = {

@@ -33,10 +33,10 @@ def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
     """
     interval, power_interval = (float(run.config["monitor"][key]) for key in ("interval", "power_interval"))
     known = {
-        "cpu": lambda: node_monitors.cpu(interval),
+        run.vendor.name: lambda: _accelerator(run, node, interval),
+        "cpu": lambda: node_monitors.cpu(interval),  # also a vendor's name, one without a monitor of its own
         "mem": lambda: node_monitors.memory(interval),
         "pwr": lambda: node_monitors.power(interval, power_interval),
-        run.vendor.name: lambda: _accelerator(run, node, interval),
     }
     return tuple(known[name]() for name in node.monitors)
 

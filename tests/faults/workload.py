@@ -1,0 +1,95 @@
+"""Stands in the trainer's place: writes PerfLog lines as it does, and fails in the way that the configuration says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from flagperf.perflog import PerfLog
+
+
+def main(max_steps: int, collective: bool, step_seconds: float, fault: str, rank: int, step: int) -> None:
+    me = int(os.environ["RANK"])
+    log = PerfLog(me)
+
+    def strike(now: int) -> None:
+        if now == step and rank in (me, -1):
+            FAULTS[fault]()
+
+    strike(0)
+    log.log("SUBMIT_INFO")
+    log.log("INIT_START")
+    if collective:
+        from torch import distributed, ones  # slow to import
+
+        distributed.init_process_group("gloo")
+    log.log("INIT_END")
+    log.log("TRAIN_START")
+    for now in range(1, max_steps + 1):
+        strike(now)
+        if collective:
+            distributed.all_reduce(ones(1))
+        time.sleep(step_seconds)
+        log.log("STEP_END", {"step": now, "epoch": 1, "loss": 1 / now, "throughput": 10.0})
+    log.log("TRAIN_END")
+    log.log("FINISHED", {"global_steps": max_steps})
+    os._exit(0)
+
+
+def fail() -> None:
+    raise RuntimeError("the workload fails as it was told")
+
+
+def leave() -> None:
+    print("leaving with 3", flush=True)
+    os._exit(3)
+
+
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang() -> None:
+    time.sleep(1000)
+
+
+def hang_deaf() -> None:
+    """Hang, ignoring SIGTERM, and have a child in a session of its own that does so too."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+    while True:
+        time.sleep(1000)
+
+
+def fill() -> None:
+    """Write to the log until the disk is full."""
+    while True:
+        os.write(1, b"x" * (1 << 20) + b"\n")
+
+
+FAULTS: dict[str, Callable[[], None]] = {
+    "none": lambda: None,
+    "raise": fail,
+    "exit": leave,
+    "kill": kill,
+    "hang": hang,
+    "hang_deaf": hang_deaf,
+    "fill": fill,
+}
+
+
+if __name__ == "__main__":
+    folder = Path(os.environ["FLAGPERF_LOG_DIR"])
+    log_file = os.open(folder / f"rank{os.environ['RANK']}.out.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log_file, 1)
+    os.dup2(log_file, 2)
+    config = yaml.safe_load(Path(sys.argv[1]).read_text())
+    words = {name: value for name, value in config["task"].items() if name != "_target_"}
+    main(config["max_steps"], **words)
