@@ -1,13 +1,12 @@
-"""What differs from the case, where it was set, and whether the rules of the division allow it."""
+"""What differs from the case, and where it was set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from flagperf.errors import ConfigError
 from flagperf.schema import Change
-from flagperf.words import RENAMED, is_platform, is_under, meant
+from flagperf.words import is_platform
 
 ABSENT = object()
 
@@ -26,12 +25,13 @@ def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Leaves:
 
 
 def differing(before: Leaves, after: Leaves) -> list[str]:
-    """Keys whose values differ, or that only one side has; a whole number is not the same as a number, 1 is not true."""
-    return [
-        key
-        for key in {**before, **after}
-        if (old := before.get(key, ABSENT)) != (new := after.get(key, ABSENT)) or type(old) is not type(new)
-    ]
+    """Keys whose values differ, or that only one side has; 1 and 1.0 are the same, 1 and true are not."""
+
+    def value(side: Leaves, key: str) -> tuple[bool, Any]:
+        found = side.get(key, ABSENT)
+        return isinstance(found, bool), found
+
+    return [key for key in {**before, **after} if value(before, key) != value(after, key)]
 
 
 def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[Change, ...]:
@@ -41,42 +41,3 @@ def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[
         for key in differing(case, final)
         if not is_platform(key)
     )
-
-
-def check_known(key: str, known: Collection[str], where: str) -> None:
-    """Refuse a key that nothing reads. `known`: all dotted keys, parents included."""
-    if key in known:
-        return
-    renamed = f"FlagPerf's '{key}' is {RENAMED[key]} here" if key in RENAMED else None
-    advice = renamed or meant(key, known) or "dry_run=true prints all keys of a case"
-    raise ConfigError("unknown key", where=where, key=key, advice=advice)
-
-
-def check_tuning(
-    keys: Iterable[str], mutable: Collection[str], values: Leaves, where: Callable[[str], str], rules: str
-) -> None:
-    """Refuse a tuning that changes more than mutable keys, in either division."""
-    for key in keys:
-        if not is_under(key, mutable):
-            raise ConfigError(
-                "a tuning may change mutable keys only",
-                where=where(key),
-                key=key,
-                given=values.get(key),
-                allowed=f"the keys of {rules}",
-                advice="take it out of the tuning; an experiment with division=open may set it",
-            )
-
-
-def check_closed(changed: Iterable[Change], mutable: Collection[str], where: Callable[[str], str], rules: str) -> None:
-    """Refuse a change that a closed run must not make."""
-    for change in changed:
-        if not is_under(change.key, mutable):
-            raise ConfigError(
-                "a closed run may not change this key",
-                where=where(change.key),
-                key=change.key,
-                given=change.after,
-                allowed=f"the keys of {rules}",
-                advice="division=open allows it, and the report says so",
-            )

@@ -22,7 +22,7 @@ def check_layout(data: Mapping[str, Any], folder: Path) -> None:
     """Refuse a data_dir that is not there, or has fewer entries than the case's `data.require` asks for.
 
     Args:
-        data: the case's `data` mapping: name, tree (text shown in the message), require (glob → least number of entries).
+        data: the case's `data` mapping: name, tree (shown in the message), require (glob → least number of entries).
         folder: data_dir on this machine.
     """
     expected = data.get("tree", "").rstrip()

@@ -90,7 +90,7 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
             choices[key] = _option(key, value, folders)
         else:
             values[key] = value
-            if not override.input_line.startswith(key):
+            if override.is_add() or override.is_force_add():
                 added.add(key)
     return Job(choices, experiments, values, frozenset(added), swept)
 

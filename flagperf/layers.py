@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from flagperf.changes import Leaves, differing, leaves
 from flagperf.errors import ConfigError
 from flagperf.jobs import Job
 from flagperf.places import find, options
+from flagperf.user_files import check_user_files
 from flagperf.words import GROUPS
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class Layers:
     files: tuple[str, ...]  # all files that took part, the one that wins first
 
 
-Load = Callable[[Sequence[str]], Layer]
+Load = Callable[..., Layer]  # of words
 
 
 @contextmanager
@@ -87,7 +89,8 @@ def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
     quoted = ",".join("'file://" + str(folder).replace("'", "\\'") + "'" for folder in others)
     search = [f"hydra.searchpath=[{quoted}]"] if others else []
 
-    def load(words: Sequence[str]) -> Layer:
+    @cache
+    def load(*words: str) -> Layer:
         with config_errors():
             config = compose("config", [*search, *words], return_hydra_config=True)
         OmegaConf.set_struct(config, False)
@@ -103,12 +106,14 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
     words = [f"{group}={option}" for group, option in job.choices.items()]
     if job.experiments:
         words.append(f"+experiment=[{','.join(job.experiments)}]")
-    chosen = load(words)
+    chosen = load(*words)
     choices = chosen.choices
-    case = load([f"{group}={choices[group]}" for group in GROUPS[:-1]]) if job.experiments else chosen
+    case = load(*(f"{group}={choices[group]}" for group in GROUPS[:-1])) if job.experiments else chosen
     nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
-    final = load(["+{}@_global_={}".format(*tuning.rsplit("/", 1)), *words]) if tuning else chosen
+    files = _files(job, choices, tuning)
+    check_user_files(files, folders)
+    final = load("+{}@_global_={}".format(*tuning.rsplit("/", 1)), *words) if tuning else chosen
     return Layers(
         case=case,
         final=final,
@@ -116,7 +121,7 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
         by_experiment=tuple(differing(case.leaves, chosen.leaves)),
         tuning=tuning,
         note=note,
-        files=_files(job, choices, tuning),
+        files=files,
     )
 
 

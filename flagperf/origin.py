@@ -12,8 +12,10 @@ import yaml
 from flagperf.places import find
 from flagperf.words import is_under
 
+Where = Callable[[str], str]  # dotted key → the file or "command line" that set it
 
-def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Collection[str]) -> Callable[[str], str]:
+
+def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Collection[str]) -> Where:
     """A function from a dotted key to the file that set it, or "command line".
 
     Args:

@@ -43,3 +43,8 @@ def options(group: str, folders: Sequence[Path]) -> list[str]:
 def find(name: str, folders: Sequence[Path]) -> Path | None:
     """The file that `name`, such as "vendor/nvidia", stands for."""
     return next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
+
+
+def is_shipped(path: Path) -> bool:
+    """True for a file of flagperf itself."""
+    return CONF in path.parents

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 Division = Literal["closed", "open"]
 Direction = Literal["higher", "lower"]
+FOLDER_SAFE = "+,=@[]{}' "  # beside letters, digits and "_.-~": kept in the name of a folder; others become %XX
 Verdict = Literal["VALID", "SUSPECT", "INVALID"]
 
 
@@ -155,7 +157,7 @@ class RunConfig:
     @property
     def name(self) -> str:
         """Folder name of this case in the result: <case>-<framework>-<HW>x<nnodes>x<nproc>[,key=value…]."""
-        swept = "".join(f",{key}={value}" for key, value in self.sweep.items())
+        swept = "".join(f",{key}={quote(value, safe=FOLDER_SAFE)}" for key, value in self.sweep.items())
         return f"{self.case}-{self.framework}-{self.hardware.name}x{self.scale}{swept}"
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from flagperf.errors import ConfigError, nearest
+from flagperf.origin import Where
 from flagperf.words import TYPE_NAMES, is_a
 
 T = TypeVar("T")
 
 
-def build(cls: type[T], values: Any, key: str, where: Callable[[str], str]) -> T:
+def build(cls: type[T], values: Any, key: str, where: Where) -> T:
     """Make a `cls` of a mapping.
 
     Args:
@@ -39,7 +40,7 @@ def build(cls: type[T], values: Any, key: str, where: Callable[[str], str]) -> T
     return cls(**{name: _value(hints[name], value, f"{key}.{name}", where) for name, value in values.items()})
 
 
-def _value(hint: Any, value: Any, key: str, where: Callable[[str], str]) -> Any:
+def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
     """The value as the hint wants it, or a ConfigError."""
     kinds = _kinds(hint)
     if value is None and type(None) in kinds:

@@ -114,6 +114,7 @@ WORDS: dict[str, Word] = {
     "max_epochs": count(null=True),
     "max_samples_termination": count(null=True),
     "max_time": seconds(null=True),
+    "initial_evaluation": switch(),
     "eval_interval_steps": count(null=True),
     "eval_interval_samples": count(null=True),
     "eval_interval_epochs": count(null=True),
@@ -127,6 +128,7 @@ WORDS: dict[str, Word] = {
     "compile": switch(),
     "memory_format": text("contiguous_format", "channels_last"),
     "activation_checkpointing": switch(),
+    "checkpoint_modules": text(null=True),
     "sync_bn": switch(),
     "lr_interval": text("step", "epoch"),
     "seed": count(0),
@@ -139,6 +141,13 @@ WORDS: dict[str, Word] = {
     "warmup_steps": count(0),
     "process_group_timeout": seconds(),
     "sinks": Word(list, options=("mllog", "dllogger", "tensorboard")),
+    # conf/hardware, conf/cluster
+    "hardware.memory_gib": Word(float, above=0, null=True),
+    "hardware.power_w": Word(float, above=0, null=True),
+    "hardware.devices_per_node": count(null=True),
+    "hardware.devices_per_card": count(),
+    **{f"hardware.peak_flops.{name}": Word(float, above=0) for name in ("fp32", "tf32", "fp16", "bf16")},
+    "cluster.rendezvous.port": Word(int, low=0, high=65535, null=True, platform=True),
     # every case
     "case": text(),
     "title": text(),
@@ -157,8 +166,10 @@ WORDS: dict[str, Word] = {
 # Groups of which a command line or an experiment chooses; mutable list and framework are the case's to choose.
 GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
 
-# Parts of the configuration that say where and how a job runs.
+# Parts of the configuration beside the words: they say where and how a job runs …
 PLATFORM_PARTS = ("cluster", "runtime")
+# … and all of them.
+PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data", "ddp")
 
 # FlagPerf's names of what has another name here.
 RENAMED = {

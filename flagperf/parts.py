@@ -1,0 +1,91 @@
+"""The parts of a RunConfig that need more than their type checked: data, hardware, cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from socket import gethostname
+from string import Template
+from typing import Any
+
+from flagperf.data_layout import sample_folder
+from flagperf.errors import ConfigError
+from flagperf.layers import Layer
+from flagperf.origin import Where
+from flagperf.schema import Cluster, Hardware
+from flagperf.typed import build
+
+NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
+
+
+def names(final: Layer) -> dict[str, Any]:
+    """The names of the options chosen, and of nodes that have none: the host name of this machine, else the address."""
+    found: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
+    nodes = final.get("cluster.nodes")
+    if isinstance(nodes, list):
+        found["cluster.nodes"] = [
+            {"name": gethostname() if node.get("local") else node.get("address"), **node}
+            if isinstance(node, dict)
+            else node
+            for node in nodes
+        ]
+    return found
+
+
+def data_dir(final: Layer) -> tuple[str, str | None]:
+    """Where the data lies, and a note for the log where it is not the user's."""
+    given = final.get("data_dir")
+    if given is not None:
+        if not (given.startswith("/") or _is_local(final)):
+            raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
+        return str(Path(given).expanduser().absolute()), None
+    if sample := final.get("data.sample"):
+        folder = sample_folder(final.get("sample_dir"), final.get("case"), sample)
+        return str(folder), f"sample data: {folder}"
+    if final.get("dry_run"):
+        return "<data_dir>", "no data_dir is given: <data_dir> stands for it"
+    tree = final.get("data.tree") or ""
+    allowed = f"a folder with {final.get('data.name')}" + "".join(f"\n    {line}" for line in tree.splitlines())
+    raise ConfigError("the case needs its data", key="data_dir", allowed=allowed, advice="size=tiny has sample data")
+
+
+def _is_local(final: Layer) -> bool:
+    nodes = final.get("cluster.nodes") or []
+    return all(isinstance(node, dict) and node.get("local") for node in nodes)
+
+
+def with_names(data: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """`data` with ${…} replaced in the globs of `require`, which are keys: OmegaConf resolves values only."""
+    require = {Template(glob).safe_substitute(config): least for glob, least in data.get("require", {}).items()}
+    return {**data, "require": require}
+
+
+def hardware(config: Mapping[str, Any], where: Where) -> Hardware:
+    """The hardware, made by the vendor and with enough devices."""
+    made = build(Hardware, config["hardware"], "hardware", where)
+    vendor, nproc, most = config["vendor"]["name"], config["nproc"], made.devices_per_node
+    if made.vendor not in (None, vendor):
+        problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {vendor}"
+        advice = f"choose hardware of {vendor} (flagperf list hardware), or vendor={made.vendor}"
+        raise ConfigError(problem, key="hardware", given=made.name, advice=advice)
+    if most is not None and nproc > most:
+        allowed = f"at most {most}, the devices of a node with {made.name}"
+        raise ConfigError("more ranks than devices", where=where("nproc"), key="nproc", given=nproc, allowed=allowed)
+    return made
+
+
+def cluster(config: Mapping[str, Any], where: Where) -> Cluster:
+    """The cluster, with at least one node, each of its own name."""
+    made = build(Cluster, config["cluster"], "cluster", where)
+    node_names = [node.name for node in made.nodes]
+    if not node_names:
+        raise ConfigError("the cluster has no nodes", where=where("cluster.nodes"), key="cluster.nodes")
+    for index, (name, node) in enumerate(zip(node_names, made.nodes, strict=True)):
+        key = f"cluster.nodes[{index}]"
+        if name in node_names[:index]:
+            raise ConfigError("two nodes have one name", where=where(key), key=f"{key}.name", given=name)
+        if node.port is not None and not 0 < node.port < 65536:
+            raise ConfigError(
+                "value out of range", where=where(key), key=f"{key}.port", given=node.port, allowed="1 to 65535"
+            )
+    return made
