@@ -172,7 +172,7 @@ def _monitors(folder: Path, logs: Sequence[RankLog], nproc: int, samples: float 
     marks = {event.event: event.time_ms / 1000 for log in logs[:1] for event in log.events}
     if "TRAIN_START" not in marks:
         return {}
-    started, ended = marks["TRAIN_START"], marks.get("TRAIN_END", list(marks.values())[-1])
+    started, ended = marks["TRAIN_START"], marks.get("TRAIN_END", max(marks.values()))
     nodes = {path.name: summarize(path, started, ended, nproc) for _, _, path in node_folders(folder)}
     return {"nodes": nodes, "energy": job_energy(list(nodes.values()), samples)} if any(nodes.values()) else {}
 

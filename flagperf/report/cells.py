@@ -1,0 +1,310 @@
+"""How results are put into words: the same text in the terminal, in report.md and in report.html."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flagperf.schema import Result, Statistics, Summary, Target
+from flagperf.summary import metric, usable, verdict
+
+ABSENT = "–"
+SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
+    "train_batch_size": "bs",
+    "lr": "lr",
+    "gradient_accumulation_steps": "ga",
+    "weight_decay": "wd",
+    "warmup": "warmup",
+}
+MONITOR_NAMES = {"cpu": "CPU busy", "mem": "memory used", "pwr": "power of the node", "power": "power of the devices"}
+MONITOR_UNITS = {  # figure → unit, factor
+    "cpu": ("%", 100.0),
+    "mem": ("%", 100.0),
+    "pwr": ("W", 1.0),
+    "power": ("W", 1.0),
+    "utilisation": ("%", 1.0),
+    "memory_used": ("GiB", 1 / 1024),
+    "memory_total": ("GiB", 1 / 1024),
+    "temperature": ("°C", 1.0),
+}
+SAMPLE_DATA_NOTE = (
+    "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
+    "it does not show that the case's own target is reached."
+)
+COLUMNS_NOTE = (
+    "e2e_time: start to end of the processes; p_whole: samples over the whole training time; p_train: without "
+    "evaluation and checkpoints; p_core: without waiting for data either; all of the whole job. "
+    "fix_hp: hyper-parameters that differ from the case. mem: peak of one device. "
+    "With several rounds: mean ± sample standard deviation."
+)
+OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A figure with so many significant digits; whole from 1000 on."""
+    if value is None:
+        return ABSENT
+    if math.isfinite(value) and abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def percent(share: float | None) -> str:
+    return ABSENT if share is None else f"{100 * share:.3g} %"
+
+
+def spread(figure: Statistics | None) -> str:
+    """Mean, and standard deviation where there is one, to the same decimals: "41.30 ± 0.52"."""
+    if figure is None:
+        return ABSENT
+    if not figure.stdev or figure.stdev < abs(figure.mean) * 1e-5:
+        return number(figure.mean)
+    decimals = max(0, 1 - math.floor(math.log10(figure.stdev)))
+    return f"{figure.mean:,.{decimals}f} ± {figure.stdev:,.{decimals}f}"
+
+
+def row(summary: Summary) -> dict[str, str]:
+    """One job in FlagPerf's columns, with verdict, target and notes: column → text."""
+    figures = summary.statistics
+    return {
+        "case": case(summary),
+        "verdict": verdict(summary),
+        "target": target(summary),
+        "config": "{0[name]}x{1[nnodes]}x{1[nproc]}".format(summary.config["hardware"], summary.config),
+        "precision": summary.config["precision"],
+        "fix_hp": fix_hp(summary),
+        "e2e_time [s]": spread(figures.get("e2e_time")),
+        **{name: spread(figures.get(name)) for name in ("p_whole", "p_train", "p_core")},
+        "unit": summary.config["throughput_unit"],
+        "accuracy": accuracy(summary),
+        "mem [GiB]": memory(summary),
+        "MFU": mfu(summary),
+        "notes": "; ".join(notes(summary)) or ABSENT,
+    }
+
+
+def case(summary: Summary) -> str:
+    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle)"."""
+    config = summary.config
+    apart = [config["size"]] * (config["size"] != "full") + [config["framework"]["name"]]
+    shown = ", ".join(word for word in apart if word != "pytorch")
+    return f"{config['case']} ({shown})" if shown else str(config["case"])
+
+
+def fix_hp(summary: Summary) -> str:
+    """Hyper-parameters that differ from the case."""
+    changed = {change.key: change.after for change in summary.changes}
+    shown = [f"{short}: {changed[key]}" for key, short in SHORT_NAMES.items() if key in changed]
+    return ", ".join(shown) or ABSENT
+
+
+def accuracy(summary: Summary) -> str:
+    """Final value of the case's metric, with its name."""
+    name = metric(summary)
+    if name is None or name not in summary.statistics:
+        return ABSENT
+    goal = summary.results[0].target
+    unit = f" {goal.unit}" if goal and goal.unit else ""
+    return f"{spread(summary.statistics[name])}{unit} {name.removeprefix('final_')}"
+
+
+def memory(summary: Summary) -> str:
+    """Peak memory of one device, of all that it has; or of the host where the device has none of its own."""
+    used = summary.statistics.get("peak_memory")
+    if used is None:
+        return ABSENT
+    if any(result.values.get("peak_memory_kind") == "host rss" for result in usable(summary.results)):
+        return f"{number(used.max, 3)} (host)"
+    total = summary.config["hardware"].get("memory_gib")
+    return number(used.max, 3) + (f"/{number(total)}" if total else "")
+
+
+def mfu(summary: Summary) -> str:
+    figure = summary.statistics.get("mfu")
+    return ABSENT if figure is None else percent(figure.mean)
+
+
+def target(summary: Summary) -> str:
+    """Was the target reached, and in how many rounds: "reached on sample data (acc1 ≥ 95 %)"."""
+    results = usable(summary.results)
+    if not results:
+        return ABSENT
+    goal, answers = results[0].target, [result.target_reached for result in results]
+    if goal is None:
+        return "the case has none"
+    on_samples = any(result.sample_data for result in results)
+    if all(answer is None for answer in answers):
+        return "does not apply: sample data" if on_samples else "not measured"
+    reached = sum(answer is True for answer in answers)
+    if reached in (0, len(answers)):
+        words = "reached" if reached else "missed"
+    else:
+        words = f"reached in {reached} of {len(answers)}"
+    return words + (" on sample data" if on_samples else "") + f" ({condition(goal)})"
+
+
+def condition(goal: Target) -> str:
+    sign = "≥" if goal.direction == "higher" else "≤"
+    return f"{goal.metric} {sign} {number(goal.value)}" + (f" {goal.unit}" if goal.unit else "")
+
+
+def notes(summary: Summary) -> list[str]:
+    """What a reader must know before comparing this row with another."""
+    found = []
+    if any(result.sample_data for result in summary.results):
+        found.append("sample data")
+    if summary.config["division"] == "open":
+        found.append("open division")
+    lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
+    if lost:
+        found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
+    return found
+
+
+def headline(summaries: Sequence[Summary]) -> str:
+    """One sentence: can this be believed, and did it get there?"""
+    counts = Counter(verdict(summary) for summary in summaries)
+    said = [f"{counts[word]} {word}" for word in ("VALID", "SUSPECT", "INVALID") if counts[word]]
+    jobs = f"{len(summaries)} job{'s' if len(summaries) != 1 else ''}"
+    answers = [result.target_reached for summary in summaries for result in usable(summary.results)]
+    asked = [answer for answer in answers if answer is not None]
+    goal = f"; target reached in {sum(asked)} of {len(asked)} rounds" if asked else ""
+    return f"{jobs}: {', '.join(said)}{goal}."
+
+
+def warnings(summaries: Iterable[Summary]) -> list[str]:
+    """Notes that hold for the whole report."""
+    results = [result for summary in summaries for result in summary.results]
+    sampled = any(result.sample_data for result in results)
+    opened = any(result.division == "open" for result in results)
+    return [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened
+
+
+def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
+    """The keys that differ between the jobs of a sweep, in the order of the command."""
+    return list(dict.fromkeys(key for summary in summaries for result in summary.results for key in result.sweep))
+
+
+def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
+    """One job of a sweep: the swept values, then what they led to."""
+    swept = summary.results[0].sweep if summary.results else {}
+    chosen = row(summary)
+    shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
+    return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
+
+
+def statistics_rows(summary: Summary) -> list[dict[str, str]]:
+    """Each figure over the rounds that count."""
+    units = figure_units(summary)
+    return [
+        {
+            "figure": name,
+            "unit": units.get(name, ""),
+            "n": str(figure.n),
+            "mean": number(figure.mean),
+            "stdev": number(figure.stdev, 3),
+            "cv": percent(figure.cv),
+            "min": number(figure.min),
+            "max": number(figure.max),
+        }
+        for name, figure in summary.statistics.items()
+    ]
+
+
+def figure_units(summary: Summary) -> dict[str, str]:
+    """Unit of each figure of the statistics."""
+    rate = summary.config["throughput_unit"]
+    units = {"e2e_time": "s", "mfu": "1", "peak_memory": "GiB"}
+    units |= dict.fromkeys(("p_whole", "p_train", "p_core", "steady_throughput"), rate)
+    name, results = metric(summary), summary.results
+    return units | ({name: results[0].target.unit} if name and results[0].target else {})
+
+
+def round_rows(summary: Summary) -> list[dict[str, str]]:
+    """What each round did, also those that do not count."""
+    return [
+        {
+            "round": str(result.round),
+            "verdict": result.verdict,
+            "ended by": str(result.values.get("stop_reason") or result.status),
+            "steps": number(result.values.get("global_steps")),
+            "samples": number(result.values.get("num_trained_samples")),
+            "final loss": number(result.values.get("final_loss")),
+            **{name: number(result.values.get(name)) for name in ("p_whole", "p_train", "p_core")},
+            "step p50 / p90 / p99 [ms]": " / ".join(_milliseconds(result, f"step_time_p{n}") for n in (50, 90, 99)),
+            "init [s]": number(result.values.get("init_time"), 3),
+            "evaluation [s]": number(result.values.get("eval_time"), 3),
+            "data wait [s]": number(result.values.get("data_wait"), 3),
+        }
+        for result in summary.results
+    ]
+
+
+def change_rows(summary: Summary) -> list[dict[str, str]]:
+    """What differs from the case, and who set it."""
+    return [
+        {"key": change.key, "case": str(change.before), "run": str(change.after), "set by": change.source}
+        for change in summary.changes
+    ]
+
+
+def monitor_rows(result: Result) -> list[dict[str, str]]:
+    """What the monitors of a round saw during training, a line a node and figure."""
+    rows = []
+    for node, monitors in result.monitors.get("nodes", {}).items():
+        for name, figures in monitors.items():
+            if "not_available" in figures:
+                rows.append(_monitor_row(result, node, f"{name}: not available, {figures['not_available']}", {}, ""))
+                continue
+            parts = {name: figures} if "mean" in figures else figures
+            for part, known in parts.items():
+                if isinstance(known, Mapping):
+                    unit, factor = MONITOR_UNITS.get(part, ("", 1.0))
+                    rows.append(_monitor_row(result, node, part, known, unit, factor))
+    return rows
+
+
+def _monitor_row(
+    result: Result, node: str, name: str, known: Mapping[str, Any], unit: str, factor: float = 1.0
+) -> dict[str, str]:
+    mean, most = (known.get(key) for key in ("mean", "max"))
+    return {
+        "round": str(result.round),
+        "node": node,
+        "figure": MONITOR_NAMES.get(name, name),
+        "unit": unit,
+        "mean": number(None if mean is None else factor * mean),
+        "max": number(None if most is None else factor * most),
+        "energy [Wh]": number(known.get("energy_wh"), 3),
+        "coverage": percent(known.get("coverage")),
+    }
+
+
+def energy_lines(result: Result) -> list[str]:
+    """Energy of the whole job, and per sample."""
+    names = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
+    lines = []
+    for kind, known in result.monitors.get("energy", {}).items():
+        text = f"Energy of the training, {names[kind]}, round {result.round}: {number(known['energy_wh'], 3)} Wh"
+        if "energy_per_sample_j" in known:
+            text += f", {number(known['energy_per_sample_j'], 3)} J a sample"
+        if "energy_above_idle_j" in known:
+            text += f"; above idle {number(known['energy_above_idle_j'] / 3600, 3)} Wh"
+        lines.append(f"{text} (coverage {percent(known['coverage'])})")
+    return lines
+
+
+def _milliseconds(result: Result, name: str) -> str:
+    seconds = result.values.get(name)
+    return ABSENT if seconds is None else number(1000 * seconds, 3)
+
+
+def machine(result: Result) -> str:
+    """Devices, hosts and software of a round, as its ranks named them."""
+    values: Mapping[str, Any] = result.values
+    hosts = dict.fromkeys(str(entry["host"]) for entry in values.get("ranks") or () if "host" in entry)
+    versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
+    parts = [values.get("device_name"), ", ".join(hosts), ", ".join(versions)]
+    return "; ".join(str(part) for part in parts if part)

@@ -1,0 +1,76 @@
+"""The run folder: read it back, and write the report into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf import result as results
+from flagperf.errors import ConfigError
+from flagperf.report.markdown import markdown
+from flagperf.schema import Change, Result, Summary
+from flagperf.summary import summary_of
+
+_ROUND = re.compile(r"round(\d+)")
+
+
+def read_run(run_dir: Path) -> tuple[Summary, ...]:
+    """Every job of a run, from its files alone; a job that broke off says what is missing.
+
+    Raises:
+        ConfigError: there is no run in the folder.
+    """
+    jobs = [path.parent for path in run_dir.glob("*/config.yaml")]
+    if not jobs:
+        raise ConfigError(
+            "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
+        )
+    return tuple(_read_job(folder) for folder in sorted(jobs, key=lambda folder: _natural(folder.name)))
+
+
+def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
+    """Write report.md and report.html; returns their paths."""
+    from flagperf.report.page import page
+
+    written = []
+    for name, text in (("report.md", markdown(run_dir, summaries)), ("report.html", page(run_dir, summaries))):
+        path = run_dir / name
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _read_job(folder: Path) -> Summary:
+    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    changes = _read_changes(folder / "changes.yaml")
+    there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
+    rounds = range(1, max([config["repeat"], *there]) + 1)
+    return summary_of(folder.name, [_read_round(folder, n, config, changes) for n in rounds], config, changes)
+
+
+def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iterable[Change]) -> Result:
+    folder = job / f"round{number}"
+    if (folder / results.FILE).exists():
+        return results.read(folder)
+    status = "unfinished" if folder.is_dir() else "not started"
+    return results.result_of_logs(config, changes, number, folder, status=status, sweep=_swept(job.name))
+
+
+def _read_changes(path: Path) -> tuple[Change, ...]:
+    if not path.exists():
+        return ()
+    return tuple(Change(**change) for change in yaml.safe_load(path.read_text(encoding="utf-8")) or ())
+
+
+def _swept(job: str) -> dict[str, str]:
+    """The swept keys that the name of a job's folder ends with: ",key=value,key=value"."""
+    return {key: value for key, separator, value in (word.partition("=") for word in job.split(",")[1:]) if separator}
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort key by which 8 comes before 16."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,79 @@
+"""report.md: the whole report as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from flagperf.report import cells
+from flagperf.schema import Result, Summary
+from flagperf.summary import usable
+
+
+def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
+    """The report of a run."""
+    blocks = [
+        f"# {run_dir.resolve().name}",
+        f"**{cells.headline(summaries)}**",
+        *(f"> {warning}" for warning in cells.warnings(summaries)),
+        "## Results",
+        table([cells.row(summary) for summary in summaries]),
+        cells.COLUMNS_NOTE,
+        *_problems(summaries),
+        *_sweep(summaries),
+        *(block for summary in summaries for block in _job(summary)),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def table(rows: Sequence[Mapping[str, str]]) -> str:
+    """A Markdown table; the columns are those of the first row."""
+    if not rows:
+        return ""
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
+    """Every round that is not VALID: why, and what failed."""
+    problems = [(summary.name, result) for summary in summaries for result in summary.results if result.reasons]
+    if problems:
+        yield "## What to look at"
+    for name, result in problems:
+        reasons = "\n".join(f"- {reason}" for reason in result.reasons)
+        yield f"**{name}, round {result.round}: {result.verdict}**\n\n{reasons}"
+        if result.failure:
+            yield f"```text\n{result.failure}\n```"
+
+
+def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:
+    if keys := cells.sweep_keys(summaries):
+        yield "## Sweep"
+        yield table([cells.sweep_row(summary, keys) for summary in summaries])
+
+
+def _job(summary: Summary) -> Iterator[str]:
+    yield f"## {summary.name}"
+    good = usable(summary.results)
+    if good:
+        yield f"Machine: {cells.machine(good[0])}"
+    yield table(cells.statistics_rows(summary))
+    if any(result.values for result in summary.results):
+        yield table(cells.round_rows(summary))
+    if note := next((result.values.get("mfu_note") for result in good if result.values.get("mfu_note")), None):
+        yield f"MFU is absent: {note}"
+    yield "Changes against the case:" if summary.changes else "No change against the case."
+    yield table(cells.change_rows(summary))
+    yield from _monitors(good)
+
+
+def _monitors(results: Sequence[Result]) -> Iterator[str]:
+    rows = [row for result in results for row in cells.monitor_rows(result)]
+    if rows:
+        yield "Monitors, during training:"
+        yield table(rows)
+    yield from (line for result in results for line in cells.energy_lines(result))

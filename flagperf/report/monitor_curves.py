@@ -1,0 +1,60 @@
+"""The curves in a node's monitor logs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from flagperf.monitors.log_format import parse_line, parse_stamp
+
+Curve = list[list[float]]  # [seconds since the epoch, value]
+
+NODE_CURVES = {  # monitor → title with unit, factor
+    "cpu": ("CPU busy, %", 100.0),
+    "mem": ("Memory used, %", 100.0),
+    "pwr": ("Power of the node, W", 1.0),
+}
+DEVICE_CURVES = {  # field of a device → title with unit, factor
+    "utilisation": ("Accelerators busy, %", 1.0),
+    "memory_used": ("Accelerator memory, GiB", 1 / 1024),
+    "power": ("Power of an accelerator, W", 1.0),
+    "temperature": ("Accelerator temperature, °C", 1.0),
+}
+
+
+def curves(folder: Path) -> dict[str, Curve]:
+    """Title → curve of every figure that a node's monitors logged; of devices, the mean over them."""
+    found: dict[str, Curve] = {}
+    for log in sorted(folder.glob("*_monitor.log")):
+        name = log.name.removesuffix("_monitor.log")
+        text = log.read_text(encoding="utf-8", errors="replace")
+        found |= _node_curve(name, text) if name in NODE_CURVES else _device_curves(text)
+    return found
+
+
+def _node_curve(name: str, text: str) -> dict[str, Curve]:
+    title, factor = NODE_CURVES[name]
+    points = []
+    for line in text.splitlines():
+        stamp, *words = line.split("\t")
+        time = parse_stamp(stamp)
+        try:
+            value = float(words[0]) if words else math.nan
+        except ValueError:  # "not available: …"
+            continue
+        if time is not None and math.isfinite(value):
+            points.append([time, factor * value])
+    return {title: points} if points else {}
+
+
+def _device_curves(text: str) -> dict[str, Curve]:
+    found: dict[str, Curve] = {}
+    for block in text.split("\n\n"):
+        stamp, _, lines = block.strip().partition("\n")
+        devices = [device for line in lines.splitlines() if (device := parse_line(line))]
+        time = parse_stamp(stamp)
+        for name, (title, factor) in DEVICE_CURVES.items():
+            values = [getattr(device, name) for device in devices]
+            if time is not None and values and None not in values:
+                found.setdefault(title, []).append([time, factor * sum(values) / len(values)])
+    return found

@@ -1,0 +1,116 @@
+"""report.html: one file that needs no network. page.html.j2 lays it out, page.css and page.js are put into it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf import __version__
+from flagperf.rank_log import node_folders
+from flagperf.report import cells
+from flagperf.report.charts import job_charts
+from flagperf.schema import Summary
+from flagperf.summary import usable, verdict
+from flagperf.verdict import worst
+
+Rows = Sequence[Mapping[str, str]]
+
+_NUMBER = re.compile(r"-?[\d,.]+(e[-+]?\d+)?( ± .*| %|/.*)?|nan|-?inf")
+
+
+def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
+    """The whole page."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    here = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(here), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    keys = cells.sweep_keys(summaries)
+    jobs = [_job(run_dir / summary.name, summary) for summary in summaries]
+    return environment.get_template("page.html.j2").render(
+        name=run_dir.resolve().name,
+        version=__version__,
+        started=_started(summaries),
+        verdict=worst(verdict(summary) for summary in summaries),
+        headline=cells.headline(summaries),
+        warnings=cells.warnings(summaries),
+        columns_note=cells.COLUMNS_NOTE,
+        results=grid([cells.row(summary) for summary in summaries]),
+        sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
+        bars=_bars(summaries),
+        jobs=jobs,
+        style=(here / "page.css").read_text(encoding="utf-8"),
+        script=(here / "page.js").read_text(encoding="utf-8"),
+        data=_embedded({job["id"]: job.pop("charts") for job in jobs}),
+    )
+
+
+def grid(rows: Rows) -> dict[str, Any]:
+    """A table for the template: columns with whether they hold numbers, and the lines of text."""
+    names = list(rows[0]) if rows else []
+    texts = {name: {row[name] for row in rows} - {cells.ABSENT} for name in names}
+    numeric = {name: bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
+    return {"columns": [(name, numeric[name]) for name in names], "rows": [list(row.values()) for row in rows]}
+
+
+def _job(folder: Path, summary: Summary) -> dict[str, Any]:
+    good = usable(summary.results)
+    return {
+        "id": summary.name,
+        "verdict": verdict(summary),
+        "title": summary.config.get("title", ""),
+        "target": cells.target(summary),
+        "machine": cells.machine(good[0]) if good else "",
+        "problems": [result for result in summary.results if result.reasons],
+        "statistics": grid(cells.statistics_rows(summary)),
+        "rounds": grid(cells.round_rows(summary)),
+        "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
+        "changes": grid(cells.change_rows(summary)),
+        "monitors": grid([row for result in good for row in cells.monitor_rows(result)]),
+        "energy": [line for result in good for line in cells.energy_lines(result)],
+        "hosts": _hosts(folder),
+        "config": yaml.safe_dump(dict(summary.config), sort_keys=False, allow_unicode=True),
+        "charts": job_charts(folder, summary),
+    }
+
+
+def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Each node's sys_info.log, of the first round that has one: node, and its lines as a table."""
+    for round_folder in sorted(job_folder.glob("round*")):
+        found = [(path.name, path / "sys_info.log") for _, _, path in node_folders(round_folder)]
+        infos = [(node, path.read_text(encoding="utf-8", errors="replace")) for node, path in found if path.exists()]
+        if infos:
+            return [(node, grid(_facts(text))) for node, text in infos]
+    return []
+
+
+def _facts(text: str) -> list[dict[str, str]]:
+    lines = (line.partition(": ") for line in text.splitlines())
+    return [{"what": name, "this host": value} for name, separator, value in lines if separator]
+
+
+def _bars(summaries: Sequence[Summary]) -> list[str]:
+    """p_core of each job in percent of the largest, for the bars of the sweep; empty where units differ."""
+    values = [summary.statistics["p_core"].mean if "p_core" in summary.statistics else 0.0 for summary in summaries]
+    units = {(summary.config["case"], summary.config["throughput_unit"]) for summary in summaries}
+    most = max(values, default=0.0)
+    return [f"{100 * value / most:.1f}%" for value in values] if most and len(units) == 1 else ["0%"] * len(values)
+
+
+def _started(summaries: Sequence[Summary]) -> str:
+    times = [result.started for summary in summaries for result in summary.results if result.started is not None]
+    return datetime.fromtimestamp(min(times)).astimezone().strftime("%Y-%m-%d %H:%M:%S %z") if times else ""
+
+
+def _embedded(data: Mapping[str, Any]) -> Any:
+    """JSON that may stand in a script element."""
+    from markupsafe import Markup
+
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
