@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from hosts import TestCluster, why_not
 
 
@@ -20,11 +19,10 @@ def _session_cluster() -> Iterator[TestCluster]:
 
 
 @pytest.fixture
-def lab(_session_cluster: TestCluster) -> Iterator[TestCluster]:
-    """The cluster, with every host in order, before and after."""
+def lab(_session_cluster: TestCluster) -> TestCluster:
+    """The cluster, with every host in order."""
     _session_cluster.repair()
-    yield _session_cluster
-    _session_cluster.repair()
+    return _session_cluster
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

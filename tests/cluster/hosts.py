@@ -40,11 +40,22 @@ chmod 1777 /tmp /var/tmp
 mount --bind {root}/hosts /etc/hosts
 mount --bind {root}/resolv.conf /etc/resolv.conf
 mount -t tmpfs -o mode=755 tmpfs /run
-mkdir /run/sshd /run/lock
+mkdir /run/sshd /run/lock /run/test-host
 ip link set lo up
 {sshd}
 {dockerd}
 exec docker-init -- sleep infinity
+"""
+
+AS_MADE = """
+pgrep -x sshd && docker version && [ -z "$(docker ps -aq; ls /srv /tmp /var/tmp; pgrep sleep | tail -n +2)" ]
+"""
+
+EMPTY = """
+docker ps -aq | xargs -r docker rm -f
+pgrep sleep | tail -n +2 | xargs -r kill -9
+umount /srv/* 2>/dev/null
+rm -rf /srv/* /var/tmp/* /tmp/*
 """
 
 SSHD_CONFIG = """
@@ -82,7 +93,9 @@ _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 def _do(*words: str | Path) -> str:
     """Run a command that must succeed; its output."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, env={**os.environ, "PATH": _PATH})
+    done = subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, env={**os.environ, "PATH": _PATH}
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -142,7 +155,9 @@ class Host:
             time.sleep(0.05)
 
     def _ready(self) -> bool:
-        probe = "test -S /run/docker.sock && test -s /run/sshd.pid && docker version >/dev/null"
+        probe = (
+            "test -d /run/test-host && test -S /run/docker.sock && test -s /run/sshd.pid && docker version >/dev/null"
+        )
         return self.alive and self._pid is not None and self.run("sh", "-c", probe).returncode == 0
 
     def _sshd_line(self) -> str:
@@ -171,6 +186,16 @@ class Host:
     def start_dockerd(self) -> None:
         self._check(self.run("sh", "-c", self._dockerd_line()))
         self.wait_ready()
+
+    def repair(self) -> None:
+        """Start what does not run, and empty its disk and its docker."""
+        if self.run("pgrep", "-x", "sshd").returncode:
+            self.start_sshd()
+        if self.run("pgrep", "-x", "dockerd").returncode:
+            self.run("rm", "-f", "/run/docker.pid")
+            self.start_dockerd()
+        self.wait_ready()
+        self.run("sh", "-c", EMPTY)
 
     def stop(self, program: str, number: int = signal.SIGTERM) -> None:
         """Signal every process of that name on this host, and wait until none is left."""
@@ -206,10 +231,8 @@ class Host:
         """The host's pid 1, as the machine sees it: the child of unshare."""
         if self._init is None:
             return None
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, IndexError):
             return int(Path(f"/proc/{self._init.pid}/task/{self._init.pid}/children").read_text().split()[0])
-        with contextlib.suppress(RuntimeError, ValueError):
-            return int(_do("pgrep", "-P", str(self._init.pid)).split()[0])
         return None
 
 
@@ -268,18 +291,9 @@ class TestCluster:
         for host in self.hosts:
             host.mend()
             if not host.alive:
-                host.boot(wait=False)
-        for host in self.hosts:
-            if host.run("pgrep", "-x", "sshd").returncode:
-                host.start_sshd()
-            if host.run("pgrep", "-x", "dockerd").returncode:
-                host.run("rm", "-f", "/run/docker.pid")
-                host.start_dockerd()
-            host.wait_ready()
-            left = host.output("docker", "ps", "-aq").split()
-            if left:
-                host.output("docker", "rm", "-f", *left)
-            host.run("sh", "-c", "umount /srv/small 2>/dev/null; rm -rf /srv/* /var/tmp/*")
+                host.boot()
+            if host.run("sh", "-c", AS_MADE).returncode:
+                host.repair()
 
     def close(self) -> None:
         for host in self.hosts:
@@ -359,6 +373,8 @@ def _remove_tree(root: Path) -> None:
 if __name__ == "__main__":
     with TestCluster() as cluster:
         for each in cluster.hosts:
-            print(f"ssh -i {cluster.key} -o UserKnownHostsFile={cluster.known_hosts} root@{each.address}   # {each.name}")
+            print(
+                f"ssh -i {cluster.key} -o UserKnownHostsFile={cluster.known_hosts} root@{each.address}   # {each.name}"
+            )
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()

@@ -1,0 +1,272 @@
+"""Another machine, over one asyncssh connection. It needs sshd and a POSIX shell, nothing of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shlex
+from collections.abc import Awaitable, Callable
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Any, TypeVar
+
+import asyncssh
+
+from flagperf.errors import HostError
+from flagperf.schema import Command, Node, Ssh
+from flagperf.ssh_errors import explain
+from flagperf.ssh_process import SshProcess
+from flagperf.transport import READ_SIZE, Completed, Process
+
+AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
+ATTEMPTS = 4  # of a connection that sshd dropped before the login
+BACK_OFF = 0.3  # seconds before the second attempt; doubled for each further one
+KEEPALIVES = 3  # unanswered signs of life until a connection counts as lost
+
+TIMED_OUT = 124  # exit status of coreutils' timeout
+
+REFUSED_EARLY = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)  # what MaxStartups looks like
+
+DROPPED = (
+    asyncssh.ConnectionLost,
+    asyncssh.ChannelOpenError,
+    asyncssh.SFTPConnectionLost,
+    asyncssh.SFTPNoConnection,
+    ConnectionError,
+)
+DROPS = "the ssh connection drops again and again"
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+asyncssh.set_log_level(logging.WARNING)
+
+
+class SshTransport:
+    """One host of a cluster. A connection that drops is made again, for at most `ssh.reconnect` seconds.
+
+    Args:
+        node: where the host is.
+        ssh: how it is reached.
+        timeout: seconds for the connection, and again for the login.
+        gate: shared by all transports of a run, so that not all knock at once.
+    """
+
+    local = False
+
+    def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore | None = None) -> None:
+        self.host, self.address = node.name, node.address
+        self.node, self.ssh, self.timeout = node, ssh, timeout
+        self._gate = gate or asyncio.Semaphore(AT_ONCE)
+        self._connecting = asyncio.Lock()
+        self._resources: contextlib.AsyncExitStack | None = None
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._sftp: asyncssh.SFTPClient | None = None
+        self._lost: HostError | None = None
+        self._started: list[SshProcess] = []
+
+    async def __aenter__(self) -> SshTransport:
+        self._connection = await self._connect()
+        if not self.ssh.jump:
+            self.address = self._connection.get_extra_info("peername")[0]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(process.stop() for process in self._started), return_exceptions=True)
+        self._lost = self._lost or HostError(self.host, "the connection was closed")
+        await self._disconnect()
+
+    async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
+        seconds = f"{timeout:g}"
+        words = ("timeout", "-k", "1", seconds, "sh", "-c", command.line())  # ends it there, whatever happens here
+        channel = await self.open(words)
+        try:
+            done = await asyncio.wait_for(channel.communicate(stdin.decode()), timeout + self.timeout)
+        except asyncio.TimeoutError:
+            raise self._no_answer(command, timeout) from None
+        finally:
+            channel.close()
+        status = channel.returncode
+        if status == TIMED_OUT:
+            raise self._no_answer(command, timeout)
+        return Completed(command, status, *done)
+
+    def _no_answer(self, command: Command, timeout: float) -> HostError:
+        return HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}")
+
+    async def start(self, command: Command, *, log: str, grace: float) -> Process:
+        process = await SshProcess.start(self, command, log, grace)
+        self._started.append(process)
+        return process
+
+    async def read(self, path: str, offset: int = 0) -> bytes:
+        async def work(sftp: asyncssh.SFTPClient) -> bytes:
+            async with sftp.open(path, "rb") as file:
+                content: bytes = await file.read(READ_SIZE, offset)
+                return content
+
+        try:
+            return await self._with_files(work)
+        except FileNotFoundError:
+            return b""
+
+    async def put(self, source: Path, target: str) -> None:
+        folder = source.is_dir()
+
+        async def work(sftp: asyncssh.SFTPClient) -> None:
+            await sftp.makedirs(target if folder else str(PurePosixPath(target).parent), exist_ok=True)
+            await sftp.put(list(source.iterdir()) if folder else source, target, recurse=True, preserve=True)
+
+        await self._with_files(work)
+
+    async def get(self, source: str, target: Path) -> None:
+        async def work(sftp: asyncssh.SFTPClient) -> None:
+            folder = await sftp.isdir(source)
+            (target if folder else target.parent).mkdir(parents=True, exist_ok=True)
+            inside = (
+                [f"{source}/{name}" for name in await sftp.listdir(source) if name not in (".", "..")] if folder else []
+            )
+            await sftp.get(inside if folder else source, target, recurse=True, preserve=True)
+
+        await self._with_files(work)
+
+    async def forward(self, local: Path, remote: str) -> asyncssh.SSHListener:
+        """Let connections to the unix socket `local` of this machine reach the socket `remote` of the host.
+
+        The forwarding ends with the connection; a new one is asked for after a HostError.
+        """
+        connection = await self.connection()
+        try:
+            listener = await connection.forward_local_path(str(local), remote)
+        except (OSError, asyncssh.Error) as error:
+            raise explain(error, self.node, self.ssh) from error
+        local.chmod(0o600)
+        return listener
+
+    async def open(self, words: tuple[str, ...]) -> asyncssh.SSHClientProcess[str]:
+        """Start a command on a channel of its own, with text streams."""
+        line = shlex.join(words)
+        for _ in range(ATTEMPTS):
+            connection = await self.connection()
+            try:
+                return await connection.create_process(line, errors="replace")
+            except DROPPED as error:
+                if not connection.is_closed():
+                    raise explain(error, self.node, self.ssh) from error
+        raise HostError(self.host, DROPS)
+
+    async def connection(self) -> asyncssh.SSHClientConnection:
+        """The living connection, made again where the last one dropped."""
+        async with self._connecting:
+            if self._lost:
+                raise self._lost
+            if self._connection is None or self._connection.is_closed():
+                await self._reconnect()
+            assert self._connection is not None
+            return self._connection
+
+    async def _reconnect(self) -> None:
+        log.warning("%s: the ssh connection dropped, connecting again", self.host)
+        await self._disconnect()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.ssh.reconnect
+        pause = BACK_OFF
+        while True:
+            try:
+                self._connection = await asyncio.wait_for(self._connect(), max(deadline - loop.time(), 0.1))
+            except (HostError, asyncio.TimeoutError) as error:
+                if loop.time() + pause >= deadline:
+                    self._lost = HostError(
+                        self.host,
+                        f"lost: no ssh connection for {self.ssh.reconnect:g} s ({problem_of(error)})",
+                        advice="look whether the host is up and its network works",
+                    )
+                    raise self._lost from error
+                await asyncio.sleep(pause)
+                pause *= 2
+            else:
+                log.warning("%s: connected again", self.host)
+                return
+
+    async def _connect(self) -> asyncssh.SSHClientConnection:
+        """Connect, through the jump host where there is one."""
+        for attempt in range(ATTEMPTS):
+            resources = contextlib.AsyncExitStack()
+            try:
+                async with self._gate:
+                    options = _options(self.ssh, self.timeout)
+                    if self.ssh.jump:
+                        options["tunnel"] = await resources.enter_async_context(_jump(self.ssh, options))
+                    if self.node.port:
+                        options["port"] = self.node.port
+                    if self.node.user:
+                        options["username"] = self.node.user
+                    connection = await resources.enter_async_context(asyncssh.connect(self.node.address, **options))
+            except BaseException as error:
+                await resources.aclose()
+                if isinstance(error, REFUSED_EARLY) and attempt + 1 < ATTEMPTS:
+                    await asyncio.sleep(BACK_OFF * 2**attempt)
+                    continue
+                if isinstance(error, (OSError, asyncssh.Error)):
+                    raise explain(error, self.node, self.ssh) from error
+                raise
+            self._resources = resources
+            return connection
+        raise AssertionError("unreachable")
+
+    async def _disconnect(self) -> None:
+        resources, self._resources, self._sftp = self._resources, None, None
+        if self._connection is not None:
+            self._connection.abort()  # a close would wait for a peer that may be gone
+        if resources is not None:
+            await resources.aclose()
+
+    async def _with_files(self, work: Callable[[asyncssh.SFTPClient], Awaitable[T]]) -> T:
+        """Work on the connection's file channel, again from the start where the connection drops."""
+        for _ in range(ATTEMPTS):
+            connection = await self.connection()
+            try:
+                if self._sftp is None:
+                    self._sftp = await connection.start_sftp_client()
+                return await work(self._sftp)
+            except asyncssh.SFTPNoSuchFile as error:
+                raise FileNotFoundError(error.reason) from error
+            except DROPPED:
+                self._sftp = None
+            except asyncssh.SFTPError as error:
+                raise HostError(self.host, f"a file cannot be copied: {error.reason}") from error
+        raise HostError(self.host, DROPS)
+
+
+def _options(ssh: Ssh, timeout: float) -> dict[str, Any]:
+    """The options of asyncssh.connect that are the same for the host and its jump host."""
+    options: dict[str, Any] = {
+        "connect_timeout": timeout,
+        "login_timeout": timeout,
+        "keepalive_interval": ssh.keepalive,
+        "keepalive_count_max": KEEPALIVES,
+    }
+    if ssh.key:
+        options["client_keys"] = [str(Path(ssh.key).expanduser())]
+    if ssh.config:
+        options["config"] = [str(Path(ssh.config).expanduser())]
+    if not ssh.strict:
+        options["known_hosts"] = None
+    elif ssh.known_hosts:
+        options["known_hosts"] = str(Path(ssh.known_hosts).expanduser())
+    return options
+
+
+def _jump(ssh: Ssh, options: dict[str, Any]) -> Any:
+    """A connection to the jump host, given as [user@]host[:port]."""
+    user, _, place = (ssh.jump or "").rpartition("@")
+    host, _, port = place.partition(":")
+    login = {"username": user} if user else {}
+    return asyncssh.connect(host, int(port or 22), **login, **options)
+
+
+def problem_of(error: BaseException) -> str:
+    return error.problem if isinstance(error, HostError) else str(error) or "no answer"
