@@ -92,8 +92,9 @@ async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: 
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         with contextlib.suppress(HostError):  # a lost host is reported by whoever trains on it
+            await _catch_up(recorders, transport)  # first: what a tool prints when it is stopped is no sample
+        with contextlib.suppress(HostError):
             await process.stop()
-            await _catch_up(recorders, transport)
             await transport.run(Command(("rm", "-f", shell_log, *_files(recorders))), timeout=REMOVE_TIMEOUT)
 
 

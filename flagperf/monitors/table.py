@@ -74,7 +74,9 @@ def make_table(tool: MonitorTool, vendor: str) -> Table:
     for quantity, unit in tool.units.items():
         if unit not in UNITS.get(quantity, {}):
             allowed = "; ".join(f"{known}: {' | '.join(units)}" for known, units in UNITS.items())
-            raise ConfigError("unknown unit", where=where, key=f"vendor.monitor.units.{quantity}", allowed=allowed)
+            raise ConfigError(
+                "unknown unit", where=where, key=f"vendor.monitor.units.{quantity}", given=unit, allowed=allowed
+            )
         factors |= {figure: UNITS[quantity][unit] for figure in FIGURES if figure.startswith(quantity)}
     return Table(pattern, factors)
 

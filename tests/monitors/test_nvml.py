@@ -1,0 +1,54 @@
+"""The NVML program against a library that stands in for the driver's, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flagperf.monitors.loop import Samples
+
+
+def nvml(library: Path, devices: str, timeout: float) -> tuple[bytes, bytes, int | None]:
+    """Output, errors and exit status; None: it ran until it was stopped."""
+    words = [sys.executable, "-m", "flagperf.monitors.nvml", "3", "0.1"]
+    env = {**os.environ, "LD_LIBRARY_PATH": str(library), "FAKE_NVML": devices}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    try:
+        output, errors = process.communicate(timeout=timeout)
+        return output, errors, process.returncode
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        output, errors = process.communicate()
+        return output, errors, None
+
+
+def test_devices_with_all_with_some_and_without_figures(fake_nvml: Path) -> None:
+    output, errors, status = nvml(fake_nvml, "ggpl", timeout=1.5)
+    samples = list(Samples().feed(output))
+    assert (errors, status) == (b"", None)
+    assert len(samples) >= 3
+    assert {(sample.source, sample.status, sample.text) for sample in samples} == {
+        (
+            3,
+            0,
+            "31C 57.2W 15MiB 40536MiB 0% 3600J\n"
+            "32C 58.2W 15MiB 40536MiB 10% 3600J\n"
+            "33C N/A 15MiB 40536MiB 20%\n"
+            "N/A N/A N/A N/A N/A",
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("library", "message"),
+    [
+        pytest.param("none", b"NVML: NVML Shared Library Not Found\n", id="no library"),
+        pytest.param("fake", b"NVML: Driver Not Loaded\n", id="no driver"),
+    ],
+)
+def test_without_nvml_one_line_says_so(fake_nvml: Path, tmp_path: Path, library: str, message: bytes) -> None:
+    assert nvml(fake_nvml if library == "fake" else tmp_path, "", timeout=30) == (b"", message, 1)

@@ -1,0 +1,80 @@
+"""A vendor file's description of its tool: what it reads, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flagperf.errors import ConfigError
+from flagperf.monitors.table import make_table
+from flagperf.schema import MonitorTool
+
+PARSE = r"""
+    ^\# \d+ \s+ (?P<temperature>\S+) C \s+ (?P<power>\S+)
+    \n \s+ (?P<memory_used>\S+) / (?P<memory_total>\S+)    # the second line of a device
+    (\s+ util=(?P<utilisation>\S+))?
+"""
+
+
+def tool(**values: Any) -> MonitorTool:
+    return MonitorTool(command=("acme-smi",), **{"parse": PARSE, **values})
+
+
+def test_a_device_may_span_lines_and_miss_figures() -> None:
+    text = "Acme 1.0\n#0 41C 120.5\n  3/16 util=50\n#1 N/AC ERR\n  [N/A]/16\n"
+    assert make_table(tool(), "acme")(text) == ["41C 120.5W 3MiB 16MiB 50%", "N/A N/A N/A 16MiB N/A"]
+
+
+@pytest.mark.parametrize(
+    ("units", "line"),
+    [
+        pytest.param({"memory": "GiB"}, "41C 120.5W 3072MiB 16384MiB 50%", id="GiB"),
+        pytest.param({"memory": "GB", "power": "mW"}, "41C 0.1W 2861MiB 15258.8MiB 50%", id="GB and mW"),
+        pytest.param({"utilisation": "fraction"}, "41C 120.5W 3MiB 16MiB 5000%", id="fraction"),
+    ],
+)
+def test_units(units: dict[str, str], line: str) -> None:
+    assert make_table(tool(units=units), "acme")("#0 41C 120.5\n  3/16 util=50") == [line]
+
+
+@pytest.mark.parametrize("text", ["", "no devices were found", "#0 ERRC ERR\n  -/-"])
+def test_output_without_a_device(text: str) -> None:
+    with pytest.raises(ValueError, match="no device in it"):
+        make_table(tool(), "acme")(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(
+            {"parse": "(?P<power>"},
+            "not a regular expression: missing ), unterminated subpattern at position 0\n"
+            "  where:   vendor acme\n  key:     vendor.monitor.parse\n  given:   (?P<power>",
+            id="syntax",
+        ),
+        pytest.param(
+            {"parse": r"(?P<pover>\d+)"},
+            "unknown group\n  where:   vendor acme\n  key:     vendor.monitor.parse\n  given:   pover\n"
+            "  do:      did you mean 'power'?",
+            id="unknown group",
+        ),
+        pytest.param(
+            {"parse": r"\d+"},
+            "the expression has no group\n  where:   vendor acme\n  key:     vendor.monitor.parse\n"
+            "  allowed: temperature, power, memory_used, memory_total, utilisation, energy",
+            id="no group",
+        ),
+        pytest.param(
+            {"units": {"power": "kW"}},
+            "unknown unit\n  where:   vendor acme\n  key:     vendor.monitor.units.power\n  given:   kW\n"
+            "  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB; utilisation: % | fraction; "
+            "energy: J | mJ",
+            id="unknown unit",
+        ),
+    ],
+)
+def test_a_wrong_description_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_table(tool(**values), "acme")
+    assert str(caught.value) == message
