@@ -1,0 +1,144 @@
+"""The commands of the README, run as a user runs them: real training on this CPU, read back from the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+FLAGPERF = (sys.executable, "-c", "from flagperf.cli import main; main()")
+SHORT = ("max_steps=3", "eval_interval_epochs=null", "initial_evaluation=false")
+
+
+def flagperf(*words: str, cwd: Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*FLAGPERF, *words], capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False)
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """job/round → result.json of the only run below `folder`/result."""
+    found = sorted(folder.glob("result/run*/*/round*/result.json"))
+    return {f"{path.parts[-3]}/{path.parts[-2]}": json.loads(path.read_text()) for path in found}
+
+
+def descendants_of(mark: str) -> list[psutil.Process]:
+    """Processes whose command line names the folder `mark`."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(mark in word for word in process.info["cmdline"] or []):
+            found.append(process)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("case", "nproc"),
+    [
+        pytest.param("resnet50", 1, id="resnet50 1x1"),
+        pytest.param("resnet50", 2, id="resnet50 1x2"),
+        pytest.param("glm", 2, id="glm 1x2"),
+    ],
+)
+def test_a_tiny_case_reaches_its_target(tmp_path: Path, case: str, nproc: int) -> None:
+    done = flagperf(f"model={case}", f"nproc={nproc}", "require_target=true", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    ((name, result),) = results(tmp_path).items()
+    assert name == f"{case}-pytorch-cpux1x{nproc}/round1"
+    assert (result["verdict"], result["reasons"]) == ("VALID", [])
+    assert (result["target_reached"], result["sample_data"], result["values"]["stop_reason"]) == (True, True, "target")
+    assert len(result["values"]["ranks"]) == nproc
+    (run,) = tmp_path.glob("result/run*")
+    folder = run / f"{case}-pytorch-cpux1x{nproc}"
+    assert {path.name for path in folder.iterdir()} >= {"config.yaml", "changes.yaml", "plan.json", "summary.json"}
+    (node,) = (folder / "round1").glob("*_noderank0")
+    ranks = {f"rank{rank}.out.log" for rank in range(nproc)}
+    logs = {"start_pytorch_task.log", "sys_info.log", "cpu_monitor.log", "mem_monitor.log"}
+    assert {path.name for path in node.iterdir()} >= ranks | logs
+    assert "sample data" in (run / "report.md").read_text()
+    assert str(run / "report.html") in done.stdout
+
+
+def test_rounds_are_summed_up(tmp_path: Path) -> None:
+    done = flagperf("model=glm", "repeat=2", *SHORT, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("result/run*/glm-pytorch-cpux1x1/summary.json")
+    statistics = json.loads(path.read_text())["statistics"]
+    assert {figure: value["n"] for figure, value in statistics.items() if figure in ("p_whole", "e2e_time")} == {
+        "p_whole": 2,
+        "e2e_time": 2,
+    }
+
+
+def test_a_sweep_runs_each_value_and_goes_on_after_a_failed_job(tmp_path: Path) -> None:
+    broken = tmp_path / "data"
+    (broken / "train" / "0").mkdir(parents=True)
+    (broken / "val" / "0").mkdir(parents=True)
+    for split in ("train", "val"):
+        (broken / split / "0" / "bad.JPEG").write_bytes(b"not a picture")
+    words = ("model=resnet50", f"data_dir={broken},null", "num_workers=0", *SHORT)
+    done = flagperf("-m", *words, cwd=tmp_path)
+    verdicts = [(result["status"], result["verdict"]) for result in results(tmp_path).values()]
+    assert sorted(verdicts) == [("failed", "INVALID"), ("finished", "VALID")]
+    assert "bad.JPEG" in done.stdout
+    assert done.returncode == 5
+
+
+def test_report_again_gives_the_same_report(tmp_path: Path) -> None:
+    assert flagperf(*SHORT, cwd=tmp_path).returncode == 0
+    (run,) = tmp_path.glob("result/run*")
+    before = (run / "report.md").read_text()
+    (run / "report.md").unlink()
+    done = flagperf("report", str(run), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (run / "report.md").read_text() == before
+
+
+def test_a_missed_target_is_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    words = ("max_steps=2", "require_target=true", "eval_interval_epochs=null", "eval_interval_steps=2")
+    assert flagperf(*words, cwd=tmp_path).returncode == 6
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A long training that has made its first steps."""
+    words = ("max_steps=100000", "target=null", "division=open", "log_freq=1", "max_epochs=null")
+    process = subprocess.Popen(
+        [*FLAGPERF, *words], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    deadline = time.monotonic() + 60
+    while not any("STEP_END" in path.read_text() for path in tmp_path.glob("result/run*/*/round1/*/rank0.out.log")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.1)
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM], ids=lambda signal_: signal_.name)
+def test_an_interrupt_stops_all_and_keeps_the_logs(
+    tmp_path: Path, running: subprocess.Popen[str], signal_: signal.Signals
+) -> None:
+    running.send_signal(signal_)
+    output, _ = running.communicate(timeout=30)
+    assert running.returncode == 130, output
+    assert [result["status"] for result in results(tmp_path).values()] == ["interrupted"]
+    (run,) = tmp_path.glob("result/run*")
+    assert descendants_of(str(run)) == []
+    assert (run / "report.html").exists()
+
+
+def test_a_killed_launcher_leaves_no_ranks(tmp_path: Path, running: subprocess.Popen[str]) -> None:
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    (run,) = tmp_path.glob("result/run*")
+    deadline = time.monotonic() + 20
+    while descendants_of(str(run)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

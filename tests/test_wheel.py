@@ -1,0 +1,46 @@
+"""The wheel alone is enough: conf/, cases and vendors are in it, and the launcher needs no PyTorch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def flagperf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command, installed from a wheel into an environment that has nothing else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT], check=True)
+    venv.create(folder / "env", with_pip=True)
+    (wheel,) = folder.glob("flagperf-*.whl")
+    subprocess.run([folder / "env/bin/python", "-m", "pip", "install", "-q", wheel], check=True)
+    return folder / "env/bin/flagperf"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(["--help"], "usage: flagperf", id="help"),
+        pytest.param(["list"], "resnet50", id="list"),
+        pytest.param(["dry_run=true", "nproc=2"], "flagperf.trainer", id="dry run"),
+        pytest.param(["model=glm", "vendor=nvidia", "hardware=A100", "dry_run=true"], "A100x1x1", id="tuning"),
+    ],
+)
+def test_wheel_runs(flagperf: Path, tmp_path: Path, words: list[str], said: str) -> None:
+    done = subprocess.run([flagperf, *words], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert said in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.slow
+def test_training_without_torch_says_what_to_install(flagperf: Path, tmp_path: Path) -> None:
+    done = subprocess.run([flagperf, "max_steps=1"], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "pip install 'flagperf[train]'" in done.stdout + done.stderr
+    assert done.returncode == 2
