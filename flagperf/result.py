@@ -145,7 +145,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         record = decode(json.loads(path.read_text(encoding="utf-8")))
         schema = record.pop("schema")
-    except (ValueError, AttributeError, KeyError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
     if schema != SCHEMA:
         raise ConfigError(

@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     "failed": (
         changed(status="failed", failure="rank 1 on node1 (node rank 1): exit code 1\n    last line"),
         "INVALID",
-        ("training failed: rank 1 on node1 (node rank 1): exit code 1",),
+        ("failed: rank 1 on node1 (node rank 1): exit code 1",),
     ),
     "interrupted": (changed(status="interrupted", logs=()), "INVALID", ("interrupted",)),
     "not started": (changed(status="not started", logs=()), "INVALID", ("not started",)),
