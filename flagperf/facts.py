@@ -67,7 +67,8 @@ class Facts:
 
     def free_port(self) -> int:
         """A TCP port that nobody listens on; random, so that two runs at once choose different ones."""
-        return random.choice([port for port in PORTS if port not in self.listening])
+        taken = self.listening
+        return random.choice([port for port in PORTS if port not in taken])
 
     def text(self) -> str:
         """Content of sys_info.log."""

@@ -1,0 +1,60 @@
+"""The probe, run for real, and what is read from it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flagperf.facts import PORTS, Facts, read_facts
+from flagperf.transport import LocalTransport
+
+
+@pytest.mark.asyncio
+async def test_probe_agrees_with_what_python_sees(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"card{number}").touch()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        facts = await read_facts(LocalTransport("here"), str(tmp_path / "not/yet there"), f"{tmp_path}/card[0-9]")
+        port = server.getsockname()[1]
+    assert facts.fields["host"] == platform.node()
+    assert facts.fields["kernel"] == f"{platform.system()} {platform.release()} {platform.machine()}"
+    assert facts.number("cores") == os.cpu_count()
+    assert facts.number("memory_kib") == psutil.virtual_memory().total // 1024
+    assert facts.number("disk_free_kib") == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1024, rel=0.05)
+    assert facts.devices == 3
+    assert port in facts.listening
+    assert facts.interface("127.0.0.1") in ("lo", None)  # None: no `ip` on this machine
+
+
+@pytest.mark.asyncio
+async def test_no_device_files(tmp_path: Path) -> None:
+    assert (await read_facts(LocalTransport("here"), str(tmp_path), f"{tmp_path}/card*")).devices == 0
+    assert (await read_facts(LocalTransport("here"), str(tmp_path))).devices == 0
+
+
+def test_reading() -> None:
+    facts = Facts(
+        {
+            "cores": "8",
+            "shm_kib": "",
+            "listening": "1F90 0050",
+            "addresses": "lo=127.0.0.1 eth0=10.0.0.1",
+            "devices": "",
+        }
+    )
+    assert facts.number("cores") == 8
+    assert facts.number("shm_kib") is None
+    assert facts.listening == {8080, 80}
+    assert facts.interface("10.0.0.1") == "eth0"
+    assert facts.interface("10.0.0.2") is None
+    assert facts.text() == "cores: 8\nshm_kib: \naddresses: lo=127.0.0.1 eth0=10.0.0.1\ndevices: \n"
+
+
+def test_free_port_is_one_that_nobody_listens_on() -> None:
+    taken = " ".join(f"{port:04X}" for port in PORTS if port != 23456)
+    assert Facts({"listening": taken}).free_port() == 23456

@@ -1,0 +1,205 @@
+"""The plan, compared whole, and what a dry run shows of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example import HERE, example_run
+
+from flagperf.errors import ConfigError
+from flagperf.plan import Rendezvous, dry_run_text, make_plan
+from flagperf.schema import Change, Cluster, Command, Deadlines, Node, NodePlan, Plan, Vendor
+
+ALPHA, BETA = Node("alpha", "10.0.0.1"), Node("beta", "10.0.0.2", user="me")
+LAB = Cluster("lab", "two hosts", (ALPHA, BETA), work_dir="/var/tmp/fp")
+CASE = "sums-pytorch-cpux"
+
+
+def words(*, nnodes: int, rank: int, to: str, config: str, python: str = "python3") -> tuple[str, ...]:
+    start = (python, "--nnodes", str(nnodes), "--nproc", "2", "--rank", str(rank))
+    return (*start, "--to", to, config)
+
+
+def node(rank: int, where: Node, root: str, scale: str, launch: tuple[str, ...], **env: str) -> NodePlan:
+    case = f"{root}{CASE}{scale}"
+    logs = f"{case}/round1/{where.name}_noderank{rank}"
+    command = Command(launch, {"FLAGPERF_LOG_DIR": logs, **env})
+    return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, ("cpu", "mem", "pwr"))
+
+
+HERE_ALONE = node(0, HERE, "", "1x2", words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"{CASE}1x2/config.yaml"))
+IN_FOLDER = node(
+    0,
+    HERE,
+    "/res/run1/",
+    "1x2",
+    words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"/res/run1/{CASE}1x2/config.yaml"),
+)
+REMOTE = "/var/tmp/fp/run1/"
+TWO_HOSTS = tuple(
+    node(
+        rank,
+        where,
+        REMOTE,
+        "2x2",
+        words(nnodes=2, rank=rank, to="10.0.0.1:29500", config=f"{REMOTE}{CASE}2x2/config.yaml"),
+        PYTHONPATH="/var/tmp/fp/run1/code",
+    )
+    for rank, where in enumerate((ALPHA, BETA))
+)
+MET = tuple(
+    node(
+        rank,
+        where,
+        REMOTE,
+        "2x2",
+        words(nnodes=2, rank=rank, to="10.0.0.9:4711", config=f"{REMOTE}{CASE}2x2/config.yaml"),
+        PYTHONPATH="/var/tmp/fp/run1/code",
+        GLOO_SOCKET_IFNAME=f"eth{rank}",
+        NCCL_SOCKET_IFNAME=f"eth{rank}",
+    )
+    for rank, where in enumerate((ALPHA, BETA))
+)
+RUN1: dict[str, Any] = {"folder": Path("/res/run1")}
+
+
+@pytest.mark.parametrize(
+    ("run", "how", "nodes", "address", "port"),
+    [
+        pytest.param({}, {}, (HERE_ALONE,), "127.0.0.1", 29500, id="this machine, relative"),
+        pytest.param({}, RUN1, (IN_FOLDER,), "127.0.0.1", 29500, id="this machine, in a run folder"),
+        pytest.param({"nnodes": 2, "cluster": LAB}, RUN1, TWO_HOSTS, "10.0.0.1", 29500, id="two hosts"),
+        pytest.param(
+            {"nnodes": 2, "cluster": LAB},
+            {**RUN1, "rendezvous": Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))},
+            MET,
+            "10.0.0.9",
+            4711,
+            id="two hosts, with what was found out",
+        ),
+        pytest.param(
+            {
+                "nnodes": 2,
+                "cluster": replace(LAB, rendezvous={"address": "10.0.0.9", "port": 4711, "interface": "eth0"}),
+            },
+            RUN1,
+            (
+                MET[0],
+                replace(
+                    MET[1],
+                    launch=replace(
+                        MET[1].launch,
+                        env=MET[1].launch.env | {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "eth0"},
+                    ),
+                ),
+            ),
+            "10.0.0.9",
+            4711,
+            id="two hosts, as the cluster's file says",
+        ),
+    ],
+)
+def test_plan_is(
+    run: dict[str, Any], how: dict[str, Any], nodes: tuple[NodePlan, ...], address: str, port: int
+) -> None:
+    given = example_run(**run)
+    expected = Plan(
+        "sums", "pytorch", 1, given.config, nodes, address, port, Deadlines(15.0, 300.0, 600.0, 300.0, 10.0)
+    )
+    assert make_plan(given, 1, **how) == expected
+
+
+def test_local_ranks_use_the_interpreter_that_runs_flagperf() -> None:
+    run = example_run(runtime={"kind": "process", "python": None})
+    assert make_plan(run, 1).nodes[0].launch.argv[0] == sys.executable
+
+
+def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
+    vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, environment={"ACME": "1"}, monitor={"source": "smi"})  # type: ignore[arg-type]
+    plan = make_plan(example_run(vendor=vendor), 1).nodes[0]
+    assert plan.monitors == ("cpu", "mem", "pwr", "acme")
+    assert plan.launch.env["ACME"] == "1"
+
+
+def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
+    run = example_run(config={"resume": "/res/run0/checkpoint"})
+    assert make_plan(run, 1, **RUN1).config["resume"] == "/res/run0/checkpoint"
+    remote = example_run(config={"resume": "/res/run0/checkpoint"}, nnodes=2, cluster=LAB)
+    assert make_plan(remote, 1, **RUN1).config["resume"] == "/var/tmp/fp/run1/resume"
+
+
+def test_too_few_hosts_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_plan(example_run(nnodes=2), 1)
+    assert str(caught.value) == (
+        "the cluster has too few hosts for nnodes=2\n"
+        "  where:   cluster local\n"
+        "  key:     nnodes\n"
+        "  given:   2\n"
+        "  allowed: 1 to 1\n"
+        "  do:      choose a larger cluster (cluster=NAME), or see the plan with dry_run=true"
+    )
+
+
+def test_dry_run_shows_configuration_changes_and_commands() -> None:
+    run = replace(
+        example_run(nnodes=2, repeat=3),
+        config={
+            "case": "sums",
+            "deadlines": dict.fromkeys(("connect", "start", "first_step", "stall", "stop"), 1),
+            "framework": {"launch": ["torchrun", "{config}", "a b"]},
+            "resume": None,
+        },
+        changes=(Change("lr", 0.1, 0.2, "command line"),),
+        notes=("tuning: none",),
+    )
+    assert (
+        dry_run_text(run)
+        == """\
+# sums-pytorch-cpux2x2, 3 round(s), division closed
+#   tuning: none
+#   cluster local has 1 of the 2 hosts: <host-N> stands for a missing one, and a run would be refused
+#   port 29500 stands for a free one, which each round looks for on node 0
+
+# Changes against the case:
+#   lr: 0.1 -> 0.2    (command line)
+
+# Effective configuration, which every node gets as /var/tmp/flagperf/sums-pytorch-cpux2x2/config.yaml and \
+sums-pytorch-cpux2x2/config.yaml:
+case: sums
+deadlines:
+  connect: 1
+  start: 1
+  first_step: 1
+  stall: 1
+  stop: 1
+framework:
+  launch:
+  - torchrun
+  - '{config}'
+  - a b
+resume: null
+
+# Node 0, here: ranks 0-1
+mkdir -p sums-pytorch-cpux2x2/round1/here_noderank0
+FLAGPERF_LOG_DIR=sums-pytorch-cpux2x2/round1/here_noderank0 torchrun sums-pytorch-cpux2x2/config.yaml 'a b'
+
+# Node 1, <host-2>: ranks 2-3
+mkdir -p '/var/tmp/flagperf/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
+FLAGPERF_LOG_DIR='/var/tmp/flagperf/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
+PYTHONPATH=/var/tmp/flagperf/code torchrun /var/tmp/flagperf/sums-pytorch-cpux2x2/config.yaml 'a b'
+"""
+    )
+
+
+def test_a_thousand_nodes_are_planned_within_a_second() -> None:
+    hosts = tuple(Node(f"host{number}", f"10.0.{number // 256}.{number % 256}") for number in range(1000))
+    run = example_run(nnodes=1000, cluster=Cluster("large", "many", hosts))
+    began = time.process_time()
+    assert len(make_plan(run, 1).nodes) == 1000
+    assert time.process_time() - began < 1.0
