@@ -21,7 +21,7 @@ EXACT = 1e-3  # relative error allowed where two figures are the same by definit
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
 EXPLAINED = ("failed", "interrupted", "not started")  # how a round ended says why its ranks have no FINISHED
-BROKEN = {"failed": "failed", "unfinished": "the launcher died: it left no result.json"}
+BROKEN = {"failed": "failed", "unfinished": "broke off: it left no result.json that can be read"}
 LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",
     "max_epochs": "epochs",

@@ -115,7 +115,7 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     "the launcher died": (
         lambda: dataclasses.replace(without("FINISHED"), status="unfinished"),
         "INVALID",
-        ("the launcher died: it left no result.json", "no FINISHED from rank 1"),
+        ("broke off: it left no result.json that can be read", "no FINISHED from rank 1"),
     ),
     "no log at all": (changed(logs=()), "INVALID", ("no log of ranks 0, 1",)),
     "a rank without a log": (lambda: dataclasses.replace(evidence(), logs=(log(0),)), "INVALID", ("no log of rank 1",)),

@@ -216,7 +216,7 @@ def statistics_rows(summary: Summary) -> list[dict[str, str]]:
 def figure_units(summary: Summary) -> dict[str, str]:
     """Unit of each figure of the statistics."""
     rate = summary.config["throughput_unit"]
-    units = {"e2e_time": "s", "mfu": "1", "peak_memory": "GiB"}
+    units = {"e2e_time": "s", "mfu": "of peak", "peak_memory": "GiB"}
     units |= dict.fromkeys(("p_whole", "p_train", "p_core", "steady_throughput"), rate)
     name, results = metric(summary), summary.results
     return units | ({name: results[0].target.unit} if name and results[0].target else {})

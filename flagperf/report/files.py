@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from flagperf.errors import ConfigError
 from flagperf.report.markdown import markdown
 from flagperf.schema import Change, Result, Summary
 from flagperf.summary import summary_of
+
+log = logging.getLogger(__name__)
 
 _ROUND = re.compile(r"round(\d+)")
 
@@ -55,7 +58,12 @@ def _read_job(folder: Path) -> Summary:
 def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iterable[Change]) -> Result:
     folder = job / f"round{number}"
     if (folder / results.FILE).exists():
-        return results.read(folder)
+        try:
+            return results.read(folder)
+        except ConfigError as error:
+            if error.key == "schema":
+                raise
+            log.warning("%s; its logs are read instead", error.problem)
     status = "unfinished" if folder.is_dir() else "not started"
     return results.result_of_logs(config, changes, number, folder, status=status, sweep=_swept(job.name))
 

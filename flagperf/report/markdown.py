@@ -47,7 +47,7 @@ def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
         reasons = "\n".join(f"- {reason}" for reason in result.reasons)
         yield f"**{name}, round {result.round}: {result.verdict}**\n\n{reasons}"
         if result.failure:
-            yield f"```text\n{result.failure}\n```"
+            yield f"~~~~text\n{result.failure}\n~~~~"
 
 
 def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:

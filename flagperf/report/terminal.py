@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from flagperf.report import cells
 from flagperf.schema import Summary
-from flagperf.summary import verdict
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.text import Text
 
-COLOURS = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
-FIGURES = ("e2e_time [s]", "p_whole", "p_train", "p_core", "unit", "mem [GiB]", "MFU")
+STYLES = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
+UPRIGHT = 3  # up to so many jobs each get a column, so that nothing is cut off in a narrow terminal
+SHORT = ("p_whole", "p_train", "p_core", "unit", "accuracy", "verdict")  # columns where each job gets a line
 
 
 def terminal_table(summaries: Sequence[Summary]) -> Group:
-    """One line a job, then whatever keeps its numbers from being believed or compared."""
+    """The results, then whatever keeps them from being believed or compared."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("job", overflow="fold")
-    for name in FIGURES:
-        table.add_column(name, justify="left" if name == "unit" else "right")
-    for name in ("accuracy", "target", "verdict"):
-        table.add_column(name)
-    for summary in summaries:
-        row, found = cells.row(summary), verdict(summary)
-        figures = [row[name] for name in (*FIGURES, "accuracy", "target")]
-        table.add_row(summary.name, *figures, Text(found, style=COLOURS[found]))
-    lines = [Text(f"{line}", style="yellow") for line in cells.warnings(summaries)]
+    rows = [cells.row(summary) for summary in summaries]
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("" if len(rows) <= UPRIGHT else "job", overflow="fold")
+    if len(rows) <= UPRIGHT:
+        for summary in summaries:
+            table.add_column(Text(summary.name), overflow="fold")
+        for name in rows[0] if rows else ():
+            table.add_row(Text(name), *(_styled(row[name]) for row in rows))
+    else:
+        for name in SHORT:
+            table.add_column(name)
+        for summary, row in zip(summaries, rows, strict=True):
+            table.add_row(Text(summary.name), *(_styled(row[name]) for name in SHORT))
+    return Group(table, *_remarks(summaries))
+
+
+def _remarks(summaries: Sequence[Summary]) -> Iterator[Text]:
+    from rich.text import Text
+
+    for warning in cells.warnings(summaries):
+        yield Text(warning, style="yellow")
     for summary in summaries:
         for result in summary.results:
-            colour = COLOURS[result.verdict]
-            lines += [Text(f"{summary.name} round {result.round}: {reason}", style=colour) for reason in result.reasons]
-    return Group(table, *lines)
+            for reason in result.reasons:
+                yield Text(f"{summary.name}, round {result.round}: {reason}", style=STYLES[result.verdict])
+
+
+def _styled(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(text, style=STYLES.get(text, ""))
