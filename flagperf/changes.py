@@ -10,14 +10,14 @@ from flagperf.words import is_platform
 
 ABSENT = object()
 
-Leaves = dict[str, Any]  # dotted key → value, unresolved; lists and empty mappings are leaves
+Leaves = dict[str, Any]  # dotted key → value, unresolved; a list is one value
 
 
 def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Leaves:
-    """Flatten a nested mapping."""
+    """Flatten a nested mapping; an empty one leaves nothing."""
     flat: Leaves = {}
     for name, value in tree.items():
-        if isinstance(value, Mapping) and value:
+        if isinstance(value, Mapping):
             flat.update(leaves(value, f"{prefix}{name}."))
         else:
             flat[f"{prefix}{name}"] = value

@@ -56,7 +56,7 @@ def compose_jobs(words: Sequence[str], *, multirun: bool = False, config_dirs: S
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     layers = compose_layers(job, load, folders)
     where = origin(layers.files, folders, job.values)
-    rules = Rules.of(layers.case, folders)
+    rules = Rules.of(layers, folders, where)
 
     rules.check_keys(job, layers, where)
     final = layers.final.with_values(job.values)

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flagperf.changes import Leaves
+from flagperf.changes import Leaves, leaves
 from flagperf.errors import ConfigError
 from flagperf.jobs import Job
 from flagperf.layers import Layer, Layers
 from flagperf.origin import Where
-from flagperf.places import find, is_shipped
+from flagperf.places import find
 from flagperf.schema import Change
 from flagperf.words import PARTS, RENAMED, WORDS, check_value, is_under, meant
 
@@ -29,14 +29,15 @@ class Rules:
     case_file: Path
 
     @classmethod
-    def of(cls, case: Layer, folders: Sequence[Path]) -> Rules:
-        """The rules of a case. A shipped case has a shipped list, whatever else is chosen."""
-        case_file, file = (find(f"{group}/{case.choices[group]}", folders) for group in ("model", "mutable"))
+    def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> Rules:
+        """The rules of a case, which it chooses itself."""
+        model, mutable = (layers.case.choices[group] for group in ("model", "mutable"))
+        if (chosen := layers.final.choices["mutable"]) != mutable:
+            problem = "the mutable list is the case's to choose"
+            raise ConfigError(problem, where=where("defaults"), key="mutable", given=chosen, allowed=mutable)
+        case_file, file = find(f"model/{model}", folders), find(f"mutable/{mutable}", folders)
         assert case_file and file  # they were composed
-        if is_shipped(case_file) and not is_shipped(file):
-            problem = "a shipped case keeps its own mutable list"
-            raise ConfigError(problem, where=str(file), key="mutable", given=file.stem)
-        return cls(tuple(case.get("mutable")), file, case_file)
+        return cls(tuple(layers.case.get("mutable")), file, case_file)
 
     def check_keys(self, job: Job, layers: Layers, where: Where) -> None:
         """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division."""
@@ -79,14 +80,18 @@ class Rules:
         for key, value in final.leaves.items():
             if value == "???":
                 self._refuse_case("the case must set this key", key)
+        tree = final.resolved(where)
+        for key, value in leaves(tree).items():
             if key in WORDS or key in changed:
-                check_value(key, final.get(key), case.get(key), where)
+                check_value(key, value, case.get(key), where)
         for key in REQUIRED:
-            if final.get(key) is None:
+            if tree.get(key) is None:
                 self._refuse_case("the case must set this key", key)
-        if all(final.get(key) is None for key in ENDS):
+        if all(tree.get(key) is None for key in ENDS):
             self._refuse_case("nothing would ever end this training", " | ".join(ENDS))
         for key in unread(case.leaves):
+            if Path(where(key)).parent.name == "dataset":
+                continue  # shared by cases, some of which leave a key of it unused
             raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, WORDS))
 
     def _refuse_case(self, problem: str, key: str) -> None:

@@ -18,6 +18,14 @@ def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path
     return Path(sample_dir).expanduser().absolute() / f"{case}-{digest}"
 
 
+def is_sample(config: Mapping[str, Any]) -> bool:
+    """Whether a configuration's data_dir is where its sample data goes."""
+    sample = (config.get("data") or {}).get("sample")
+    return sample is not None and Path(config["data_dir"]) == sample_folder(
+        config["sample_dir"], config["case"], sample
+    )
+
+
 def check_layout(data: Mapping[str, Any], folder: Path) -> None:
     """Refuse a data_dir that is not there, or has fewer entries than the case's `data.require` asks for.
 

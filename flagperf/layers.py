@@ -6,6 +6,7 @@ tuning is looked up by the hardware and scale that they give, and then all is co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from flagperf.changes import Leaves, differing, leaves
 from flagperf.errors import ConfigError
 from flagperf.jobs import Job
-from flagperf.places import find, options
+from flagperf.origin import Where
+from flagperf.places import CONF, find, options
 from flagperf.user_files import check_user_files
 from flagperf.words import GROUPS
 
@@ -36,7 +38,8 @@ class Layer:
         """The value of a dotted key as plain data, interpolations resolved; None where there is none."""
         from omegaconf import OmegaConf
 
-        value = OmegaConf.select(self._config, key)
+        with config_errors():
+            value = OmegaConf.select(self._config, key)
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
     def with_values(self, values: Mapping[str, Any]) -> Layer:
@@ -49,11 +52,11 @@ class Layer:
                 OmegaConf.update(config, key, value, force_add=True)
         return Layer(config, self.choices)
 
-    def resolved(self) -> dict[str, Any]:
-        """The whole configuration as plain data, without interpolations."""
+    def resolved(self, where: Where | None = None) -> dict[str, Any]:
+        """The whole configuration as plain data, without interpolations; `where` names the file in a message."""
         from omegaconf import OmegaConf
 
-        with config_errors():
+        with config_errors(where):
             tree: dict[str, Any] = OmegaConf.to_container(self._config, resolve=True)  # type: ignore[assignment]
         return tree
 
@@ -81,23 +84,24 @@ Load = Callable[..., Layer]  # of words
 
 @contextmanager
 def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
-    """A function that composes words, looked up in the folders."""
+    """A function that composes words, looked up in the folders, of which the last is the shipped one."""
     from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
-
-    first, *others = folders
-    quoted = ",".join("'file://" + str(folder).replace("'", "\\'") + "'" for folder in others)
-    search = [f"hydra.searchpath=[{quoted}]"] if others else []
 
     @cache
     def load(*words: str) -> Layer:
         with config_errors():
-            config = compose("config", [*search, *words], return_hydra_config=True)
+            # An empty searchpath makes Hydra read the search path again, which has more folders by now.
+            config = compose("config", ["hydra.searchpath=[]", *words], return_hydra_config=True)
         OmegaConf.set_struct(config, False)
         choices = dict(config.pop("hydra").runtime.choices)
         return Layer(config, choices)
 
-    with initialize_config_dir(str(first), job_name="flagperf", version_base="1.3"):
+    with initialize_config_dir(str(CONF), job_name="flagperf", version_base="1.3"):
+        search_path = GlobalHydra.instance().config_loader().get_search_path()
+        for folder in reversed(folders[:-1]):
+            search_path.prepend("--config-dir", f"file://{folder}")
         yield load
 
 
@@ -138,21 +142,23 @@ def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]
 
 
 def _files(job: Job, choices: Mapping[str, str], tuning: str | None) -> tuple[str, ...]:
+    """The files of a composition, the one that wins first."""
     of_tuning = (tuning, f"{tuning.rpartition('/')[0]}/{choices['hardware']}") if tuning else ()
-    of_groups = (f"{group}/{choices[group]}" for group in ("vendor", "hardware", "cluster", "runtime", "framework"))
+    model = choices["model"]
+    others = (f"{group}/{choice}" for group, choice in choices.items() if not re.match(r"hydra/|model$|size", group))
     return (
         *(f"experiment/{name}" for name in reversed(job.experiments)),
         *of_tuning,
-        f"size/{choices['size']}/{choices['model']}",
-        f"model/{choices['model']}",
-        *of_groups,
+        f"size/{choices['size']}/{model}",
+        f"model/{model}",
+        *others,
         "training",
         "config",
     )
 
 
 @contextmanager
-def config_errors() -> Iterator[None]:
+def config_errors(where: Where | None = None) -> Iterator[None]:
     """Turn what Hydra, OmegaConf and YAML raise about files into ConfigError."""
     import yaml
     from hydra.errors import HydraException, MissingConfigException
@@ -163,13 +169,14 @@ def config_errors() -> Iterator[None]:
         yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        where = f"{mark.name}:{mark.line + 1}" if mark else files
-        raise ConfigError(f"not valid YAML: {error.problem}", where=where) from None
+        place = f"{mark.name}:{mark.line + 1}" if mark else files
+        raise ConfigError(f"not valid YAML: {error.problem}", where=place) from None
     except MissingConfigException as error:
         allowed = ", ".join(error.options or ()) or None
         problem = "a file chooses an option that does not exist"
         raise ConfigError(problem, where=files, given=error.missing_cfg_file, allowed=allowed) from None
     except OmegaConfBaseException as error:
-        raise ConfigError(str(error).splitlines()[0], where=files, key=error.full_key) from None
+        key = error.full_key
+        raise ConfigError(str(error).splitlines()[0], where=where(key) if where and key else files, key=key) from None
     except (HydraException, OSError, ValueError) as error:
         raise ConfigError(str(error) or str(error.__cause__), where=files) from None

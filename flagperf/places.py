@@ -10,8 +10,9 @@ from flagperf.errors import ConfigError
 PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = PACKAGE / "conf"
 CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
+VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
 
-PROTECTED = ("config", "training", "model/*", "mutable/*", "size/*", "size/*/*")
+PROTECTED = ("config", "training", "model/*", "dataset/*", "mutable/*", "size/*", "size/*/*")
 
 
 def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from flagperf.errors import ConfigError
 from flagperf.places import find, is_shipped
 
 GLOBAL = "# @package _global_"
-ROOTED = ("model", "size", "experiment")  # groups whose files write their keys from the root
+ROOTED = ("model", "dataset", "size", "experiment")  # groups whose files write their keys from the root
 
 
 def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
