@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from flagperf import __version__
-from flagperf.errors import ConfigError, FlagperfError, NoValidCaseError, nearest
+from flagperf.errors import ConfigError, FlagperfError, HostError, NoValidCaseError, nearest
 
 HELP = """\
 flagperf trains real models on AI accelerators and reports numbers that can be compared.
@@ -65,6 +66,11 @@ def run_command(argv: Sequence[str]) -> int:
     except FlagperfError as error:
         print(f"flagperf: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print("flagperf: no space is left for results; what was written before stays", file=sys.stderr)
+        return HostError.exit_code
     except KeyboardInterrupt:
         print("flagperf: interrupted", file=sys.stderr)
         return 130

@@ -1,0 +1,244 @@
+"""Faults injected for real into runs of the command line: cause, exit code, logs kept, nothing left running."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flagperf.perflog import Event, parse
+
+HERE = Path(__file__).parent
+HOST = socket.gethostname()
+FLAGPERF = Path(sys.executable).with_name("flagperf")
+
+
+@dataclass
+class Launcher:
+    """A running `flagperf`, whose descendants are known by a variable of their environment."""
+
+    process: subprocess.Popen[str]
+    folder: Path  # the run folder
+    mark: str
+
+    def wait(self) -> tuple[int, str]:
+        """Exit code, and what was printed."""
+        output, _ = self.process.communicate(timeout=120)
+        return self.process.returncode, output
+
+    def left(self) -> list[str]:
+        """Command lines of what is still running."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("FLAGPERF_TEST") == self.mark:
+                    found.append(" ".join(process.cmdline()))
+            except psutil.Error:
+                continue  # ended meanwhile
+        return found
+
+    def log(self, name: str, node: str = f"{HOST}_noderank0") -> str:
+        found = list(self.folder.glob(f"*/round1/{node}/{name}"))
+        return found[0].read_text(errors="replace") if found else ""
+
+    def events(self, rank: int) -> list[Event]:
+        return [event for line in self.log(f"rank{rank}.out.log").splitlines() if (event := parse(line))]
+
+    def until_step(self, step: int) -> None:
+        deadline = time.monotonic() + 60
+        while not any(event.value.get("step") == step for event in self.events(0)):
+            assert time.monotonic() < deadline and self.process.poll() is None, "training did not begin"
+            time.sleep(0.05)
+
+    def seconds_until_said(self, since: Event) -> float:
+        """From an event of a rank to the failure in flagperf_run.log."""
+        said = re.search(r"^(\S+ \S+)\t\[ERROR\]", (self.folder / "flagperf_run.log").read_text(), re.MULTILINE)
+        assert said
+        return datetime.strptime(said[1], "%Y-%m-%d %H:%M:%S,%f").timestamp() - since.time_ms / 1000
+
+
+def launch(folder: Path, *words: str) -> Launcher:
+    mark = uuid.uuid4().hex
+    command = [str(FLAGPERF), "--config-dir", str(HERE / "conf"), "model=workload", "nproc=2"]
+    command += [f"result_dir={folder.parent}", f"run_name={folder.name}", f"sample_dir={folder.parent}/sample", *words]
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "FLAGPERF_TEST": mark, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    return Launcher(process, folder, mark)
+
+
+RANK1 = f"rank 1 on {HOST} (node rank 0): "
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "last_line"),
+    [
+        pytest.param(
+            ["task.fault=raise", "task.collective=true"],
+            RANK1 + "exit code 1, while in phase 'watch'",
+            "RuntimeError: the workload fails as it was told",
+            id="raises, and its peer follows",
+        ),
+        pytest.param(["task.fault=exit"], RANK1 + "exit code 3, while in phase 'watch'", "leaving with 3", id="exits"),
+        pytest.param(["task.fault=kill"], RANK1 + "signal SIGKILL, while in phase 'watch'", "", id="is killed"),
+        pytest.param(
+            ["task.fault=kill", "task.collective=true", "cluster=twice", "nnodes=2", "nproc=1"],
+            "rank 1 on right (node rank 1): signal SIGKILL, while in phase 'watch'",
+            "",
+            id="is killed on the second of two nodes",
+        ),
+    ],
+)
+def test_a_dead_rank_is_named_within_two_seconds(tmp_path: Path, words: list[str], cause: str, last_line: str) -> None:
+    flagperf = launch(tmp_path / "run", *words)
+    code, output = flagperf.wait()
+    assert code == 5
+    assert f"failed  {cause}\n" in output
+    assert last_line in output
+    assert flagperf.left() == []
+    if "nnodes=2" not in words:
+        assert flagperf.seconds_until_said(since=flagperf.events(1)[-1]) < 2.0
+        assert [event.event for event in flagperf.events(0)][:2] == ["SUBMIT_INFO", "INIT_START"]
+        assert "ChildFailedError" in flagperf.log("start_workload_task.log")
+        assert "kernel: Linux" in flagperf.log("sys_info.log")
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "deadline"),
+    [
+        pytest.param(
+            ["task.fault=hang", "deadlines.stall=1"],
+            RANK1 + "hang: no progress for 1 s (deadlines.stall), while in phase 'watch'",
+            1.0,
+            id="hangs",
+        ),
+        pytest.param(
+            ["task.fault=hang_deaf", "deadlines.stall=1", "deadlines.stop=0.5"],
+            RANK1 + "hang: no progress for 1 s (deadlines.stall), while in phase 'watch'",
+            1.0,
+            id="hangs and ignores SIGTERM, with a child in another session",
+        ),
+        pytest.param(
+            ["task.fault=hang", "task.step=0", "task.rank=-1", "deadlines.start=3"],
+            f"rank 0 on {HOST} (node rank 0): no sign of life from ranks 0, 1 within 3 s (deadlines.start), "
+            "while in phase 'start'",
+            None,
+            id="never starts",
+        ),
+        pytest.param(
+            ["task.fault=hang", "task.step=1", "task.rank=-1", "deadlines.first_step=1"],
+            f"{HOST} (node rank 0): no first step within 1 s (deadlines.first_step), while in phase 'watch'",
+            1.0,
+            id="never ends its first step",
+        ),
+    ],
+)
+def test_a_hang_is_named_within_its_deadline_and_two_seconds(
+    tmp_path: Path, words: list[str], cause: str, deadline: float | None
+) -> None:
+    flagperf = launch(tmp_path / "run", *words)
+    code, output = flagperf.wait()
+    assert code == 5
+    assert f"failed  {cause}\n" in output
+    assert flagperf.left() == []
+    if deadline is not None:
+        assert deadline <= flagperf.seconds_until_said(since=flagperf.events(0)[-1]) < deadline + 2
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)], ids=["Ctrl-C", "SIGTERM"])
+def test_a_signal_stops_all_and_keeps_the_logs(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    flagperf = launch(tmp_path / "run", "max_steps=1000")
+    flagperf.until_step(3)
+    os.killpg(flagperf.process.pid, number)  # as a terminal does
+    given, output = flagperf.wait()
+    assert given == code
+    assert "Traceback" not in output
+    assert flagperf.left() == []
+    assert flagperf.events(1)[0].event == "SUBMIT_INFO"
+    assert (flagperf.folder / "report.md").exists()
+
+
+def test_a_killed_launcher_leaves_nothing_running(tmp_path: Path) -> None:
+    flagperf = launch(tmp_path / "run", "max_steps=1000", "deadlines.stop=0.5")
+    flagperf.until_step(3)
+    os.killpg(flagperf.process.pid, signal.SIGKILL)
+    flagperf.wait()
+    deadline = time.monotonic() + 3
+    while left := flagperf.left():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+    assert flagperf.events(1)[0].event == "SUBMIT_INFO"
+
+
+def test_a_configured_port_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        flagperf = launch(tmp_path / "run", f"cluster.rendezvous.port={port}")
+        code, output = flagperf.wait()
+    assert code == 5
+    assert f"failed  {HOST} (node rank 0): rendezvous port {port} is taken, while in phase 'start'\n" in output
+    assert flagperf.left() == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with 80 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a tmpfs")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "tmpfs", str(place)], check=True)
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_is_named_and_what_is_on_it_stays(small_disk: Path) -> None:
+    flagperf = launch(small_disk / "run", "task.fault=fill")
+    code, output = flagperf.wait()
+    assert code == 3
+    logs = small_disk / "run/workload-workload-cpux1x2/round1" / f"{HOST}_noderank0"
+    assert f": disk full: no space left for {logs}, while in phase 'watch'\n" in output
+    assert "flagperf: no space is left for results; what was written before stays\n" in output
+    assert "Traceback" not in output
+    assert flagperf.left() == []
+    assert flagperf.events(0)[0].event == "SUBMIT_INFO"
+
+
+def test_a_disk_without_room_is_refused(small_disk: Path) -> None:
+    (small_disk / "other").write_bytes(bytes(40 << 20))
+    code, output = launch(small_disk / "run").wait()
+    assert code == 3
+    assert re.search(rf"^flagperf: {HOST}: \d+ MiB are free in {small_disk}/run/\S+, logs need 64 MiB$", output, re.M)
+
+
+def test_an_existing_run_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    code, output = launch(tmp_path / "run").wait()
+    assert code == 2
+    assert "flagperf: a run folder of this name is there already\n" in output
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_a_result_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, output = launch(tmp_path / "file" / "run").wait()
+    assert code == 2
+    assert "flagperf: a file is where the folder goes\n" in output
