@@ -29,7 +29,7 @@ def node(rank: int, where: Node, root: str, scale: str, launch: tuple[str, ...],
     case = f"{root}{CASE}{scale}"
     logs = f"{case}/round1/{where.name}_noderank{rank}"
     command = Command(launch, {"FLAGPERF_LOG_DIR": logs, **env})
-    return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, ("cpu", "mem", "pwr"))
+    return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, monitors=("cpu", "mem", "pwr"))
 
 
 HERE_ALONE = node(0, HERE, "", "1x2", words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"{CASE}1x2/config.yaml"))

@@ -1,0 +1,97 @@
+"""A round from its plan to its outcome, with real ranks."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flagperf.compose import compose
+from flagperf.errors import HostError
+from flagperf.execute import execute
+from flagperf.plan import make_plan
+from flagperf.progress import Progress
+from flagperf.run_folder import create
+from flagperf.schema import Outcome, RunConfig
+
+FAULTS = Path(__file__).parent / "faults"
+HOST = socket.gethostname()
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+    """A case of two ranks that take five steps."""
+    monkeypatch.setenv("PYTHONPATH", str(FAULTS))
+    words = ["model=workload", "nproc=2", f"result_dir={tmp_path}", "run_name=run", "monitor.interval=0.5"]
+    return compose(words, [FAULTS / "conf"])
+
+
+async def run_round(run: RunConfig, folder: Path, number: int = 1) -> Outcome:
+    with Progress(run) as progress:
+        return await execute(run, make_plan(run, number), folder, progress)
+
+
+async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunConfig) -> None:
+    folder = create(workload)
+    outcome = await run_round(workload, folder)
+    case = folder / "workload-workload-cpux1x2"
+    node = case / "round1" / f"{HOST}_noderank0"
+    assert (outcome.status, outcome.failure, outcome.exit_statuses) == ("finished", None, (0,))
+    assert outcome.folder == case / "round1"
+    assert {path.name for path in case.iterdir()} == {"config.yaml", "changes.yaml", "plan.json", "round1"}
+    assert {path.name for path in node.iterdir()} == {
+        "rank0.out.log",
+        "rank1.out.log",
+        "start_workload_task.log",
+        "sys_info.log",
+        "cpu_monitor.log",
+        "mem_monitor.log",
+        "pwr_monitor.log",
+    }
+    assert yaml.safe_load((case / "config.yaml").read_text()) == workload.config
+    assert json.loads((case / "plan.json").read_text())["nodes"][0]["log_dir"] == str(node)
+    phases = outcome.phases[node.name]
+    assert list(phases) == [
+        *("connect", "check", "image", "send", "start", "imports", "init", "first_step", "stop", "collect", "clean")
+    ]
+    assert sum(phases.values()) < outcome.seconds
+
+
+async def test_rounds_lie_beside_each_other(workload: RunConfig) -> None:
+    folder = create(workload)
+    await run_round(workload, folder, 1)
+    second = await run_round(workload, folder, 2)
+    assert second.status == "finished"
+    assert {path.name for path in second.folder.parent.glob("round*")} == {"round1", "round2"}
+
+
+async def test_a_port_that_is_taken_meanwhile_is_replaced(
+    workload: RunConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = create(workload)
+    with socket.socket() as bound:
+        bound.bind(("", 0))  # taken, though nobody listens: as if a listener had come after the look
+        taken = bound.getsockname()[1]
+        free = random.randrange(20000, 30000)
+        answers = iter((taken, free))
+        monkeypatch.setattr("random.choice", lambda _: next(answers))
+        outcome = await run_round(workload, folder)
+    assert (outcome.status, outcome.failure) == ("finished", None)
+    node = folder / "workload-workload-cpux1x2" / "round1" / f"{HOST}_noderank0"
+    assert "EADDRINUSE" in (node / f"start_workload_task.port{taken}.log").read_text()
+    assert f"rendezvous port {taken} is taken on {HOST}; trying another" in capsys.readouterr().out
+    plan = json.loads((folder / "workload-workload-cpux1x2" / "plan.json").read_text())
+    assert plan["master_port"] == free
+
+
+async def test_a_host_that_cannot_be_looked_at_is_refused(workload: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = create(workload)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(HostError, match=rf"^{HOST}: cannot be looked at: sh: No such file or directory$"):
+        await run_round(workload, folder)
