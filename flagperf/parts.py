@@ -8,11 +8,13 @@ from socket import gethostname
 from string import Template
 from typing import Any
 
+from flagperf.container_options import merged
 from flagperf.data_layout import sample_folder
 from flagperf.errors import ConfigError
+from flagperf.image import choose_image
 from flagperf.layers import Layer
 from flagperf.origin import Where
-from flagperf.schema import Cluster, Hardware
+from flagperf.schema import Cluster, ContainerOptions, Hardware, Image, Vendor
 from flagperf.typed import build
 
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
@@ -39,7 +41,8 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
         if not (given.startswith("/") or _is_local(final)):
             raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
         return str(Path(given).expanduser().absolute()), None
-    if sample := final.get("data.sample"):
+    sample = final.get("data.sample")
+    if sample and final.choices["size"] != "full":  # a full case trains on generated data only where data_dir says so
         folder = sample_folder(final.get("sample_dir"), final.get("case"), sample)
         return str(folder), f"sample data: {folder}"
     if final.get("dry_run"):
@@ -89,3 +92,20 @@ def cluster(config: Mapping[str, Any], where: Where) -> Cluster:
                 "value out of range", where=where(key), key=f"{key}.port", given=node.port, allowed="1 to 65535"
             )
     return made
+
+
+def container_options(
+    config: Mapping[str, Any], vendor: Vendor, hosts: Cluster, where: Where
+) -> ContainerOptions | None:
+    """How containers are made, where the runtime has them: as it says, then the vendor, then the cluster."""
+    if config["runtime"]["kind"] != "docker":
+        return None
+    of_runtime = build(ContainerOptions, config["runtime"].get("container", {}), "runtime.container", where)
+    return merged(of_runtime, vendor.container, hosts.container)
+
+
+def image(config: Mapping[str, Any], vendor: Vendor, hosts: Cluster) -> Image | None:
+    """The image, where the runtime needs one."""
+    if config["runtime"]["kind"] != "docker":
+        return None
+    return choose_image(vendor, config["framework"]["name"], hosts.image)

@@ -1,0 +1,82 @@
+"""Multiple choice: the loss prefers the right choice to the others, the metric is exact match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torchmetrics import MeanMetric
+
+from cases.optimization import decay_except
+from flagperf.trainer.task import Task
+
+Batch = dict[str, Tensor]  # of cases.glm.data.RecordQuestions.collate_fn
+
+INPUTS = ("text", "position", "context", "target", "target_mask")  # of the network, in order
+
+# Names in the published checkpoint → ours. GPT-2 keeps the weights of its linear layers transposed.
+NAMES = {
+    "word_embeddings": "transformer.wte",
+    "transformer.position_embeddings": "transformer.wpe",
+    "transformer.block_position_embeddings": "block_position",
+    "transformer.final_layernorm": "transformer.ln_f",
+    "transformer.layers": "transformer.h",
+    "input_layernorm": "ln_1",
+    "post_attention_layernorm": "ln_2",
+    "attention.query_key_value": "attn.c_attn",
+    "attention.dense": "attn.c_proj",
+    "mlp.dense_h_to_4h": "mlp.c_fc",
+    "mlp.dense_4h_to_h": "mlp.c_proj",
+}
+
+
+class MultipleChoice(Task):
+    """Batches of questions with their choices.
+
+    Args:
+        eval_choices: choices of each question that are scored at once in evaluation, where questions may have many.
+    """
+
+    def __init__(self, eval_choices: int) -> None:
+        self.eval_choices = eval_choices
+
+    def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
+        return decay_except(network, ["*.bias", "LayerNorm.*"])
+
+    def initial_weights(self, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Weights of a checkpoint of THUDM/GLM such as blocklm-large-blank, under our names."""
+        return dict(_renamed(name, weight) for name, weight in checkpoint.get("module", {}).items())
+
+    def to_device(self, batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:  # noqa: ARG002
+        return {name: values.to(device, non_blocking=True) for name, values in batch.items()}
+
+    def loss(self, network: nn.Module, batch: Batch) -> Tensor:
+        """Cross-entropy over the choices; in training the first one is right."""
+        scores = _only_choices(network(*(batch[name] for name in INPUTS)), batch)
+        return functional.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long, device=scores.device))
+
+    def samples(self, batch: Batch) -> int:
+        return len(batch["text"])
+
+    def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
+        """`accuracy`: the share of questions whose best choice is one of the right ones."""
+        accuracy = MeanMetric(nan_strategy="disable").to(device)
+        for batch in batches:
+            parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS), strict=True)
+            scores = _only_choices(torch.cat([network(*part) for part in parts], dim=1), batch)
+            accuracy.update(batch["answers"].gather(1, scores.argmax(dim=1, keepdim=True)).float())
+        return {"accuracy": round(float(accuracy.compute()), 6)}  # the digits of float32: 0.9 is not below 0.9
+
+
+def _only_choices(scores: Tensor, batch: Batch) -> Tensor:
+    """Scores in full precision, those of repeated choices beyond reach."""
+    return scores.float().masked_fill(~batch["is_choice"], torch.finfo(torch.float32).min)
+
+
+def _renamed(name: str, weight: Tensor) -> tuple[str, Tensor]:
+    for published, ours in NAMES.items():
+        name = name.replace(f"{published}.", f"{ours}.")
+    return name, weight.t() if ".c_" in name and name.endswith(".weight") else weight

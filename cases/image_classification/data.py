@@ -1,0 +1,95 @@
+"""Folders of images, one sub-folder a class, with the augmentation of the original ImageNet recipe.
+
+Images travel as uint8 from the loader to the device, where the task makes them numbers around zero: a quarter of the
+memory traffic, and the processes of the loader are left with decoding, cropping and resizing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchvision.datasets import ImageFolder
+from torchvision.io import ImageReadMode, decode_image
+from torchvision.transforms import v2
+
+from flagperf.errors import ConfigError
+
+
+def images(root: str, num_classes: int, transforms: Sequence[Any]) -> ImageFolder:
+    """Images [3, height, width], uint8, after the transforms of a recipe, and the numbers of their classes."""
+    try:
+        folder = ImageFolder(root, v2.Compose(list(transforms)), loader=read_image)
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "no images in this split of the data set",
+            where=root,
+            key="data_dir",
+            allowed="<class>/<image file> below it, at least one image in each class",
+            advice=str(error),
+        ) from None
+    if len(folder.classes) > num_classes:
+        raise ConfigError(
+            "the data set has more classes than the network",
+            where=root,
+            key="num_classes",
+            given=num_classes,
+            allowed=f"at least {len(folder.classes)}, one for each folder of the split",
+        )
+    return folder
+
+
+def read_image(path: str) -> Tensor:
+    """RGB pixels [3, height, width] of one file, uint8. torchvision's decoder; PIL takes 1.7 times as long."""
+    try:
+        return decode_image(path, mode=ImageReadMode.RGB)
+    except RuntimeError as error:
+        raise ConfigError(
+            "cannot read an image of the data set",
+            where=path,
+            given=str(error).splitlines()[0],
+            advice="replace the file by a good copy, or remove it; the archive's checksum tells whether others are hurt",
+        ) from None
+
+
+class RepeatedAugmentation:
+    """Training images of which `repeats` consecutive batches show the same ones, each augmented anew.
+
+    So the ranks see different versions of an image in the same step (Hoffer et al. 2020, as in torchvision's recipes).
+    An epoch stays as long as without, and has one image in `repeats`.
+    """
+
+    def __init__(self, dataset: ImageFolder, repeats: int) -> None:
+        self.dataset, self.repeats = dataset, repeats
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        return self.dataset[index]  # type: ignore[no-any-return]
+
+    def batches(self, batch_size: int, generator: torch.Generator) -> list[list[int]]:
+        """All batches of one epoch. The order within them differs, so that MixUp and CutMix find other partners."""
+        order = torch.randperm(len(self), generator=generator)
+        batches: list[list[int]] = []
+        for number in range(len(self) // batch_size):
+            start = number // self.repeats * batch_size
+            inner = torch.randperm(batch_size, generator=generator)
+            batches.append(order[start : start + batch_size][inner].tolist())
+        return batches
+
+
+class RandomErasing(v2.RandomErasing):
+    """v2.RandomErasing for uint8 images, with the value in units of the normalised image: 0 is the mean colour."""
+
+    def __init__(self, p: float, value: float | str, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__(p, value=value)
+        self.mean, self.std = (torch.tensor(of_channel).view(-1, 1, 1) for of_channel in (mean, std))
+
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        params: dict[str, Any] = super().make_params(flat_inputs)
+        if params["v"] is not None:
+            params["v"] = ((params["v"] * self.std + self.mean) * 255).round().clamp(0, 255).to(torch.uint8)
+        return params

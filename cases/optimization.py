@@ -1,0 +1,83 @@
+"""Learning-rate schedules and parameter groups of the original recipes that libraries have only in other units."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import ChainedScheduler, LambdaLR, LRScheduler
+from transformers import get_polynomial_decay_schedule_with_warmup
+
+
+def warmup_linear_decay(optimizer: Optimizer, steps: int, warmup: float, decay_ratio: float) -> LambdaLR:
+    """From 0 to the optimizer's lr in the share `warmup` of `steps`, then linearly to lr * decay_ratio at `steps`."""
+    return get_polynomial_decay_schedule_with_warmup(
+        optimizer,
+        num_warmup_steps=warmup * steps,
+        num_training_steps=steps,
+        lr_end=optimizer.defaults["lr"] * decay_ratio,
+    )
+
+
+def warmup_cosine(
+    optimizer: Optimizer, total: float, warmup: float, start_factor: float = 0.0, end_factor: float = 0.0
+) -> LambdaLR:
+    """Linearly from lr * start_factor to lr at `warmup`, then along a half cosine to lr * end_factor at `total`.
+
+    `total` and `warmup` are in intervals of the schedule, steps or epochs.
+    """
+
+    def factor(interval: int) -> float:
+        if interval < warmup:
+            return start_factor + (1 - start_factor) * interval / warmup
+        progress = min(1.0, (interval - warmup) / (total - warmup))
+        return end_factor + (1 - end_factor) * (1 + math.cos(math.pi * progress)) / 2
+
+    return LambdaLR(optimizer, factor)
+
+
+def warmup_cosine_of_epochs(
+    optimizer: Optimizer,
+    epochs: float,
+    warmup_epochs: float,
+    epoch_samples: int,
+    step_samples: Sequence[int],
+    lr_samples: int,
+    start_factor: float = 0.0,
+    end_factor: float = 0.0,
+) -> LambdaLR:
+    """`warmup_cosine` over epochs, for an lr that is given for a batch of `lr_samples` and grows with the batch.
+
+    Args:
+        epoch_samples: samples of the training data.
+        step_samples: factors of the samples in one optimizer step of the whole job: batch size, micro steps, ranks.
+    """
+    batch = math.prod(step_samples)
+    for group in optimizer.param_groups:
+        group["lr"] *= batch / lr_samples
+    steps = epoch_samples // batch
+    return warmup_cosine(optimizer, epochs * steps, warmup_epochs * steps, start_factor, end_factor)
+
+
+def chain(optimizer: Optimizer, schedules: Sequence[Callable[[Optimizer], LRScheduler]]) -> ChainedScheduler:
+    """Schedules at the same time, such as a warm-up beside steps down: their factors multiply."""
+    return ChainedScheduler([schedule(optimizer) for schedule in schedules], optimizer=optimizer)
+
+
+def decay_except(network: nn.Module, patterns: Sequence[str]) -> list[dict[str, Any]]:
+    """Two parameter groups: weight decay acts on all but the parameters that match a pattern.
+
+    Patterns are those of a shell, of "<class of the module>.<name of the parameter in it>": `BatchNorm2d.*`, `*.bias`.
+    """
+    decayed: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in network.named_parameters():
+        module, _, own_name = name.rpartition(".")
+        path = f"{type(network.get_submodule(module)).__name__}.{own_name}"
+        (others if any(fnmatchcase(path, pattern) for pattern in patterns) else decayed).append(parameter)
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
