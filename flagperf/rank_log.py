@@ -41,11 +41,26 @@ def node_folders(round_folder: Path) -> tuple[tuple[str, int, Path], ...]:
 
 def read_rank_logs(round_folder: Path) -> tuple[RankLog, ...]:
     """Every rank log of a round, by rank; ordinary output and torn lines are left out."""
-    logs = []
-    for host, node_rank, folder in node_folders(round_folder):
-        for path in folder.glob("rank*.out.log"):
-            if match := _RANK.fullmatch(path.name):
-                with path.open(encoding="utf-8", errors="replace") as lines:
-                    events = tuple(event for line in lines if (event := parse(line)) is not None)
-                logs.append(RankLog(int(match["rank"]), host, node_rank, events))
-    return tuple(sorted(logs, key=lambda log: log.rank))
+    return tuple(_read(*found) for found in _find(round_folder))
+
+
+def first_rank_log(round_folder: Path) -> RankLog | None:
+    """The log of rank 0, or of the lowest rank that left one."""
+    found = _find(round_folder)
+    return _read(*found[0]) if found else None
+
+
+def _find(round_folder: Path) -> list[tuple[int, str, int, Path]]:
+    """Rank, host, node rank and path of every rank log, by rank."""
+    logs = [
+        (int(match["rank"]), host, node_rank, path)
+        for host, node_rank, folder in node_folders(round_folder)
+        for path in folder.glob("rank*.out.log")
+        if (match := _RANK.fullmatch(path.name))
+    ]
+    return sorted(logs, key=lambda log: log[0])
+
+
+def _read(rank: int, host: str, node_rank: int, path: Path) -> RankLog:
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        return RankLog(rank, host, node_rank, tuple(event for line in lines if (event := parse(line)) is not None))

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.errors import ConfigError
+from flagperf.evidence import LIMITS, Evidence
 from flagperf.monitors.reading import job_energy, summarize
 from flagperf.perflog import decode, encode
 from flagperf.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.schema import Change, Outcome, Result, RunConfig, Summary, Target
-from flagperf.verdict import LIMITS, Evidence, judge
+from flagperf.verdict import judge
 
 SCHEMA = 1  # of result.json and summary.json; raised when a field changes its meaning or goes
 FILE = "result.json"

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from flagperf.rank_log import RankLog
-from flagperf.schema import Target, Verdict
+from flagperf.evidence import LIMITS, Evidence
+from flagperf.schema import Verdict
 
 Finding = tuple[Verdict, str]
 
@@ -22,32 +21,6 @@ CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ b
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
 EXPLAINED = ("failed", "interrupted", "not started")  # how a round ended says why its ranks have no FINISHED
 BROKEN = {"failed": "failed", "unfinished": "broke off: it left no result.json that can be read"}
-LIMITS = {  # configuration key → the FINISHED field that it limits
-    "max_steps": "global_steps",
-    "max_epochs": "epochs",
-    "max_samples_termination": "num_trained_samples",
-    "max_time": "raw_train_time",
-}
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """All that the verdict looks at."""
-
-    status: str
-    world_size: int
-    logs: Sequence[RankLog]
-    failure: str | None = None
-    seconds: float | None = None  # the round by the launcher's clock
-    limits: Mapping[str, float] = field(default_factory=dict)  # those of LIMITS that are set
-    asked: Sequence[str] = ()  # those of LIMITS that the user set, not the case
-    target: Target | None = None
-    memory_gib: float | None = None  # of one device
-
-    @property
-    def finished(self) -> Mapping[str, Any]:
-        """FINISHED of the lowest rank that has one; empty when none has."""
-        return next((log.finished for log in self.logs if log.finished is not None), {})
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
@@ -102,21 +75,22 @@ def _ranks_agree(evidence: Evidence) -> Iterator[Finding]:
         yield "INVALID", f"ranks disagree about {', '.join(sorted(differing))}"
 
 
-def _parameters_agree(evidence: Evidence) -> Iterator[Finding]:
-    checksums = _per_rank(evidence, "parameters_checksum")
-    if len(set(checksums.values())) > 1:
-        listed = ", ".join(f"rank {rank} {value}" for rank, value in checksums.items())
-        yield "INVALID", f"parameters differ between ranks after training ({listed})"
+def _checksums_agree(evidence: Evidence) -> Iterator[Finding]:
+    for what in ("loss", "parameters"):
+        checksums = evidence.per_rank(f"{what}_checksum")
+        if len(set(checksums.values())) > 1:
+            listed = ", ".join(f"rank {rank} {value}" for rank, value in checksums.items())
+            yield "INVALID", f"checksums of the {what} differ between ranks ({listed})"
 
 
 def _samples_add_up(evidence: Evidence) -> Iterator[Finding]:
-    samples, total = _per_rank(evidence, "samples"), _number(evidence, "num_trained_samples")
+    samples, total = evidence.per_rank("samples"), evidence.number("num_trained_samples")
     if samples and total is not None and sum(samples.values()) != total:
         yield "INVALID", f"ranks trained {sum(samples.values())} samples together, FINISHED says {total:.0f}"
 
 
 def _rank_times_agree(evidence: Evidence) -> Iterator[Finding]:
-    times = _per_rank(evidence, "raw_train_time")
+    times = evidence.per_rank("raw_train_time")
     if times and not _clocks_agree(max(times.values()), min(times.values())):
         fast, slow = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
         yield "SUSPECT", f"rank {slow} trained {times[slow]:.2f} s, rank {fast} {times[fast]:.2f} s"
@@ -139,7 +113,7 @@ def _loss_is_finite(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _within_the_hardware(evidence: Evidence) -> Iterator[Finding]:
-    mfu, memory = _number(evidence, "mfu"), _number(evidence, "peak_memory")
+    mfu, memory = evidence.number("mfu"), evidence.number("peak_memory")
     if mfu is not None and mfu > 1:
         yield "INVALID", f"MFU is {mfu:.2f}: more FLOP/s than the hardware's peak"
     on_device = evidence.finished.get("peak_memory_kind") == "device"
@@ -149,7 +123,7 @@ def _within_the_hardware(evidence: Evidence) -> Iterator[Finding]:
 
 def _target_claim(evidence: Evidence) -> Iterator[Finding]:
     target = evidence.target
-    final = _number(evidence, f"final_{target.metric}") if target else None
+    final = evidence.number(f"final_{target.metric}") if target else None
     if target and evidence.finished.get("converged") and (final is None or not target.reached(final)):
         yield "INVALID", f"converged, but final_{target.metric} is {final}, target {target.value:g}"
 
@@ -164,7 +138,7 @@ def _throughput(evidence: Evidence) -> Iterator[Finding]:
         ("p_core", "num_trained_units", "pure_training_computing_time"),
         ("training_sequences_per_second", "num_trained_samples", "raw_train_time"),
     ):
-        given, amount, time = (_number(evidence, key) for key in (name, count, seconds))
+        given, amount, time = (evidence.number(key) for key in (name, count, seconds))
         if given is None or amount is None or not time:
             continue
         if not math.isclose(given, amount / time, rel_tol=EXACT):
@@ -174,20 +148,22 @@ def _throughput(evidence: Evidence) -> Iterator[Finding]:
 def _times_nest(evidence: Evidence) -> Iterator[Finding]:
     nested = ("e2e_time", "raw_train_time", "train_no_eval_time", "pure_training_computing_time")
     for outer, inner in itertools.pairwise(nested):
-        long, short = _number(evidence, outer), _number(evidence, inner)
+        long, short = evidence.number(outer), evidence.number(inner)
         if long is not None and short is not None and short > long * (1 + EXACT):
             yield "INVALID", f"{outer} {long:.3f} s is shorter than {inner} {short:.3f} s"
-    e2e, waited = _number(evidence, "e2e_time"), evidence.seconds
+    e2e, waited = evidence.number("e2e_time"), evidence.seconds
     if e2e is not None and waited is not None and e2e > waited and not _clocks_agree(e2e, waited):
         yield "INVALID", f"e2e_time {e2e:.2f} s is longer than the launcher waited, {waited:.2f} s"
 
 
 def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
     stop = str(evidence.finished.get("stop_reason"))
-    if not _number(evidence, "global_steps"):
+    if not evidence.number("global_steps"):
         yield "INVALID", "no step was trained"
     for limit, asked in evidence.limits.items():
-        done = _number(evidence, LIMITS[limit])
+        done = evidence.number(LIMITS[limit])
+        if limit == "max_samples_termination" and evidence.finished.get("resumed_from_step"):
+            continue  # it counts the samples before the resume too
         if done is None or done >= asked or stop == "target":
             continue
         if stop == limit:
@@ -200,8 +176,8 @@ def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _steps_fill_the_time(evidence: Evidence) -> Iterator[Finding]:
-    steps, times = _per_rank(evidence, "step_time_sum"), _per_rank(evidence, "raw_train_time")
-    elsewhere = (_number(evidence, "eval_time") or 0.0) + (_number(evidence, "checkpoint_time") or 0.0)
+    steps, times = evidence.per_rank("step_time_sum"), evidence.per_rank("raw_train_time")
+    elsewhere = (evidence.number("eval_time") or 0.0) + (evidence.number("checkpoint_time") or 0.0)
     outside = {rank: times[rank] - steps[rank] - elsewhere for rank in sorted(steps.keys() & times.keys())}
     if not outside:
         return
@@ -217,7 +193,7 @@ def _steps_fill_the_time(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _wall_clock(evidence: Evidence) -> Iterator[Finding]:
-    seconds = _number(evidence, "raw_train_time")
+    seconds = evidence.number("raw_train_time")
     for log in evidence.logs:
         starts, ends = log.all("TRAIN_START"), log.all("TRAIN_END")
         wall = (ends[-1].time_ms - starts[-1].time_ms) / 1000 if starts and ends else None
@@ -227,7 +203,7 @@ def _wall_clock(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
-    drifts = _per_rank(evidence, "wall_drift")
+    drifts = evidence.per_rank("wall_drift")
     drifted = max(drifts, key=lambda rank: abs(drifts[rank]), default=None)
     if drifted is not None and abs(drifts[drifted]) > CLOCK_SECONDS:
         yield "SUSPECT", f"rank {drifted}: the wall clock was set by {drifts[drifted]:+.2f} s during training"
@@ -243,7 +219,7 @@ def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
 COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_status, _ranks_present)
 CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _ranks_agree,
-    _parameters_agree,
+    _checksums_agree,
     _samples_add_up,
     _rank_times_agree,
     _loss_is_finite,
@@ -259,17 +235,6 @@ CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
 
 
 # ---------------------------------------------------------------- small parts
-
-
-def _number(evidence: Evidence, name: str) -> float | None:
-    value = evidence.finished.get(name)
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _per_rank(evidence: Evidence, name: str) -> dict[int, Any]:
-    """One field of FINISHED's `ranks`, of the ranks that have it."""
-    ranks = evidence.finished.get("ranks") or ()
-    return {entry["rank"]: entry[name] for entry in ranks if entry.get(name) is not None}
 
 
 def _clocks_agree(one: float, other: float) -> bool:

@@ -280,7 +280,8 @@ def make_run(folder: Path, *, rounds: int = 2, repeat: int = 2, name: str = "res
     job.mkdir(parents=True)
     for number in range(1, rounds + 1):
         write_round(job / f"round{number}")
-        found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", status="finished")
+        sweep = dict(word.split("=") for word in name.split(",")[1:])
+        found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", status="finished", sweep=sweep)
         result.write(found, job / f"round{number}")
     (job / "config.yaml").write_text("# a comment\n" + yaml.safe_dump({**CONFIG, "repeat": repeat}))
     (job / "changes.yaml").write_text(yaml.safe_dump([dataclasses.asdict(change) for change in CHANGES]))

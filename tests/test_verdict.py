@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from flagperf.evidence import Evidence
 from flagperf.perflog import Event
 from flagperf.rank_log import RankLog
 from flagperf.schema import Target
-from flagperf.verdict import Evidence, judge, worst
+from flagperf.verdict import judge, worst
 
 NAN = float("nan")
 
@@ -100,6 +101,14 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "VALID",
         (),
     ),
+    "samples before a resume are not counted again": (
+        lambda: dataclasses.replace(
+            evidence(converged=False, stop_reason="max_samples_termination", resumed_from_step=50),
+            limits={"max_samples_termination": 6400.0},
+        ),
+        "VALID",
+        (),
+    ),
     "host memory has no limit in the hardware's file": (
         lambda: evidence(peak_memory=64.0, peak_memory_kind="host rss"),
         "VALID",
@@ -133,7 +142,14 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     "parameters differ": (
         lambda: evidence(ranks=ranks(parameters_checksum="ff00")),
         "INVALID",
-        ("parameters differ between ranks after training (rank 0 ab12, rank 1 ff00)",),
+        ("checksums of the parameters differ between ranks (rank 0 ab12, rank 1 ff00)",),
+    ),
+    "losses differ": (
+        lambda: evidence(
+            ranks=[{**FINISHED["ranks"][0], "loss_checksum": "1"}, {**FINISHED["ranks"][1], "loss_checksum": "2"}]
+        ),
+        "INVALID",
+        ("checksums of the loss differ between ranks (rank 0 1, rank 1 2)",),
     ),
     "samples do not add up": (
         lambda: evidence(ranks=ranks(samples=1500)),
@@ -194,6 +210,14 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         lambda: evidence(**STOPPED),
         "INVALID",
         ("stopped by max_steps=500, but global_steps is 100",),
+    ),
+    "fewer samples than it says": (
+        lambda: dataclasses.replace(
+            evidence(converged=False, stop_reason="max_samples_termination"),
+            limits={"max_samples_termination": 6400.0},
+        ),
+        "INVALID",
+        ("stopped by max_samples_termination=6400, but num_trained_samples is 3200",),
     ),
     "fewer steps than asked": (
         lambda: dataclasses.replace(

@@ -18,17 +18,8 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "weight_decay": "wd",
     "warmup": "warmup",
 }
-MONITOR_NAMES = {"cpu": "CPU busy", "mem": "memory used", "pwr": "power of the node", "power": "power of the devices"}
-MONITOR_UNITS = {  # figure → unit, factor
-    "cpu": ("%", 100.0),
-    "mem": ("%", 100.0),
-    "pwr": ("W", 1.0),
-    "power": ("W", 1.0),
-    "utilisation": ("%", 1.0),
-    "memory_used": ("GiB", 1 / 1024),
-    "memory_total": ("GiB", 1 / 1024),
-    "temperature": ("°C", 1.0),
-}
+RATES = ("p_whole", "p_train", "p_core")
+NOISY = 0.05  # coefficient of variation over rounds from which a note warns
 SAMPLE_DATA_NOTE = (
     "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
     "it does not show that the case's own target is reached."
@@ -76,7 +67,7 @@ def row(summary: Summary) -> dict[str, str]:
         "precision": summary.config["precision"],
         "fix_hp": fix_hp(summary),
         "e2e_time [s]": spread(figures.get("e2e_time")),
-        **{name: spread(figures.get(name)) for name in ("p_whole", "p_train", "p_core")},
+        **{name: spread(figures.get(name)) for name in RATES},
         "unit": summary.config["throughput_unit"],
         "accuracy": accuracy(summary),
         "mem [GiB]": memory(summary),
@@ -157,6 +148,11 @@ def notes(summary: Summary) -> list[str]:
         found.append("sample data")
     if summary.config["division"] == "open":
         found.append("open division")
+    if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
+        found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
+    spread_most = max((summary.statistics[name].cv or 0 for name in RATES if name in summary.statistics), default=0)
+    if spread_most > NOISY:
+        found.append(f"rounds differ: cv {percent(spread_most)}")
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
@@ -193,112 +189,6 @@ def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
     chosen = row(summary)
     shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
     return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
-
-
-def statistics_rows(summary: Summary) -> list[dict[str, str]]:
-    """Each figure over the rounds that count."""
-    units = figure_units(summary)
-    return [
-        {
-            "figure": name,
-            "unit": units.get(name, ""),
-            "n": str(figure.n),
-            "mean": number(figure.mean),
-            "stdev": number(figure.stdev, 3),
-            "cv": percent(figure.cv),
-            "min": number(figure.min),
-            "max": number(figure.max),
-        }
-        for name, figure in summary.statistics.items()
-    ]
-
-
-def figure_units(summary: Summary) -> dict[str, str]:
-    """Unit of each figure of the statistics."""
-    rate = summary.config["throughput_unit"]
-    units = {"e2e_time": "s", "mfu": "of peak", "peak_memory": "GiB"}
-    units |= dict.fromkeys(("p_whole", "p_train", "p_core", "steady_throughput"), rate)
-    name, results = metric(summary), summary.results
-    return units | ({name: results[0].target.unit} if name and results[0].target else {})
-
-
-def round_rows(summary: Summary) -> list[dict[str, str]]:
-    """What each round did, also those that do not count."""
-    return [
-        {
-            "round": str(result.round),
-            "verdict": result.verdict,
-            "ended by": str(result.values.get("stop_reason") or result.status),
-            "steps": number(result.values.get("global_steps")),
-            "samples": number(result.values.get("num_trained_samples")),
-            "final loss": number(result.values.get("final_loss")),
-            **{name: number(result.values.get(name)) for name in ("p_whole", "p_train", "p_core")},
-            "step p50 / p90 / p99 [ms]": " / ".join(_milliseconds(result, f"step_time_p{n}") for n in (50, 90, 99)),
-            "init [s]": number(result.values.get("init_time"), 3),
-            "evaluation [s]": number(result.values.get("eval_time"), 3),
-            "data wait [s]": number(result.values.get("data_wait"), 3),
-        }
-        for result in summary.results
-    ]
-
-
-def change_rows(summary: Summary) -> list[dict[str, str]]:
-    """What differs from the case, and who set it."""
-    return [
-        {"key": change.key, "case": str(change.before), "run": str(change.after), "set by": change.source}
-        for change in summary.changes
-    ]
-
-
-def monitor_rows(result: Result) -> list[dict[str, str]]:
-    """What the monitors of a round saw during training, a line a node and figure."""
-    rows = []
-    for node, monitors in result.monitors.get("nodes", {}).items():
-        for name, figures in monitors.items():
-            if "not_available" in figures:
-                rows.append(_monitor_row(result, node, f"{name}: not available, {figures['not_available']}", {}, ""))
-                continue
-            parts = {name: figures} if "mean" in figures else figures
-            for part, known in parts.items():
-                if isinstance(known, Mapping):
-                    unit, factor = MONITOR_UNITS.get(part, ("", 1.0))
-                    rows.append(_monitor_row(result, node, part, known, unit, factor))
-    return rows
-
-
-def _monitor_row(
-    result: Result, node: str, name: str, known: Mapping[str, Any], unit: str, factor: float = 1.0
-) -> dict[str, str]:
-    mean, most = (known.get(key) for key in ("mean", "max"))
-    return {
-        "round": str(result.round),
-        "node": node,
-        "figure": MONITOR_NAMES.get(name, name),
-        "unit": unit,
-        "mean": number(None if mean is None else factor * mean),
-        "max": number(None if most is None else factor * most),
-        "energy [Wh]": number(known.get("energy_wh"), 3),
-        "coverage": percent(known.get("coverage")),
-    }
-
-
-def energy_lines(result: Result) -> list[str]:
-    """Energy of the whole job, and per sample."""
-    names = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
-    lines = []
-    for kind, known in result.monitors.get("energy", {}).items():
-        text = f"Energy of the training, {names[kind]}, round {result.round}: {number(known['energy_wh'], 3)} Wh"
-        if "energy_per_sample_j" in known:
-            text += f", {number(known['energy_per_sample_j'], 3)} J a sample"
-        if "energy_above_idle_j" in known:
-            text += f"; above idle {number(known['energy_above_idle_j'] / 3600, 3)} Wh"
-        lines.append(f"{text} (coverage {percent(known['coverage'])})")
-    return lines
-
-
-def _milliseconds(result: Result, name: str) -> str:
-    seconds = result.values.get(name)
-    return ABSENT if seconds is None else number(1000 * seconds, 3)
 
 
 def machine(result: Result) -> str:

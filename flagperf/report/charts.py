@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.perflog import Event
-from flagperf.rank_log import RankLog, node_folders, read_rank_logs
-from flagperf.report.cells import condition, figure_units, number
+from flagperf.rank_log import first_rank_log, node_folders
+from flagperf.report.cells import condition, number
 from flagperf.report.monitor_curves import curves
+from flagperf.report.tables import figure_units
 from flagperf.schema import Result, Summary
 from flagperf.summary import usable
 
@@ -22,11 +23,14 @@ Point = list[float]
 
 MOST_POINTS = 600  # of one curve; a longer one is thinned
 BINS = 24
+AFTER_TRAINING = ("stop", "collect", "clean")  # phases of the launcher
+SHORTEST = 1e-3  # seconds of a phase that is worth showing
 
 
 def job_charts(job_folder: Path, summary: Summary) -> list[Chart]:
     """All charts of one job, without those that have no data."""
-    rounds = {result.round: _rank0(job_folder / f"round{result.round}") for result in summary.results}
+    logs = {result.round: first_rank_log(job_folder / f"round{result.round}") for result in summary.results}
+    rounds = {number: log.events if log else () for number, log in logs.items()}
     first = next((result for result in summary.results if rounds[result.round]), None)
     charts = [*_curves(summary, rounds), _step_times(rounds), _spread(summary)]
     if first:
@@ -52,19 +56,13 @@ def thin(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
 
 
 def histogram(values: Sequence[float], bins: int = BINS) -> list[list[float]]:
-    """[from, to, how many] of bins of one width; the last tenth of a percent may be one long tail."""
+    """[from, to, how many] of bins of one width."""
     low, high = min(values), max(values)
     width = (high - low) / bins or max(abs(low), 1e-9) / bins
     counts = [0] * bins
     for value in values:
         counts[min(bins - 1, int((value - low) / width))] += 1
     return [[low + width * index, low + width * (index + 1), count] for index, count in enumerate(counts)]
-
-
-def _rank0(round_folder: Path) -> tuple[Event, ...]:
-    """Events of the lowest rank that left a log."""
-    logs: tuple[RankLog, ...] = read_rank_logs(round_folder)
-    return logs[0].events if logs else ()
 
 
 def _values(events: Sequence[Event], event: str, x: str, y: str, factor: float = 1.0) -> list[Point]:
@@ -138,14 +136,25 @@ def _waterfall(result: Result, events: Sequence[Event]) -> Chart:
     """Where the time of a round went: phases of the launcher per node, and what rank 0 did, on one time axis."""
     rows = []
     for node, phases in result.phases.items():
-        spans, at = [], 0.0
-        for phase, seconds in phases.items():
-            spans.append([at, at + seconds, phase])
-            at += seconds
-        rows.append({"name": node.replace("_noderank", " · node rank "), "spans": spans})
+        rows.append(
+            {"name": node.replace("_noderank", " · node rank "), "spans": list(_phases(phases, result.seconds))}
+        )
     started = result.started if result.started is not None else events[0].time_ms / 1000
     rows.append({"name": "rank 0", "spans": [[a - started, b - started, label] for a, b, label in _training(events)]})
     return {"kind": "spans", "title": f"Where the time went, round {result.round}", "x": "s", "rows": rows}
+
+
+def _phases(phases: Mapping[str, float], whole: float | None) -> Iterator[list[Any]]:
+    """The launcher's phases one after another; those that follow the training end with the round."""
+    at = 0.0
+    training = (whole or 0.0) - sum(phases.values())
+    for phase, seconds in phases.items():
+        if phase == AFTER_TRAINING[0] and training > 0:
+            yield [at, at + training, "train"]
+            at += training
+        if seconds >= SHORTEST:
+            yield [at, at + seconds, phase.replace("_", " ")]
+        at += seconds
 
 
 def _training(events: Sequence[Event]) -> Iterator[tuple[float, float, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flagperf.report import cells
+from flagperf.report import cells, tables
 from flagperf.schema import Result, Summary
 from flagperf.summary import usable
 
@@ -61,19 +61,20 @@ def _job(summary: Summary) -> Iterator[str]:
     good = usable(summary.results)
     if good:
         yield f"Machine: {cells.machine(good[0])}"
-    yield table(cells.statistics_rows(summary))
+    yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
-        yield table(cells.round_rows(summary))
+        yield table(tables.round_rows(summary))
     if note := next((result.values.get("mfu_note") for result in good if result.values.get("mfu_note")), None):
         yield f"MFU is absent: {note}"
     yield "Changes against the case:" if summary.changes else "No change against the case."
-    yield table(cells.change_rows(summary))
+    yield table(tables.change_rows(summary))
     yield from _monitors(good)
 
 
 def _monitors(results: Sequence[Result]) -> Iterator[str]:
-    rows = [row for result in results for row in cells.monitor_rows(result)]
+    rows = [row for result in results for row in tables.monitor_rows(result)]
     if rows:
         yield "Monitors, during training:"
         yield table(rows)
-    yield from (line for result in results for line in cells.energy_lines(result))
+    yield from (line for result in results for line in tables.energy_lines(result))
+    yield from tables.missing_monitors(results)

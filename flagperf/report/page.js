@@ -86,7 +86,7 @@ function lines(spec, width, figure) {
   const { plot, x, y, box } = frame(width, spec, extent(points.map((point) => point[0])), ys);
   for (const mark of marks) {
     plot.append(line("mark", box.left, y(mark.at), box.right, y(mark.at)));
-    plot.append(svg("text", { x: box.right, y: y(mark.at) - 4, "text-anchor": "end" }, mark.label));
+    plot.append(svg("text", { x: box.left + 4, y: y(mark.at) - 4 }, mark.label));
   }
   spec.series.forEach((series, index) => {
     const path = series.points.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");

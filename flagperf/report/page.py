@@ -13,7 +13,7 @@ import yaml
 
 from flagperf import __version__
 from flagperf.rank_log import node_folders
-from flagperf.report import cells
+from flagperf.report import cells, tables
 from flagperf.report.charts import job_charts
 from flagperf.schema import Summary
 from flagperf.summary import usable, verdict
@@ -69,12 +69,15 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         "target": cells.target(summary),
         "machine": cells.machine(good[0]) if good else "",
         "problems": [result for result in summary.results if result.reasons],
-        "statistics": grid(cells.statistics_rows(summary)),
-        "rounds": grid(cells.round_rows(summary)),
+        "statistics": grid(tables.statistics_rows(summary)),
+        "rounds": grid(tables.round_rows(summary)),
         "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
-        "changes": grid(cells.change_rows(summary)),
-        "monitors": grid([row for result in good for row in cells.monitor_rows(result)]),
-        "energy": [line for result in good for line in cells.energy_lines(result)],
+        "changes": grid(tables.change_rows(summary)),
+        "monitors": grid([row for result in good for row in tables.monitor_rows(result)]),
+        "monitor_notes": [
+            *(line for result in good for line in tables.energy_lines(result)),
+            *tables.missing_monitors(good),
+        ],
         "hosts": _hosts(folder),
         "config": yaml.safe_dump(dict(summary.config), sort_keys=False, allow_unicode=True),
         "charts": job_charts(folder, summary),
@@ -93,7 +96,7 @@ def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _facts(text: str) -> list[dict[str, str]]:
     lines = (line.partition(": ") for line in text.splitlines())
-    return [{"what": name, "this host": value} for name, separator, value in lines if separator]
+    return [{"what": name, "this host": value} for name, _, value in lines if value.strip()]
 
 
 def _bars(summaries: Sequence[Summary]) -> list[str]:

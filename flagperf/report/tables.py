@@ -1,0 +1,134 @@
+"""The tables of one job: figures over its rounds, the rounds, changes, monitors. A row is column → text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from flagperf.report.cells import ABSENT, RATES, number, percent
+from flagperf.schema import Result, Summary
+from flagperf.summary import metric
+
+MONITORED = {  # a monitor's figure → name, unit, factor
+    "cpu": ("CPU busy", "%", 100.0),
+    "mem": ("memory used", "%", 100.0),
+    "pwr": ("power of the node", "W", 1.0),
+    "utilisation": ("accelerators busy", "%", 1.0),
+    "memory_used": ("accelerator memory used", "GiB", 1 / 1024),
+    "power": ("power of the accelerators", "W", 1.0),
+    "temperature": ("accelerator temperature", "°C", 1.0),
+}
+
+
+def statistics_rows(summary: Summary) -> list[dict[str, str]]:
+    """Each figure over the rounds that count."""
+    units = figure_units(summary)
+    return [
+        {
+            "figure": name,
+            "unit": units.get(name, ""),
+            "n": str(figure.n),
+            "mean": number(figure.mean),
+            "stdev": number(figure.stdev, 3),
+            "cv": percent(figure.cv),
+            "min": number(figure.min),
+            "max": number(figure.max),
+        }
+        for name, figure in summary.statistics.items()
+    ]
+
+
+def figure_units(summary: Summary) -> dict[str, str]:
+    """Unit of each figure of the statistics."""
+    rate = summary.config["throughput_unit"]
+    units = {"e2e_time": "s", "mfu": "of peak", "peak_memory": "GiB"}
+    units |= dict.fromkeys((*RATES, "steady_throughput"), rate)
+    name, results = metric(summary), summary.results
+    return units | ({name: results[0].target.unit} if name and results[0].target else {})
+
+
+def round_rows(summary: Summary) -> list[dict[str, str]]:
+    """What each round did, also those that do not count."""
+    return [
+        {
+            "round": str(result.round),
+            "verdict": result.verdict,
+            "ended by": str(result.values.get("stop_reason") or result.status),
+            "steps": number(result.values.get("global_steps")),
+            "samples": number(result.values.get("num_trained_samples")),
+            "final loss": number(result.values.get("final_loss")),
+            **{name: number(result.values.get(name)) for name in RATES},
+            "step p50 / p90 / p99 [ms]": " / ".join(_milliseconds(result, f"step_time_p{n}") for n in (50, 90, 99)),
+            "init [s]": number(result.values.get("init_time"), 3),
+            "evaluation [s]": number(result.values.get("eval_time"), 3),
+            "data wait [s]": number(result.values.get("data_wait"), 3),
+        }
+        for result in summary.results
+    ]
+
+
+def change_rows(summary: Summary) -> list[dict[str, str]]:
+    """What differs from the case, and who set it."""
+    return [
+        {"key": change.key, "case": str(change.before), "run": str(change.after), "set by": change.source}
+        for change in summary.changes
+    ]
+
+
+def monitor_rows(result: Result) -> list[dict[str, str]]:
+    """What the monitors of a round saw during training, a line a node and figure."""
+    return [
+        {
+            "round": str(result.round),
+            "node": node,
+            "figure": name,
+            "unit": unit,
+            "mean": number(factor * figures["mean"]),
+            "max": number(factor * figures["max"]),
+            "coverage": percent(figures.get("coverage")),
+        }
+        for node, monitors in result.monitors.get("nodes", {}).items()
+        for key, figures in _monitor_figures(monitors)
+        for name, unit, factor in [MONITORED[key]]
+    ]
+
+
+def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each figure of a node: cpu, mem and pwr are one themselves, a vendor's monitor has several."""
+    for name, known in monitors.items():
+        parts = known if name not in ("cpu", "mem", "pwr") else {name: known}
+        for part, figures in parts.items():
+            if part in MONITORED and "mean" in figures:
+                yield part, figures
+
+
+def missing_monitors(results: Iterable[Result]) -> list[str]:
+    """Monitors that had no figures, and why; each once."""
+    nodes = [item for result in results for item in result.monitors.get("nodes", {}).items()]
+    return list(
+        dict.fromkeys(
+            f"Not available on {node}: {MONITORED[name][0] if name in MONITORED else name} ({known['not_available']})"
+            for node, monitors in nodes
+            for name, known in monitors.items()
+            if "not_available" in known
+        )
+    )
+
+
+def energy_lines(result: Result) -> list[str]:
+    """Energy of the whole job, and per sample."""
+    names = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
+    lines = []
+    for kind, known in result.monitors.get("energy", {}).items():
+        text = f"Energy of the training, {names[kind]}, round {result.round}: {number(known['energy_wh'], 3)} Wh"
+        if "energy_per_sample_j" in known:
+            text += f", {number(known['energy_per_sample_j'], 3)} J a sample"
+        if "energy_above_idle_j" in known:
+            text += f"; above idle {number(known['energy_above_idle_j'] / 3600, 3)} Wh"
+        lines.append(f"{text} (coverage {percent(known['coverage'])})")
+    return lines
+
+
+def _milliseconds(result: Result, name: str) -> str:
+    seconds = result.values.get(name)
+    return ABSENT if seconds is None else number(1000 * seconds, 3)
