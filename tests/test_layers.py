@@ -26,7 +26,7 @@ STAGES = {
         "blame", "checks", "execute", "facts", "interrupt", "node_run", "progress", "run_folder", "runtime", "supervise",
         "watch",
     },
-    "result": {"rank_log", "verdict", "result", "summary", "report"},
+    "result": {"rank_log", "evidence", "verdict", "result", "summary", "report"},
     "cli": {"cli", "session", "run_log"},
     "trainer": {"trainer"},
 }  # fmt: skip
