@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from flagperf.changes import Leaves, leaves
+from flagperf.changes import ABSENT, Leaves
 from flagperf.errors import ConfigError
 from flagperf.jobs import Job
 from flagperf.layers import Layer, Layers
@@ -81,8 +82,8 @@ class Rules:
             if value == "???":
                 self._refuse_case("the case must set this key", key)
         tree = final.resolved(where)
-        for key, value in leaves(tree).items():
-            if key in WORDS or key in changed:
+        for key in [*WORDS, *changed]:
+            if (value := _at(tree, key)) is not ABSENT:
                 check_value(key, value, case.get(key), where)
         for key in REQUIRED:
             if tree.get(key) is None:
@@ -115,6 +116,15 @@ def unread(case: Leaves) -> list[str]:
     words = {word.split(".")[0] for word in WORDS}
     referred = set(re.findall(r"\$\{(\w+)", " ".join([*case, *(str(value) for value in case.values())])))
     return sorted(names - components - words - referred - set(PARTS))
+
+
+def _at(tree: Any, key: str) -> Any:
+    """The value of a dotted key; ABSENT where there is none."""
+    for part in key.split("."):
+        if not isinstance(tree, dict) or part not in tree:
+            return ABSENT
+        tree = tree[part]
+    return tree
 
 
 def _dotted(keys: Iterable[str]) -> set[str]:

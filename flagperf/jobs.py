@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flagperf.changes import leaves
 from flagperf.errors import ConfigError
 from flagperf.places import options
 from flagperf.words import GROUPS, meant
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
+
+
+# A value that Hydra's grammar wants in quotes, such as /data/图片, but that can only be meant as it stands.
+PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ def _parse(word: str) -> Override:
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException:
+        if plain := PLAIN.fullmatch(word):
+            return _parse(f"{plain[1]}='{plain[2]}'")
         raise ConfigError("this is not a word of the form key=value", given=word, advice=advice) from None
     if override.is_delete():
         raise ConfigError("a key cannot be taken away", given=word, advice=f"{override.key_or_group}=null")
@@ -89,9 +97,10 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
         elif key in GROUPS:
             choices[key] = _option(key, value, folders)
         else:
-            values[key] = value
+            given = leaves(value, f"{key}.") if isinstance(value, dict) else {key: value}
+            values.update(given)
             if override.is_add() or override.is_force_add():
-                added.add(key)
+                added.update(given)
     return Job(choices, experiments, values, frozenset(added), swept)
 
 

@@ -19,7 +19,7 @@ from flagperf.errors import ConfigError
 from flagperf.jobs import Job
 from flagperf.origin import Where
 from flagperf.places import CONF, find, options
-from flagperf.user_files import check_user_files
+from flagperf.user_files import FILES, check_user_files, not_yaml
 from flagperf.words import GROUPS
 
 if TYPE_CHECKING:
@@ -107,17 +107,19 @@ def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
 
 def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
     """Compose case and size, look for the tuning, and compose again with it."""
-    words = [f"{group}={option}" for group, option in job.choices.items()]
+    named = [*job.choices.items(), *(("experiment", name) for name in job.experiments)]
+    check_user_files((f"{group}/{option}" for group, option in named), folders)
+    words = [f"{group}={_quoted(option)}" for group, option in job.choices.items()]
     if job.experiments:
-        words.append(f"+experiment=[{','.join(job.experiments)}]")
+        words.append(f"+experiment=[{','.join(map(_quoted, job.experiments))}]")
     chosen = load(*words)
     choices = chosen.choices
-    case = load(*(f"{group}={choices[group]}" for group in GROUPS[:-1])) if job.experiments else chosen
+    case = load(*(f"{group}={_quoted(choices[group])}" for group in GROUPS[:-1])) if job.experiments else chosen
     nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
     files = _files(job, choices, tuning)
     check_user_files(files, folders)
-    final = load("+{}@_global_={}".format(*tuning.rsplit("/", 1)), *words) if tuning else chosen
+    final = load(_tuning_word(tuning), *words) if tuning else chosen
     return Layers(
         case=case,
         final=final,
@@ -127,6 +129,16 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
         note=note,
         files=files,
     )
+
+
+def _quoted(option: str) -> str:
+    """The option as Hydra's grammar takes any text."""
+    return "'" + option.replace("'", r"\'") + "'"
+
+
+def _tuning_word(tuning: str) -> str:
+    group, _, option = tuning.rpartition("/")
+    return f"+{group}@_global_={_quoted(option)}"
 
 
 def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]) -> tuple[str | None, str | None]:
@@ -164,19 +176,20 @@ def config_errors(where: Where | None = None) -> Iterator[None]:
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
 
-    files = "configuration files"
     try:
         yield
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = f"{mark.name}:{mark.line + 1}" if mark else files
-        raise ConfigError(f"not valid YAML: {error.problem}", where=place) from None
+    except yaml.YAMLError as error:
+        raise not_yaml(error) from None
     except MissingConfigException as error:
         allowed = ", ".join(error.options or ()) or None
         problem = "a file chooses an option that does not exist"
-        raise ConfigError(problem, where=files, given=error.missing_cfg_file, allowed=allowed) from None
+        raise ConfigError(problem, where=FILES, given=error.missing_cfg_file, allowed=allowed) from None
     except OmegaConfBaseException as error:
         key = error.full_key
-        raise ConfigError(str(error).splitlines()[0], where=where(key) if where and key else files, key=key) from None
+        raise ConfigError(str(error).splitlines()[0], where=where(key) if where and key else FILES, key=key) from None
+    except RecursionError:
+        raise ConfigError("files include each other without end", where=FILES) from None
     except (HydraException, OSError, ValueError) as error:
-        raise ConfigError(str(error) or str(error.__cause__), where=files) from None
+        lines = (str(error) or str(error.__cause__)).splitlines()
+        problem = " ".join(line for line in lines if not re.match(r"\s*(full_key|object_type)", line))
+        raise ConfigError(problem, where=FILES) from None

@@ -47,7 +47,8 @@ def _sets(path: Path, group: str, parts: Sequence[str]) -> bool:
 
 def _has(tree: Any, parts: Sequence[str]) -> bool:
     for part in parts:
-        if not isinstance(tree, Mapping) or part not in tree:
+        tree = {str(name): value for name, value in tree.items()} if isinstance(tree, Mapping) else {}
+        if part not in tree:
             return False
         tree = tree[part]
     return True

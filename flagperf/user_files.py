@@ -11,37 +11,52 @@ import yaml
 from flagperf.errors import ConfigError
 from flagperf.places import find, is_shipped
 
+FILES = "configuration files"  # where an error is of which no file is known
 GLOBAL = "# @package _global_"
 ROOTED = ("model", "dataset", "size", "experiment")  # groups whose files write their keys from the root
 
 
 def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
-    """Refuse a file whose keys do not go where its author thinks, or that sets more than its group may.
+    """Refuse a file that cannot be read, whose keys do not go where its author thinks, or that sets more than it may.
 
     Args:
-        names: the files of a composition, such as "vendor/nvidia".
+        names: files of a composition, such as "vendor/nvidia".
     """
     for name in names:
         path = find(name, folders)
         if path is None or is_shipped(path):
             continue
-        text = path.read_text(encoding="utf-8")
+        keys, rooted = _read(path)
         group = name.split("/")[0]
-        is_tuning = name.count("/") > 1 and group == "vendor"
-        rooted = _is_rooted(text)
-        if not rooted and (group in ROOTED or is_tuning or "@package" in text):
+        may_root = group in ROOTED or (group == "vendor" and name.count("/") > 1)  # the latter is a tuning
+        if not rooted and (may_root or "@package" in path.read_text(encoding="utf-8")):
             raise ConfigError(f"the first line must be: {GLOBAL}", where=str(path))
-        if rooted and group not in ROOTED and not is_tuning:
-            _check_keys(group, text, path)
+        for key in keys if rooted and not may_root else ():
+            if key not in (group, "defaults"):
+                raise ConfigError(f"a {group} file may set {group} only", where=str(path), key=key, allowed=group)
 
 
-def _is_rooted(text: str) -> bool:
-    """As Hydra sees it: the package line counts only ahead of all other lines."""
+def _read(path: Path) -> tuple[list[str], bool]:
+    """The top-level keys of a file, and whether they go to the root of the configuration.
+
+    Hydra counts the package line only ahead of all other lines.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            tree = yaml.safe_load(file) or {}
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError("not UTF-8 text", where=str(path), given=str(error)) from None
+    except yaml.YAMLError as error:
+        raise not_yaml(error) from None
+    if not (isinstance(tree, dict) and all(isinstance(key, str) for key in tree)):
+        raise ConfigError("not a mapping of keys to values", where=str(path))
     first = next((line for line in text.splitlines() if line.strip()), "")
-    return re.match(r"\s*#\s*@package\s+_global_\s*$", first) is not None
+    return list(tree), re.match(r"\s*#\s*@package\s+_global_\s*$", first) is not None
 
 
-def _check_keys(group: str, text: str, path: Path) -> None:
-    for key in yaml.safe_load(text) or {}:
-        if key not in (group, "defaults"):
-            raise ConfigError(f"a {group} file may set {group} only", where=str(path), key=key, allowed=group)
+def not_yaml(error: yaml.YAMLError) -> ConfigError:
+    """The error that names the file, and the line where the parser tells it."""
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        return ConfigError(f"not valid YAML: {error.problem}", where=f"{mark.name}:{mark.line + 1}")
+    return ConfigError(f"not valid YAML: {getattr(error, 'reason', error)}", where=getattr(error, "name", FILES))

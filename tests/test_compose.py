@@ -274,6 +274,27 @@ def test_a_size_reduces_a_case(tmp_path: Path) -> None:
     assert (small.changes, full.changes) == ((), ())
 
 
+@pytest.mark.parametrize("name", ["a b", "it's", "a,b", "12", "实验", "a.b", "$(x)"])
+def test_any_file_and_folder_name(tmp_path: Path, name: str) -> None:
+    bench = write(tmp_path / f"{name} {{folder}}", {f"experiment/{name}": "# @package _global_\nseed: 7\n"})
+    quoted = name.replace("'", "\\'")
+    run = compose([f"experiment='{quoted}'", "data_dir=/data"], [bench])
+    assert run.changes == (changed("seed", 0, 7, f"experiment {name}"),)
+
+
+@pytest.mark.parametrize(
+    ("word", "folder"),
+    [
+        pytest.param("data_dir=/数据/图片", "/数据/图片", id="no quotes needed"),
+        pytest.param("data_dir='/d/$(ls) \"x\", {y}'", '/d/$(ls) "x", {y}', id="quoted"),
+        pytest.param("data_dir=/a/b=c", "/a/b=c", id="equals sign"),
+        pytest.param("data_dir=/a b/c\nd", "/a b/c\nd", id="space and line end"),
+    ],
+)
+def test_any_text_as_value(word: str, folder: str) -> None:
+    assert compose([word]).config["data_dir"] == folder
+
+
 def test_composition_leaves_torch_alone() -> None:
     code = (
         "import sys; from flagperf.compose import compose; compose(['data_dir=/data']);"

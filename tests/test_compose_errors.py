@@ -58,6 +58,16 @@ FORM = "docs/configuration.md explains the words; text with commas or brackets n
             id="unknown nested key",
         ),
         pytest.param(
+            ["deadlines={stop: 3, stal: 2}"],
+            lines("unknown key", where="command line", key="deadlines.stal", do="did you mean 'deadlines.stall'?"),
+            id="unknown key in a mapping",
+        ),
+        pytest.param(
+            ["lr=${nope}"],
+            lines("Interpolation key 'nope' not found", where="command line", key="lr"),
+            id="refers to nothing",
+        ),
+        pytest.param(
             ["zzz=2"],
             lines("unknown key", where="command line", key="zzz", do="dry_run=true prints all keys of a case"),
             id="unknown key, nothing near",
@@ -459,6 +469,36 @@ TUNING = "vendor/nvidia/resnet50/A100x1x8"
             ["+experiment=a", "data_dir=/data"],
             lines("the first line must be: # @package _global_", where="{bench}/experiment/a.yaml"),
             id="experiment: no package line",
+        ),
+        pytest.param(
+            {"experiment/a": GLOBAL + "- lr\n"},
+            ["+experiment=a"],
+            lines("not a mapping of keys to values", where="{bench}/experiment/a.yaml"),
+            id="experiment: a list",
+        ),
+        pytest.param(
+            {"experiment/a": GLOBAL + "lr: \0\n"},
+            ["+experiment=a"],
+            lines("not valid YAML: special characters are not allowed", where="{bench}/experiment/a.yaml"),
+            id="experiment: not text",
+        ),
+        pytest.param(
+            {"experiment/a": GLOBAL + "defaults: [b]\n", "experiment/b": GLOBAL + "defaults: [a]\n"},
+            ["+experiment=a"],
+            lines("files include each other without end", where="configuration files"),
+            id="experiment: a circle",
+        ),
+        pytest.param(
+            {"experiment/a": GLOBAL + "lr: {a: 1}\n"},
+            ["+experiment=a", "data_dir=/data"],
+            lines(
+                "wrong type of value",
+                where="{bench}/experiment/a.yaml",
+                key="lr",
+                given="{'a': 1}",
+                allowed="a number, above 0",
+            ),
+            id="experiment: a mapping for a number",
         ),
         pytest.param(
             {"model/resnet50": TOY},
