@@ -50,7 +50,7 @@ def read_image(path: str) -> Tensor:
             "cannot read an image of the data set",
             where=path,
             given=str(error).splitlines()[0],
-            advice="replace the file by a good copy, or remove it; the archive's checksum tells whether others are hurt",
+            advice="replace it by a good copy, or remove it; the archive's checksum tells whether other files are hurt",
         ) from None
 
 

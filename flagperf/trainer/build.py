@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -17,6 +18,16 @@ from flagperf.trainer.components import component
 from flagperf.trainer.task import Task
 from flagperf.trainer.words import Words
 from flagperf.trainer.world import World
+
+# What a NumPy array is made of in a checkpoint, by the names of NumPy 2 and 1: published ones hold random states.
+_REBUILD: Any = np.empty(0).__reduce__()[0]
+NUMPY_ARRAYS: list[Any] = [
+    np.ndarray,
+    np.dtype,
+    np.dtypes.UInt32DType,
+    _REBUILD,
+    (_REBUILD, "numpy.core.multiarray._reconstruct"),
+]
 
 
 def build_network(config: Mapping[str, Any], words: Words, task: Task, device: torch.device, world: World) -> nn.Module:
@@ -85,13 +96,14 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
     if not Path(path).is_file():
         raise ConfigError("no such file", where="config.yaml", key="init_checkpoint", given=path)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(NUMPY_ARRAYS):
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch.load raises what the damage happens to lead to
         raise ConfigError(
             "cannot read the weights",
             where=path,
             key="init_checkpoint",
-            allowed="a file of torch.save that holds tensors only",
+            allowed="a file of torch.save that holds tensors, arrays and plain values only",
             advice=f"{type(error).__name__}: {str(error).splitlines()[0]}",
         ) from error
     given, wanted = task.initial_weights(content), network.state_dict()
