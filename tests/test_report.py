@@ -228,6 +228,15 @@ def test_sample_data_and_open_division_are_said(tmp_path: Path) -> None:
     ]
 
 
+def test_rounds_that_differ_are_said() -> None:
+    job = a_summary(*(a_result(round=n, values={**VALUES, "p_core": value}) for n, value in ((1, 90.0), (2, 110.0))))
+    assert cells.warnings([job, a_summary()]) == [
+        "resnet50-pytorch-A100x2x8: the throughput of its rounds varies by 14.1 % (coefficient of variation). "
+        "Was the machine busy with something else?"
+    ]
+    assert cells.row(job)["notes"] == "rounds differ: cv 14.1 %"
+
+
 # ---------------------------------------------------------------- terminal
 
 

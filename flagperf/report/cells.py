@@ -31,6 +31,9 @@ COLUMNS_NOTE = (
     "With several rounds: mean ± sample standard deviation."
 )
 OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
+NOISE_NOTE = (
+    "the throughput of its rounds varies by {} (coefficient of variation). Was the machine busy with something else?"
+)
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -150,9 +153,8 @@ def notes(summary: Summary) -> list[str]:
         found.append("open division")
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
-    spread_most = max((summary.statistics[name].cv or 0 for name in RATES if name in summary.statistics), default=0)
-    if spread_most > NOISY:
-        found.append(f"rounds differ: cv {percent(spread_most)}")
+    if (noise := _noise(summary)) > NOISY:
+        found.append(f"rounds differ: cv {percent(noise)}")
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
@@ -171,11 +173,19 @@ def headline(summaries: Sequence[Summary]) -> str:
 
 
 def warnings(summaries: Iterable[Summary]) -> list[str]:
-    """Notes that hold for the whole report."""
-    results = [result for summary in summaries for result in summary.results]
+    """What a reader must know before believing the figures."""
+    jobs = list(summaries)
+    results = [result for summary in jobs for result in summary.results]
     sampled = any(result.sample_data for result in results)
     opened = any(result.division == "open" for result in results)
-    return [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened
+    noisy = [f"{job.name}: {NOISE_NOTE.format(percent(_noise(job)))}" for job in jobs if _noise(job) > NOISY]
+    return [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + noisy
+
+
+def _noise(summary: Summary) -> float:
+    """The largest coefficient of variation among the throughputs of the rounds."""
+    found = [summary.statistics[name].cv for name in RATES if name in summary.statistics]
+    return max((cv for cv in found if cv is not None), default=0.0)
 
 
 def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
