@@ -10,24 +10,38 @@ r"""Reads a vendor's tool as its vendor file describes it: one regular expressio
 Each match is one device, in the order of the output, and may span lines. The expression is written in Python's verbose
 form: `^` and `$` match at line ends, white space in it stands for nothing (`\s` is a space), `#` begins a comment. A
 group whose text is no number (`N/A`, `-`, `[Not Supported]`) is a figure that the tool does not know.
+
+Some tools show a whole card's power on one or on each of its devices: with `power_of: card` each device gets an equal
+share of it, by the hardware's `devices_per_card`.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+import statistics
+from dataclasses import dataclass, replace
 
 from flagperf.errors import ConfigError, nearest
 from flagperf.monitors.log_format import Device
-from flagperf.schema import MonitorTool
+from flagperf.schema import Hardware, MonitorTool
 
 FIGURES = ("temperature", "power", "memory_used", "memory_total", "utilisation", "energy")
 UNITS = {  # quantity → unit → factor to Device's unit
     "power": {"W": 1.0, "mW": 1e-3},
-    "memory": {"MiB": 1.0, "GiB": 1024.0, "KiB": 1 / 1024, "B": 1 / 2**20, "MB": 1e6 / 2**20, "GB": 1e9 / 2**20},
+    "memory": {
+        "MiB": 1.0,
+        "GiB": 1024.0,
+        "KiB": 1 / 1024,
+        "B": 1 / 2**20,
+        "MB": 1e6 / 2**20,
+        "GB": 1e9 / 2**20,
+        "%": 0.0,  # of what the hardware has
+    },
     "utilisation": {"%": 1.0, "fraction": 100.0},
     "energy": {"J": 1.0, "mJ": 1e-3},
 }
+MAX_POWER = 10_000.0  # W; a device that is out of order may show 65535
 
 
 @dataclass(frozen=True)
@@ -36,20 +50,31 @@ class Table:
 
     pattern: re.Pattern[str]
     factors: dict[str, float]  # figure → factor to Device's unit
+    card: int = 1  # devices that share one power figure
 
     def __call__(self, text: str) -> list[str]:
         """One line a device. Raises ValueError when no device can be read."""
         devices = [self._device(match) for match in self.pattern.finditer(text)]
         if not any(device != Device() for device in devices):
             raise ValueError("no device in it")
-        return [device.line() for device in devices]
+        cards = [devices[first : first + self.card] for first in range(0, len(devices), self.card)]
+        return [device.line() for card in cards for device in self._share(card)]
 
     def _device(self, match: re.Match[str]) -> Device:
-        return Device(**{name: _number(text, self.factors.get(name, 1.0)) for name, text in match.groupdict().items()})
+        groups = match.groupdict()
+        device = Device(**{name: _number(text, self.factors.get(name, 1.0)) for name, text in groups.items()})
+        return replace(device, power=None) if device.power and device.power > MAX_POWER else device
+
+    def _share(self, card: list[Device]) -> list[Device]:
+        """The devices of a card with each one's share of the power that one or all of them show."""
+        shown = [device.power for device in card if device.power is not None]
+        if self.card == 1 or not shown:
+            return card
+        return [replace(device, power=statistics.fmean(shown) / len(card)) for device in card]
 
 
-def make_table(tool: MonitorTool, vendor: str) -> Table:
-    """Compile a vendor's description.
+def make_table(tool: MonitorTool, vendor: str, hardware: Hardware) -> Table:
+    """Compile a vendor's description, for one of its products.
 
     Raises:
         ConfigError: the expression, one of its groups or a unit is wrong.
@@ -74,15 +99,21 @@ def make_table(tool: MonitorTool, vendor: str) -> Table:
     for quantity, unit in tool.units.items():
         if unit not in UNITS.get(quantity, {}):
             allowed = "; ".join(f"{known}: {' | '.join(units)}" for known, units in UNITS.items())
-            raise ConfigError(
-                "unknown unit", where=where, key=f"vendor.monitor.units.{quantity}", given=unit, allowed=allowed
-            )
-        factors |= {figure: UNITS[quantity][unit] for figure in FIGURES if figure.startswith(quantity)}
-    return Table(pattern, factors)
+            key = f"vendor.monitor.units.{quantity}"
+            raise ConfigError("unknown unit", where=where, key=key, given=unit, allowed=allowed)
+        factor = UNITS[quantity][unit] or _percent_of_memory(hardware)
+        factors |= {figure: factor for figure in FIGURES if figure.startswith(quantity)}
+    return Table(pattern, factors, hardware.devices_per_card if tool.power_of == "card" else 1)
+
+
+def _percent_of_memory(hardware: Hardware) -> float:
+    """MiB of one percent of a device's memory; not a number where the hardware's file does not say how much it has."""
+    return math.nan if hardware.memory_gib is None else hardware.memory_gib * 1024 / 100
 
 
 def _number(text: str | None, factor: float) -> float | None:
     try:
-        return float(text or "") * factor
+        number = float(text or "") * factor
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

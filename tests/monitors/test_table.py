@@ -8,7 +8,7 @@ import pytest
 
 from flagperf.errors import ConfigError
 from flagperf.monitors.table import make_table
-from flagperf.schema import MonitorTool
+from flagperf.schema import Hardware, MonitorTool
 
 PARSE = r"""
     ^\# \d+ \s+ (?P<temperature>\S+) C \s+ (?P<power>\S+)
@@ -17,13 +17,16 @@ PARSE = r"""
 """
 
 
+CARD = Hardware("A2", "two devices a card", memory_gib=16, power_w=None, peak_flops={}, devices_per_card=2)
+
+
 def tool(**values: Any) -> MonitorTool:
     return MonitorTool(command=("acme-smi",), **{"parse": PARSE, **values})
 
 
 def test_a_device_may_span_lines_and_miss_figures() -> None:
     text = "Acme 1.0\n#0 41C 120.5\n  3/16 util=50\n#1 N/AC ERR\n  [N/A]/16\n"
-    assert make_table(tool(), "acme")(text) == ["41C 120.5W 3MiB 16MiB 50%", "N/A N/A N/A 16MiB N/A"]
+    assert make_table(tool(), "acme", CARD)(text) == ["41C 120.5W 3MiB 16MiB 50%", "N/A N/A N/A 16MiB N/A"]
 
 
 @pytest.mark.parametrize(
@@ -31,17 +34,35 @@ def test_a_device_may_span_lines_and_miss_figures() -> None:
     [
         pytest.param({"memory": "GiB"}, "41C 120.5W 3072MiB 16384MiB 50%", id="GiB"),
         pytest.param({"memory": "GB", "power": "mW"}, "41C 0.1W 2861MiB 15258.8MiB 50%", id="GB and mW"),
+        pytest.param({"memory": "%"}, "41C 120.5W 491.5MiB 2621.4MiB 50%", id="percent of the hardware's memory"),
         pytest.param({"utilisation": "fraction"}, "41C 120.5W 3MiB 16MiB 5000%", id="fraction"),
     ],
 )
 def test_units(units: dict[str, str], line: str) -> None:
-    assert make_table(tool(units=units), "acme")("#0 41C 120.5\n  3/16 util=50") == [line]
+    assert make_table(tool(units=units), "acme", CARD)("#0 41C 120.5\n  3/16 util=50") == [line]
+
+
+@pytest.mark.parametrize(
+    "powers",
+    [
+        pytest.param(("90", "90", "60", "60"), id="on each device"),
+        pytest.param(("N/A", "90", "60", "N/A"), id="on one device"),
+    ],
+)
+def test_the_power_of_a_card_is_shared_by_its_devices(powers: tuple[str, ...]) -> None:
+    text = "".join(f"#{number} 41C {power}\n  3/16\n" for number, power in enumerate(powers))
+    lines = make_table(tool(power_of="card"), "acme", CARD)(text)
+    assert [line.split()[1] for line in lines] == ["45W", "45W", "30W", "30W"]
+
+
+def test_an_impossible_power_is_none() -> None:
+    assert make_table(tool(), "acme", CARD)("#0 0C 65535\n 3/16") == ["0C N/A 3MiB 16MiB N/A"]
 
 
 @pytest.mark.parametrize("text", ["", "no devices were found", "#0 ERRC ERR\n  -/-"])
 def test_output_without_a_device(text: str) -> None:
     with pytest.raises(ValueError, match="no device in it"):
-        make_table(tool(), "acme")(text)
+        make_table(tool(), "acme", CARD)(text)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +89,7 @@ def test_output_without_a_device(text: str) -> None:
         pytest.param(
             {"units": {"power": "kW"}},
             "unknown unit\n  where:   vendor acme\n  key:     vendor.monitor.units.power\n  given:   kW\n"
-            "  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB; utilisation: % | fraction; "
+            "  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB | %; utilisation: % | fraction; "
             "energy: J | mJ",
             id="unknown unit",
         ),
@@ -76,5 +97,5 @@ def test_output_without_a_device(text: str) -> None:
 )
 def test_a_wrong_description_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        make_table(tool(**values), "acme")
+        make_table(tool(**values), "acme", CARD)
     assert str(caught.value) == message
