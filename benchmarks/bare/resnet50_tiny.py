@@ -33,14 +33,16 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
     world = distributed.get_world_size()
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // world))
     torch.manual_seed(0)
-    transform = v2.Compose([v2.RandomResizedCrop(32, scale=(0.8, 1.0)), v2.RandomHorizontalFlip(0.0)])
+    torch.use_deterministic_algorithms(True, warn_only=True)  # as the case demands
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    transform = v2.Compose([v2.RandomResizedCrop(32, scale=(0.6, 1.0)), v2.RandomHorizontalFlip(0.0)])
     images = ImageFolder(
         str(Path(data_dir, "train")), transform, loader=lambda path: decode_image(path, ImageReadMode.RGB)
     )
     sampler = DistributedSampler(images, drop_last=True)
-    loader = DataLoader(images, batch_size, sampler=sampler, num_workers=2, persistent_workers=True, drop_last=True)
+    loader = DataLoader(images, batch_size, sampler=sampler, num_workers=1, persistent_workers=True, drop_last=True)
     network = DistributedDataParallel(ResNet(Bottleneck, [1, 1, 1, 1], num_classes=10, width_per_group=32))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     loss_of = nn.CrossEntropyLoss()
 
     step, first_step, started = 0, 0.0, 0.0
