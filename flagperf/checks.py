@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from flagperf.data_layout import check_layout, sample_folder
+from flagperf.data_layout import check_layout, is_sample
 from flagperf.errors import ConfigError, HostError
 from flagperf.facts import Facts
 from flagperf.schema import Command, RunConfig
@@ -44,7 +44,7 @@ def check_room(host: str, folder: str, facts: Facts) -> None:
 async def check_data(run: RunConfig, transport: Transport, data_dir: str | None) -> None:
     """Refuse a data_dir that is missing or has another layout. Sample data is made by the training itself."""
     data = run.config.get("data") or {}
-    if data_dir is None or _is_sample(run, data_dir):
+    if data_dir is None or is_sample(run.config):
         return
     if transport.local:
         check_layout(data, Path(data_dir))
@@ -61,8 +61,3 @@ async def check_data(run: RunConfig, transport: Transport, data_dir: str | None)
                 given=data_dir,
                 allowed=data.get("tree"),
             )
-
-
-def _is_sample(run: RunConfig, data_dir: str) -> bool:
-    sample = (run.config.get("data") or {}).get("sample")
-    return sample is not None and Path(data_dir) == sample_folder(run.config["sample_dir"], run.case, sample)

@@ -11,7 +11,7 @@ from flagperf.errors import ConfigError
 from flagperf.jobs import Job, make_jobs
 from flagperf.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.origin import origin
-from flagperf.parts import cluster, data_dir, hardware, names, with_names
+from flagperf.parts import cluster, container_options, data_dir, hardware, image, names, with_names
 from flagperf.places import search_path
 from flagperf.schema import RunConfig, Target, Vendor
 from flagperf.typed import build
@@ -68,13 +68,14 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
     config |= {"mutable": list(rules.mutable), "data": with_names(config.get("data", {}), config)}
+    vendor, hosts = build(Vendor, config["vendor"], "vendor", where), cluster(config, where)
     return RunConfig(
         case=config["case"],
         framework=config["framework"]["name"],
         size=config["size"],
-        vendor=build(Vendor, config["vendor"], "vendor", where),
+        vendor=vendor,
         hardware=hardware(config, where),
-        cluster=cluster(config, where),
+        cluster=hosts,
         nnodes=config["nnodes"],
         nproc=config["nproc"],
         repeat=config["repeat"],
@@ -82,6 +83,8 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         runtime=config["runtime"],
         target=build(Target, config["target"], "target", where) if config["target"] else None,
         config=config,
+        container=container_options(config, vendor, hosts, where),
+        image=image(config, vendor, hosts),
         changes=changed,
         sweep={key: value for key, value in job.swept.items() if key not in IN_NAME},
         tuning=layers.tuning and layers.tuning.removeprefix("vendor/"),

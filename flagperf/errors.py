@@ -71,6 +71,7 @@ class HostError(FlagperfError):
     """A host, its sshd or its docker daemon cannot be used."""
 
     exit_code = 3
+    lost: ClassVar[str] = "host"  # what is gone when this happens in the middle of a run
 
     def __init__(self, host: str, problem: str, *, advice: str | None = None) -> None:
         self.host, self.problem, self.advice = host, problem, advice

@@ -23,6 +23,7 @@ from flagperf.plan import Rendezvous, make_plan
 from flagperf.progress import Progress
 from flagperf.resume import with_checkpoints
 from flagperf.run_folder import make_case, write_case
+from flagperf.runtime import make_runtimes
 from flagperf.schema import Failure, Outcome, Plan, RunConfig
 from flagperf.supervise import PortTaken, supervise
 from flagperf.transport import LocalTransport, Transport
@@ -103,15 +104,19 @@ class _Round:
         self.run, self.run_folder, self.progress = run, run_folder, progress
         self.plan = make_plan(run, number, folder=run_folder)
         self.folder = run_folder / run.name / f"round{number}"
+        transports = make_transports(run, self.plan)
+        runtimes = make_runtimes(run, self.plan, transports)
         self.nodes = [
-            NodeRun(run, self.plan, rank, transport, self.folder)
-            for rank, transport in enumerate(make_transports(run, self.plan))
+            NodeRun(run, self.plan, rank, transport, runtime, self.folder)
+            for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
         ]
 
     async def phases(self) -> Failure | None:
         async with AsyncExitStack() as connections:
             connect = self.plan.deadlines.connect
             await self._on_all("connect", lambda node: connections.enter_async_context(node.transport), connect)
+            for node in self.nodes:
+                connections.push_async_callback(node.runtime.close)
             await self._on_all("check", NodeRun.check)
             make_case(self.run, self.plan, self.run_folder)
             return await self._attempts()

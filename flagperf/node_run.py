@@ -7,7 +7,6 @@ import platform
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from flagperf import checks
@@ -15,14 +14,14 @@ from flagperf.blame import LAST_LINES, NOTICE
 from flagperf.errors import HostError
 from flagperf.facts import Facts, read_facts
 from flagperf.monitors.running import running
+from flagperf.payload import send_code
 from flagperf.perflog import Event
 from flagperf.resume import CHECKPOINTS
-from flagperf.runtime import Runtime, make_runtime
+from flagperf.runtime import Runtime
 from flagperf.schema import Command, NodePlan, Plan, RunConfig
 from flagperf.transport import Process, Transport
 from flagperf.watch import Tail
 
-CODE = ("flagperf", "cases")  # packages that training processes import
 PACKAGES = ("torch", "torchvision", "transformers")  # whose versions sys_info.log names
 MILESTONES = {"SUBMIT_INFO": "imports", "TRAIN_START": "init", "STEP_END": "first_step"}  # event → phase it ends
 SHORT = 10.0  # seconds that a command may take which reads a few lines
@@ -33,10 +32,11 @@ class NodeRun:
     """Does a node's part of a round, phase by phase; `flagperf.execute` says when."""
 
     facts: Facts
-    runtime: Runtime
 
-    def __init__(self, run: RunConfig, plan: Plan, rank: int, transport: Transport, round_folder: Path) -> None:
-        self.run, self.rank, self.transport = run, rank, transport
+    def __init__(
+        self, run: RunConfig, plan: Plan, rank: int, transport: Transport, runtime: Runtime, round_folder: Path
+    ) -> None:
+        self.run, self.rank, self.transport, self.runtime = run, rank, transport, runtime
         self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
         self.phases: dict[str, float] = {}  # seconds
         self.exit_status: int | None = None
@@ -49,7 +49,7 @@ class NodeRun:
     def place(self, plan: Plan) -> None:
         """Go by this plan from now on."""
         self.plan = plan
-        self.runtime = make_runtime(self.run, plan, self.node, self.transport)
+        self.runtime.place(plan, self.node)
 
     @property
     def node(self) -> NodePlan:
@@ -58,6 +58,11 @@ class NodeRun:
     @property
     def host(self) -> str:
         return self.node.node.name
+
+    @property
+    def _sends_code(self) -> bool:
+        """Processes of this machine import what the launcher imports; hosts and containers get a copy."""
+        return self.node.container is not None or not self.transport.local
 
     @property
     def launcher_log(self) -> str:
@@ -85,11 +90,10 @@ class NodeRun:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "sys_info.log").write_text(self.facts.text() + self._versions(), encoding="utf-8")
         await self.transport.put(self.folder.parents[1] / "config.yaml", f"{self.node.case_dir}/config.yaml")
-        if not self.transport.local:
-            for package in CODE:
-                await self.transport.put(_package_folder(package), f"{self.node.launch.env['PYTHONPATH']}/{package}")
-            if self.run.config["resume"]:
-                await self.transport.put(Path(self.run.config["resume"]), self.plan.config["resume"])
+        if self._sends_code:
+            await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.config.get("code_dir"))
+        if not self.transport.local and self.run.config["resume"]:
+            await self.transport.put(Path(self.run.config["resume"]), self.plan.config["resume"])
 
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
@@ -128,6 +132,8 @@ class NodeRun:
         await self.runtime.clean()
         if not self.transport.local:
             await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
+        elif self._sends_code:
+            await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
 
     async def _do(self, *words: str) -> None:
         done = await self.transport.run(Command(words), timeout=SHORT)
@@ -201,10 +207,3 @@ class NodeRun:
             except importlib.metadata.PackageNotFoundError:
                 found[name] = "not installed"
         return "".join(f"{name}: {version}\n" for name, version in found.items())
-
-
-def _package_folder(name: str) -> Path:
-    spec = find_spec(name)
-    if spec is None or spec.submodule_search_locations is None:
-        raise HostError("this machine", f"has no package {name} to send")
-    return Path(next(iter(spec.submodule_search_locations)))

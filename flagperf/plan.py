@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
+from flagperf.container import Paths, docker_run_words, make_container
 from flagperf.errors import ConfigError
 from flagperf.schema import Command, Deadlines, Node, NodePlan, Plan, RunConfig
 
 STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
+CODE = "code"  # folder of a run on a host: the packages that training processes import
 MONITORS = ("cpu", "mem", "pwr")
 
 
@@ -113,18 +116,20 @@ def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder:
         "master_port": meeting.port,
         "config": case_dir / "config.yaml",
     }
-    env = {"FLAGPERF_LOG_DIR": str(log_dir), **run.vendor.environment}
-    if not node.local:
-        env["PYTHONPATH"] = str(root / "code")  # the launcher's own version, sent for this run
+    env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1", **run.vendor.environment}
+    if run.container or not node.local:
+        env["PYTHONPATH"] = str(root / CODE)  # the launcher's own version, sent for this run
     if interface := next(iter(meeting.interfaces[rank : rank + 1]), None):
         env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
+    launch = Command(tuple(word.format(**fields) for word in run.config["framework"]["launch"]), env)
     return NodePlan(
         rank=rank,
         node=node,
-        launch=Command(tuple(word.format(**fields) for word in run.config["framework"]["launch"]), env),
+        launch=launch,
         ranks=tuple(range(rank * run.nproc, (rank + 1) * run.nproc)),
         case_dir=str(case_dir),
         log_dir=str(log_dir),
+        container=make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), launch),
         monitors=(*MONITORS, run.vendor.name) if run.vendor.monitor else MONITORS,
     )
 
@@ -168,8 +173,9 @@ def _config_document(run: RunConfig, plan: Plan) -> str:
 
 def _node_commands(node: NodePlan) -> str:
     make_folder = Command(("mkdir", "-p", node.log_dir))
+    start = shlex.join(docker_run_words(node.container)) if node.container else node.launch.line()
     ranks = f"rank {node.ranks[0]}" if len(node.ranks) == 1 else f"ranks {node.ranks[0]}-{node.ranks[-1]}"
-    return _comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{node.launch.line()}"
+    return _comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start}"
 
 
 def _comments(title: str, lines: list[str] | None = None) -> str:

@@ -5,6 +5,7 @@ conf/runtime/<name>.yaml names it. One object serves one node in one round.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from flagperf.schema import NodePlan, Plan, RunConfig
@@ -14,8 +15,12 @@ from flagperf.transport import Process, Transport
 class Runtime(Protocol):
     """Runs one node's part of a plan. Every method raises HostError when the host or its docker cannot do it."""
 
+    def place(self, plan: Plan, node: NodePlan) -> None:
+        """Go by this plan from now on."""
+        ...
+
     async def check(self) -> None:
-        """Refuse early what cannot work here; changes nothing on the host."""
+        """Refuse early what cannot work here."""
         ...
 
     async def prepare(self) -> None:
@@ -30,12 +35,20 @@ class Runtime(Protocol):
         """Remove what this object made on the host; also called after a failure, and when nothing was made."""
         ...
 
+    async def close(self) -> None:
+        """Let go of the host."""
+        ...
+
 
 class ProcessRuntime:
     """Runs the launch command as a process of the current environment."""
 
     def __init__(self, plan: Plan, node: NodePlan, transport: Transport) -> None:
-        self.plan, self.node, self.transport = plan, node, transport
+        self.transport = transport
+        self.place(plan, node)
+
+    def place(self, plan: Plan, node: NodePlan) -> None:
+        self.plan, self.node = plan, node
 
     async def check(self) -> None:
         return None
@@ -50,11 +63,17 @@ class ProcessRuntime:
     async def clean(self) -> None:
         return None
 
+    async def close(self) -> None:
+        return None
 
-def make_runtime(run: RunConfig, plan: Plan, node: NodePlan, transport: Transport) -> Runtime:
-    """The runtime that the configuration names."""
-    if run.runtime["kind"] == "docker":
-        from flagperf.container import DockerRuntime  # the docker SDK is heavy
 
-        return DockerRuntime(run, plan, node, transport)
-    return ProcessRuntime(plan, node, transport)
+def make_runtimes(run: RunConfig, plan: Plan, transports: Sequence[Transport]) -> list[Runtime]:
+    """The runtime that the configuration names, for each node of a round."""
+    nodes = zip(plan.nodes, transports, strict=True)
+    if run.image is None:
+        return [ProcessRuntime(plan, node, transport) for node, transport in nodes]
+    from flagperf.docker_runtime import DockerRuntime  # the docker SDK is heavy
+    from flagperf.image_supply import ImageSupply
+
+    images = ImageSupply(run.image, run.cluster.work_dir)
+    return [DockerRuntime(run, plan, node, transport, images) for node, transport in nodes]

@@ -70,6 +70,87 @@ class Ssh:
 
 
 @dataclass(frozen=True)
+class ContainerOptions:
+    """How a container is made, in docker's own words. The runtime, the vendor and the cluster each add to it."""
+
+    network: str | None = None
+    ipc: str | None = None
+    pid: str | None = None
+    uts: str | None = None
+    init: bool | None = None  # an init process that reaps orphans and passes signals on
+    shm_size: str | None = None  # of /dev/shm: "32g"
+    memory: str | None = None  # limit: "64g"
+    cpus: float | None = None  # limit
+    gpus: str | None = None  # "all", a count, or "device=0,1"
+    runtime: str | None = None  # OCI runtime, such as a vendor's
+    privileged: bool | None = None
+    user: str | None = None  # uid[:gid]; None: the image's
+    devices: tuple[str, ...] = ()  # host[:container[:permissions]]
+    cap_add: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    group_add: tuple[str, ...] = ()
+    ulimits: Mapping[str, int | None] = field(default_factory=dict)  # soft and hard; -1: none, null: the daemon's
+    mounts: Mapping[str, str | None] = field(default_factory=dict)  # folder of the host → container[:rw], read-only
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """How a cluster's hosts come to an image. None of it becomes part of the image."""
+
+    policy: Literal["build", "pull", "load", "present"] | None = None  # None: build with a Dockerfile, else present
+    archive: str | None = None  # policy load: file of `docker save` on the launcher's machine
+    index: str | None = None  # Python package index for building
+    ca_certificate: str | None = None  # file of certificates to trust while building
+    http_proxy: str | None = None
+    https_proxy: str | None = None
+    no_proxy: str | None = None
+    network: str = "host"  # of the build
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """What a vendor says of its image for a framework: a ready one by name, or what its Dockerfile starts from."""
+
+    name: str | None = None
+    base: str | None = None  # build argument BASE_IMAGE
+    folder: str | None = None  # of the Dockerfile; None: vendors/<vendor>/docker/<framework>
+    requirements: tuple[str, ...] = ()  # further Python packages, as in a requirements file
+
+
+@dataclass(frozen=True)
+class Image:
+    """The image of a run, and how hosts come to it."""
+
+    reference: str
+    policy: Literal["build", "pull", "load", "present"]
+    settings: ImageSettings = ImageSettings()
+    folder: Path | None = None  # policy build: of the Dockerfile
+    source: ImageSource = ImageSource()
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder of the host in a container."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container. The `docker run` line of a dry run and the call that is executed both come from it."""
+
+    name: str
+    image: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    labels: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    options: ContainerOptions
+
+
+@dataclass(frozen=True)
 class Cluster:
     """conf/cluster/<name>.yaml."""
 
@@ -79,6 +160,8 @@ class Cluster:
     ssh: Ssh = Ssh()
     work_dir: str = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
     rendezvous: Mapping[str, Any] = field(default_factory=dict)  # address, interface, port; null = found out
+    container: ContainerOptions = ContainerOptions()  # what this site's containers need beside the vendor's
+    image: ImageSettings = ImageSettings()
 
 
 @dataclass(frozen=True)
@@ -88,6 +171,7 @@ class MonitorTool:
     command: tuple[str, ...]  # words of the command on a host; prints one sample and ends
     parse: str  # regular expression, one match a device, its groups named after the figures
     units: Mapping[str, str] = field(default_factory=dict)  # of power, memory, utilisation, energy, where unusual
+    power_of: Literal["device", "card"] = "device"  # card: each device gets its share of what its card draws
     interval: float = 0.0  # least seconds between two samples, for a tool that costs much
     timeout: float = 10.0  # seconds a sample may take
     module: str | None = None  # Python module that does the same with less cost, where Python is on the host
@@ -104,8 +188,8 @@ class Vendor:
     plugin: str | None  # module to import before the device exists: torch_npu, torch_mlu …
     visible_devices: str | None  # variable naming the devices a process may use
     device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
-    container: Mapping[str, Any] = field(default_factory=dict)  # docker options this vendor needs
-    image: Mapping[str, Any] = field(default_factory=dict)  # per framework
+    container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
+    image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
     environment: Mapping[str, str] = field(default_factory=dict)
     monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
 
@@ -141,6 +225,8 @@ class RunConfig:
     runtime: Mapping[str, Any]
     target: Target | None
     config: Mapping[str, Any]
+    container: ContainerOptions | None = None  # None: the ranks run without one
+    image: Image | None = None
     changes: tuple[Change, ...] = ()
     sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
@@ -189,6 +275,7 @@ class NodePlan:
     ranks: tuple[int, ...]  # global ranks of this node
     case_dir: str  # on the node; config.yaml lies there
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
+    container: Container | None = None  # in which `launch` runs; None: in the current environment
     monitors: tuple[str, ...] = ()  # names of the monitors that run
 
 

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import shlex
-from collections.abc import Awaitable, Callable
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, TypeVar
@@ -133,18 +134,19 @@ class SshTransport:
 
         await self._with_files(work)
 
-    async def forward(self, local: Path, remote: str) -> asyncssh.SSHListener:
-        """Let connections to the unix socket `local` of this machine reach the socket `remote` of the host.
-
-        The forwarding ends with the connection; a new one is asked for after a HostError.
-        """
+    @contextlib.asynccontextmanager
+    async def unix_socket(self, path: str) -> AsyncIterator[str]:
         connection = await self.connection()
-        try:
-            listener = await connection.forward_local_path(str(local), remote)
-        except (OSError, asyncssh.Error) as error:
-            raise explain(error, self.node, self.ssh) from error
-        local.chmod(0o600)
-        return listener
+        with tempfile.TemporaryDirectory(prefix="flagperf-") as folder:  # only this user's, so only this user connects
+            local = f"{folder}/socket"
+            try:
+                listener = await connection.forward_local_path(local, path)
+            except (OSError, asyncssh.Error) as error:
+                raise explain(error, self.node, self.ssh) from error
+            try:
+                yield local
+            finally:
+                listener.close()
 
     async def open(self, words: tuple[str, ...]) -> asyncssh.SSHClientProcess[str]:
         """Start a command on a channel of its own, with text streams."""

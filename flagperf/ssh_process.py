@@ -123,6 +123,7 @@ class SshProcess:
         await self.wait()
 
     async def reason(self) -> str | None:
+        await self._transport.connection()
         return None
 
     async def _beat(self) -> None:

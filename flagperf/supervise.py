@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
-from flagperf.blame import cause, first_cause, last_lines, rank_exits
+from flagperf.blame import behind, cause, first_cause, last_lines, rank_exits
 from flagperf.errors import HostError
 from flagperf.node_run import NodeRun
-from flagperf.perflog import Event, parse
 from flagperf.progress import Progress
 from flagperf.schema import Failure, Plan
+from flagperf.stacks import stack, stuck, write_stacks
 from flagperf.watch import Watch
 
 EAGER = 0.05  # seconds between two looks at the logs until the first step …
 CALM = 0.25  # … and after it
 SETTLE = 1.0  # seconds that the ranks' launcher gets for its own report of a failure
 TAKEN_PORT = "EADDRINUSE"
+
+
+T = TypeVar("T")
 
 
 class PortTaken(Exception):
@@ -41,7 +45,7 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
             pause = CALM if "first step" in watch.milestones else EAGER
             done, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             for node in nodes:
-                for rank, event in await _events(node):
+                for rank, event in await _answer(node, node.events()):
                     watch.saw(rank, event, time.monotonic())
                     if rank == 0:
                         progress.event(event)
@@ -65,12 +69,13 @@ class _Lost(Exception):
     """A host cannot be reached any more."""
 
     def __init__(self, node: NodeRun, error: HostError) -> None:
-        self.failure = _failure(node, f"lost host: {error.problem}")
+        self.failure = _failure(node, f"lost {error.lost}: {error.problem}")
 
 
-async def _events(node: NodeRun) -> list[tuple[int, Event]]:
+async def _answer(node: NodeRun, asked: Awaitable[T]) -> T:
+    """What a node answers, unless it is lost."""
     try:
-        return await node.events()
+        return await asked
     except HostError as error:
         raise _Lost(node, error) from error
 
@@ -82,6 +87,7 @@ def _failure(node: NodeRun, why: str, *, rank: int | None = None, status: int | 
 
 async def _failed_exit(failed: Sequence[NodeRun], nodes: Sequence[NodeRun]) -> Failure:
     """Name the rank that failed first, the node's own launcher where no rank did."""
+    reasons = await _reasons(nodes)
     exits, owner = [], {}
     for node in nodes:
         for found in rank_exits(await node.last_text(node.launcher_log), node.node.ranks[0]):
@@ -94,40 +100,38 @@ async def _failed_exit(failed: Sequence[NodeRun], nodes: Sequence[NodeRun]) -> F
     if await node.disk_full():
         return _failure(node, f"disk full: no space left for {node.node.log_dir}", rank=first.rank if first else None)
     if first:
-        why = await _why(node, first.exit_status)
+        why = _why(first.exit_status, reasons[node.rank])
         return _failure(node, why, rank=first.rank, status=first.exit_status, log=logs[first.rank] or log)
     if node.exit_status is None:
-        return _failure(node, "lost host: the connection ended", log=log)
+        return _failure(node, reasons[node.rank] or "lost host: the connection ended", log=log)
     if TAKEN_PORT in log:
         raise PortTaken(
             _failure(node, f"rendezvous port {node.plan.master_port} is taken", status=node.exit_status, log=log)
         )
-    return _failure(
-        node, f"the launcher of the ranks ended: {cause(node.exit_status)}", status=node.exit_status, log=log
-    )
+    why = f"the launcher of the ranks ended: {_why(node.exit_status, reasons[node.rank])}"
+    return _failure(node, why, status=node.exit_status, log=log)
 
 
-async def _why(node: NodeRun, exit_status: int) -> str:
-    """Exit status in words, with what the runtime knows beyond it."""
-    more = await node.process.reason() if node.process else None
-    return f"{more} ({cause(exit_status)})" if more else cause(exit_status)
+async def _reasons(nodes: Sequence[NodeRun]) -> list[str | None]:
+    """What the runtime of each node knows beyond exit statuses. A node that is lost is the failure itself."""
+    return await asyncio.gather(*(_answer(node, node.process.reason()) for node in nodes if node.process))
+
+
+def _why(exit_status: int, reason: str | None) -> str:
+    return f"{reason} ({cause(exit_status)})" if reason else cause(exit_status)
 
 
 async def _late(why: str, watch: Watch, nodes: Sequence[NodeRun]) -> Failure:
-    """Name the rank that a passed deadline is about: the one that is behind the others, if one is."""
+    """Name the rank that a passed deadline is about, where one can be told from the others, and where it stands."""
+    for node, reason in zip(nodes, await _reasons(nodes), strict=True):
+        if reason:
+            return _failure(node, f"{why}: {reason}")
+    await asyncio.gather(*(write_stacks(node.transport, node.node.log_dir) for node in nodes))
     owner = {rank: node for node in nodes for rank in node.node.ranks}
     logs = {rank: await node.last_text(node.rank_log(rank)) for rank, node in owner.items()}
-    behind = min(watch.silent) if watch.silent else _behind(logs)
-    node = owner[behind or 0]
-    log = logs[behind or 0] or await node.last_text(node.launcher_log)
-    return _failure(node, why, rank=behind, log=log)
-
-
-def _behind(logs: Mapping[int, str]) -> int | None:
-    """The one rank whose last logged step is lower than all others'."""
-    steps = {}
-    for rank, log in logs.items():
-        events = [event for line in log.splitlines() if (event := parse(line))]
-        steps[rank] = max((int(event.value.get("step", 0)) for event in events), default=0)
-    lowest = [rank for rank, step in steps.items() if step == min(steps.values())]
-    return lowest[0] if len(lowest) == 1 else None
+    named = min(watch.silent) if watch.silent else stuck(logs)
+    if named is None:
+        named = behind(logs)
+    node = owner[named or 0]
+    log = logs[named or 0]
+    return _failure(node, why, rank=named, log="\n".join(stack(log)) or log or await node.last_text(node.launcher_log))

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -45,7 +46,10 @@ class Process(Protocol):
         ...
 
     async def reason(self) -> str | None:
-        """What is known of its end beyond the exit status, such as "out of memory"; None: nothing."""
+        """What is known of it beyond the exit status, such as "out of memory"; None: nothing.
+
+        Raises HostError when its host, or what runs it there, is lost.
+        """
         ...
 
 
@@ -86,6 +90,10 @@ class Transport(Protocol):
 
     async def get(self, source: str, target: Path) -> None:
         """Copy a file or a folder of the host to the launcher, over what is there; missing parents are made."""
+        ...
+
+    def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
+        """A socket of this machine that leads to the host's unix socket `path`, while the block runs."""
         ...
 
 
@@ -177,6 +185,9 @@ class LocalTransport:
 
     async def get(self, source: str, target: Path) -> None:
         _copy(Path(source), target)
+
+    def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
+        return nullcontext(path)
 
 
 def _copy(source: Path, target: Path) -> None:

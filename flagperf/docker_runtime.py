@@ -1,0 +1,117 @@
+"""The runtime `docker`: a node's ranks in one container. create → start → wait → inspect → remove."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from flagperf import owner
+from flagperf.container import LABEL, sdk_arguments
+from flagperf.docker_host import DockerHost
+from flagperf.docker_process import DockerProcess, start_keeper
+from flagperf.errors import HostError
+from flagperf.image_supply import ImageSupply
+from flagperf.schema import Command, Container, NodePlan, Plan, RunConfig
+from flagperf.transport import Process, Transport
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.errors import APIError
+
+OWNER = f"{LABEL}.owner"
+SHORT = 10.0  # seconds
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class DockerRuntime:
+    """One node in one round."""
+
+    def __init__(self, run: RunConfig, plan: Plan, node: NodePlan, transport: Transport, images: ImageSupply) -> None:
+        self.run, self.transport, self.images = run, transport, images
+        self.docker = DockerHost(transport, patience=run.cluster.ssh.reconnect)
+        self._made = False
+        self._keeper: Process | None = None
+        self.place(plan, node)
+
+    def place(self, plan: Plan, node: NodePlan) -> None:
+        assert node.container is not None
+        self.plan, self.node, self.container = plan, node, node.container
+
+    async def check(self) -> None:
+        await self._remove_leftovers()
+
+    async def prepare(self) -> None:
+        await self.images.supply(self.docker, self.node.rank)
+
+    async def launch(self) -> Process:
+        folders = [mount.source for mount in self.container.mounts if not mount.read_only]
+        await self.transport.run(Command(("mkdir", "-p", *folders)), timeout=SHORT)
+        self._keeper = await start_keeper(self.transport, self.container.name)
+        arguments = sdk_arguments(self.container)
+        arguments["labels"] = {**arguments["labels"], OWNER: owner.myself()}
+        self._made = True
+        await self._ask(lambda client: client.containers.create(**arguments).start())
+        return DockerProcess(self.docker, self.container, self._keeper, self.plan.deadlines.stop)
+
+    async def clean(self) -> None:
+        try:
+            if self._made:
+                await self._ask(lambda client: remove(client, self.container.name))
+        finally:
+            if self._keeper is not None:
+                await self._keeper.stop()
+                self._keeper = None
+
+    async def close(self) -> None:
+        await self.docker.close()
+
+    async def _remove_leftovers(self) -> None:
+        """Remove containers of runs that died, and an earlier one of this very launcher that has the name needed."""
+        for name, by in (await self._ask(containers)).items():
+            if owner.state(by) == "dead" or (name == self.container.name and owner.state(by) == "this"):
+                log.warning("%s: removing %s, left behind by a run that died", self.transport.host, name)
+                await self._ask(partial(remove, name=name))
+
+    async def _ask(self, work: Callable[[DockerClient], T]) -> T:
+        """Work of the daemon whose refusal is the host's failure."""
+        from docker.errors import APIError
+
+        try:
+            return await self.docker.call(work, again=False)
+        except APIError as error:
+            raise refused(self.transport.host, self.container, error) from error
+
+
+def containers(client: DockerClient) -> dict[str, str]:
+    """Containers that flagperf made on a host, with their owners."""
+    found = client.api.containers(all=True, filters={"label": OWNER})
+    return {container["Names"][0].lstrip("/"): container["Labels"][OWNER] for container in found}
+
+
+def remove(client: DockerClient, name: str) -> None:
+    """Remove a container, running or not; none is fine."""
+    from docker.errors import NotFound
+
+    with contextlib.suppress(NotFound):
+        client.api.remove_container(name, force=True)
+
+
+def refused(host: str, container: Container, error: APIError) -> HostError:
+    """What it means that the daemon refuses a container."""
+    why = str(error.explanation or error)
+    if error.status_code == 409:
+        return HostError(
+            host,
+            f"another container is called {container.name}",
+            advice=f"another run uses it; if none does: docker rm -f {container.name}",
+        )
+    if error.status_code == 404:
+        return HostError(host, f"image {container.image} is not there (any more)", advice="run again")
+    advice = "adapt the container options of runtime, vendor or cluster; dry_run=true shows the docker line"
+    return HostError(host, f"docker refuses the container: {why}", advice=advice)

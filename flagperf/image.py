@@ -1,0 +1,70 @@
+"""Which image a run uses: chosen from what the vendor's and the cluster's files say. Asks no docker."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from flagperf.errors import ConfigError
+from flagperf.places import VENDORS
+from flagperf.schema import Image, ImageSettings, ImageSource, Vendor
+
+DOCKERFILE = "Dockerfile"
+REQUIREMENTS = "requirements.txt"  # what a training process needs; made from flagperf's own where the vendor has none
+MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
+
+
+def choose_image(vendor: Vendor, framework: str, settings: ImageSettings) -> Image:
+    """The image for a vendor's framework.
+
+    Raises:
+        ConfigError: the policy asks for something that is not there, such as a Dockerfile.
+    """
+    source = vendor.image.get(framework) or ImageSource()
+    folder = Path(source.folder).expanduser() if source.folder else VENDORS / vendor.name / "docker" / framework
+    buildable = (folder / DOCKERFILE).is_file()
+    policy = settings.policy or ("build" if buildable and not source.name else "present")
+    key = f"vendor.image.{framework}"
+    if policy == "build":
+        if not buildable:
+            raise ConfigError("there is no Dockerfile to build from", key="cluster.image.policy", given=folder)
+        tag = content_tag(build_context(folder, source), source)
+        return Image(f"flagperf-{vendor.name}-{framework}:{tag}", policy, settings, folder, source)
+    if not source.name:
+        advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
+        raise ConfigError(f"vendor {vendor.name} names no image for {framework}", key=f"{key}.name", advice=advice)
+    if policy == "load" and not (settings.archive and Path(settings.archive).expanduser().is_file()):
+        given = settings.archive or "null"
+        raise ConfigError("there is no image archive to load", key="cluster.image.archive", given=given)
+    return Image(source.name, policy, settings, None, source)
+
+
+def build_context(folder: Path, source: ImageSource) -> Mapping[str, bytes]:
+    """All that goes into a build: the vendor's folder and the requirements, as path → content."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+    context = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in _own_requirements()).encode())
+    context[MORE_REQUIREMENTS] = "".join(f"{line}\n" for line in source.requirements).encode()
+    return context
+
+
+def content_tag(context: Mapping[str, bytes], source: ImageSource) -> str:
+    """Twelve hexadecimal digits that change whenever something changes that goes into the image."""
+    digest = hashlib.sha256(repr(source.base).encode())
+    for name, content in context.items():
+        digest.update(repr((name, hashlib.sha256(content).hexdigest())).encode())
+    return digest.hexdigest()[:12]
+
+
+def _own_requirements() -> list[str]:
+    """What flagperf's trainer needs, as pyproject.toml says it."""
+    found = []
+    for line in importlib.metadata.requires("flagperf") or []:
+        requirement, _, condition = (part.strip() for part in line.partition(";"))
+        extra = re.search(r"extra == ['\"](\w+)['\"]", condition)
+        if not extra or extra[1] == "train":
+            found.append(requirement)
+    return found

@@ -1,0 +1,176 @@
+"""Brings a run's image to its hosts, by its policy, and makes sure that all nodes run the same one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flagperf.docker_host import DockerHost
+from flagperf.errors import HostError
+from flagperf.image import build_context
+from flagperf.schema import Command, Image
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+BUILD_GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a build
+LAST_LINES = 20  # shown of a build that failed
+SHORT = 30.0  # seconds for removing files
+
+log = logging.getLogger(__name__)
+
+
+class ImageSupply:
+    """Shared by the nodes of a round. Node 0 comes first: it builds, and the others copy from it.
+
+    Building on every host would give images that differ in their times and, later, in the packages found.
+    """
+
+    def __init__(self, image: Image, work_dir: str) -> None:
+        self.image, self.work_dir = image, work_dir
+        self._first: asyncio.Future[tuple[DockerHost, list[str]]] = asyncio.get_running_loop().create_future()
+
+    async def supply(self, docker: DockerHost, rank: int) -> None:
+        """Have the image on a host.
+
+        Raises:
+            HostError: it is not there and cannot be had, or it is another one than node 0's.
+        """
+        layers = await self._layers(docker)
+        if rank == 0:
+            if layers is None:
+                await self._fetch(docker)
+                layers = await self._layers(docker)
+            if layers is None:
+                raise HostError(
+                    docker.host, f"{self.image.reference} is not in what was fetched by policy {self.image.policy}"
+                )
+            self._first.set_result((docker, layers))
+            return
+        if layers is None and self.image.policy != "build":
+            await self._fetch(docker)
+            layers = await self._layers(docker)
+        first, wanted = await asyncio.shield(self._first)
+        if layers is None and self.image.policy == "build":
+            await self._copy(first, docker)
+            layers = await self._layers(docker)
+        if layers != wanted:
+            raise HostError(
+                docker.host,
+                f"{self.image.reference} is another image there than on {first.host}",
+                advice=f"remove it there (docker rmi {self.image.reference}), so that it is fetched again",
+            )
+
+    async def _layers(self, docker: DockerHost) -> list[str] | None:
+        """What identifies an image on any host (its ID does not, after docker import); None: it is not there."""
+        from docker.errors import ImageNotFound
+
+        try:
+            image = await docker.call(lambda client: client.images.get(self.image.reference))
+        except ImageNotFound:
+            return None
+        return list(image.attrs["RootFS"]["Layers"])
+
+    async def _fetch(self, docker: DockerHost) -> None:
+        log.info("%s: image %s: %s", docker.host, self.image.reference, self.image.policy)
+        if self.image.policy == "present":
+            raise HostError(
+                docker.host,
+                f"image {self.image.reference} is not there, and cluster.image.policy is present",
+                advice="load it there, or choose cluster.image.policy=pull or load",
+            )
+        if self.image.policy == "pull":
+            await self._ask(docker, "cannot be pulled", lambda client: client.images.pull(self.image.reference))
+        elif self.image.policy == "load":
+            await self._ask(docker, "cannot be loaded", self._load)
+        else:
+            await self._build(docker)
+
+    def _load(self, client: DockerClient) -> Any:
+        assert self.image.settings.archive is not None
+        with Path(self.image.settings.archive).expanduser().open("rb") as archive:
+            return client.images.load(archive)
+
+    async def _copy(self, first: DockerHost, docker: DockerHost) -> None:
+        log.info("%s: image %s: copied from %s", docker.host, self.image.reference, first.host)
+        source = await first.client()
+
+        def copy(client: DockerClient) -> Any:
+            stream: Any = source.images.get(self.image.reference).save(named=True)
+            return client.images.load(stream)  # which streams what its types do not say: an iterator
+
+        await self._ask(docker, f"cannot be copied from {first.host}", copy)
+
+    async def _ask(self, docker: DockerHost, problem: str, work: Callable[[DockerClient], Any]) -> None:
+        from docker.errors import APIError, ImageLoadError
+
+        try:
+            await docker.call(work, again=False)
+        except (APIError, ImageLoadError) as error:
+            why = getattr(error, "explanation", None) or str(error)
+            raise HostError(docker.host, f"image {self.image.reference} {problem}: {why}") from error
+
+    async def _build(self, docker: DockerHost) -> None:
+        """Build on the host with BuildKit, whose secrets keep index and certificate out of the image."""
+        assert self.image.folder is not None
+        transport, place = docker.transport, f"{self.work_dir}/build-{self.image.reference.partition(':')[2]}"
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in build_context(self.image.folder, self.image.source).items():
+                path = Path(folder, "context", name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+            secrets = build_secrets(self.image)
+            for name, content in secrets.items():
+                Path(folder, name).write_bytes(content)
+            try:
+                await transport.put(Path(folder), place)
+                line = f"docker build {shlex.join(build_words(self.image, tuple(secrets)))} context"
+                words = ("sh", "-c", f"cd {shlex.quote(place)} && {line}")
+                process = await transport.start(
+                    Command(words, {"DOCKER_BUILDKIT": "1"}), log=f"{place}/build.log", grace=BUILD_GRACE
+                )
+                try:
+                    status = await process.wait()
+                finally:
+                    await process.stop()
+                if status != 0:
+                    raise HostError(docker.host, await self._why(docker, place, status))
+            finally:
+                await transport.run(Command(("rm", "-rf", place)), timeout=SHORT)
+
+    async def _why(self, docker: DockerHost, place: str, status: int | None) -> str:
+        done = await docker.transport.run(Command(("tail", "-n", str(LAST_LINES), f"{place}/build.log")), timeout=SHORT)
+        tail = "".join(f"\n    {line}" for line in done.stdout.splitlines())
+        return f"image {self.image.reference} cannot be built from {self.image.folder}: exit code {status}{tail}"
+
+
+def build_words(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """Options of `docker build`. Proxies are among docker's predefined arguments, which no image keeps."""
+    settings = image.settings
+    words = [f"--tag={image.reference}", f"--network={settings.network}", "--progress=plain"]
+    if image.source.base:
+        words.append(f"--build-arg=BASE_IMAGE={image.source.base}")
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        if value := getattr(settings, name):
+            words.append(f"--build-arg={name}={value}")
+    return (*words, *(f"--secret=id={name},src={name}" for name in secrets))
+
+
+def build_secrets(image: Image) -> dict[str, bytes]:
+    """Files that steps of a Dockerfile may mount: pip.conf and ca.pem, both in /run/secrets."""
+    settings = image.settings
+    secrets: dict[str, bytes] = {}
+    lines = ["[global]"]
+    if settings.index:
+        lines.append(f"index-url = {settings.index}")
+    if settings.ca_certificate:
+        secrets["ca.pem"] = Path(settings.ca_certificate).expanduser().read_bytes()
+        lines.append("cert = /run/secrets/ca.pem")
+    if len(lines) > 1:
+        secrets["pip.conf"] = "".join(f"{line}\n" for line in lines).encode()
+    return secrets

@@ -1,0 +1,94 @@
+"""Runs the real command against the test cluster, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hosts import IMAGE, TestCluster, image_mounts
+
+SMALL = ("max_steps=6", "log_freq=1", "num_workers=0")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command that ended."""
+
+    exit_code: int
+    output: str
+    folder: Path  # the run folder
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "flagperf_run.log").read_text()
+
+    def result(self, name: str, number: int = 1) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / name / f"round{number}" / "result.json").read_text())
+        return found
+
+
+class User:
+    """A person with a configuration folder of their own, in which `cluster=lab` and `vendor=plain` are described."""
+
+    def __init__(self, lab: TestCluster, home: Path, **cluster: Any) -> None:
+        self.home, self.lab = home, lab
+        self.config_dir = home / "bench"
+        self.write("cluster/lab", cluster_file(lab) | cluster)
+        self.write("vendor/plain", VENDOR)
+
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
+        path = self.config_dir / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(dict(content), sort_keys=False))
+
+    def start(self, *words: str, run_name: str = "run") -> subprocess.Popen[str]:
+        command = [str(Path(sys.executable).with_name("flagperf")), "--config-dir", str(self.config_dir), *words]
+        if "=" in words[0]:
+            command += ["cluster=lab", f"result_dir={self.home / 'result'}", f"run_name={run_name}"]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "150"},
+            start_new_session=True,
+        )
+
+    def run(self, *words: str, run_name: str = "run", timeout: float = 100) -> Done:
+        process = self.start(*words, run_name=run_name)
+        output, _ = process.communicate(timeout=timeout)
+        return Done(process.returncode, output, self.home / "result" / run_name)
+
+
+def cluster_file(lab: TestCluster) -> dict[str, Any]:
+    return {
+        "title": "hosts made of namespaces",
+        "nodes": [{"name": host.name, "address": host.address, "user": "root"} for host in lab.hosts],
+        "ssh": {"key": str(lab.key), "known_hosts": str(lab.known_hosts), "config": "/dev/null", "reconnect": 4.0},
+        "work_dir": "/srv/flagperf",
+        "container": {
+            "mounts": {folder: folder for folder in image_mounts()},
+            "shm_size": "256m",
+            "ulimits": {"memlock": None},  # raising it needs a capability that a virtual machine may lack
+        },
+    }
+
+
+VENDOR = {
+    "vendor": {
+        "title": "the CPU, in a container of next to nothing",
+        "device": "cpu",
+        "backend": "gloo",
+        "plugin": None,
+        "visible_devices": None,
+        "image": {"pytorch": {"name": IMAGE}},
+    },
+}
