@@ -27,7 +27,7 @@ class Rules:
 
     mutable: tuple[str, ...]  # a key stands for all below it too
     file: Path  # of that list
-    case_file: Path
+    case_files: tuple[Path, ...]  # the case's own, and that of its size
 
     @classmethod
     def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> Rules:
@@ -36,9 +36,11 @@ class Rules:
         if (chosen := layers.final.choices["mutable"]) != mutable:
             problem = "the mutable list is the case's to choose"
             raise ConfigError(problem, where=where("defaults"), key="mutable", given=chosen, allowed=mutable)
-        case_file, file = find(f"model/{model}", folders), find(f"mutable/{mutable}", folders)
-        assert case_file and file  # they were composed
-        return cls(tuple(layers.case.get("mutable")), file, case_file)
+        file = find(f"mutable/{mutable}", folders)
+        assert file  # it was composed
+        names = (f"model/{model}", f"size/{layers.case.choices['size']}/{model}")
+        case_files = tuple(path for name in names if (path := find(name, folders)))
+        return cls(tuple(layers.case.get("mutable")), file, case_files)
 
     def check_keys(self, job: Job, layers: Layers, where: Where) -> None:
         """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division."""
@@ -91,13 +93,12 @@ class Rules:
         if all(tree.get(key) is None for key in ENDS):
             self._refuse_case("nothing would ever end this training", " | ".join(ENDS))
         for key in unread(case.leaves):
-            if Path(where(key)).parent.name == "dataset":
-                continue  # shared by cases, some of which leave a key of it unused
-            raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, WORDS))
+            if Path(where(key)) in self.case_files:  # a data set's file is shared, and a case may leave a key unused
+                raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, WORDS))
 
     def _refuse_case(self, problem: str, key: str) -> None:
         allowed = str(WORDS[key]) if key in WORDS else None
-        raise ConfigError(problem, where=str(self.case_file), key=key, allowed=allowed)
+        raise ConfigError(problem, where=str(self.case_files[0]), key=key, allowed=allowed)
 
 
 def check_known(key: str, known: Collection[str], where: str) -> None:

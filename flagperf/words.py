@@ -95,6 +95,7 @@ WORDS: dict[str, Word] = {
     "repeat": count(platform=True),
     "division": text("closed", "open", platform=True),
     "data_dir": text(null=True, platform=True),
+    "code_dir": text(null=True, platform=True),
     "sample_dir": text(platform=True),
     "result_dir": text(platform=True),
     "run_name": text(null=True, platform=True),
