@@ -43,14 +43,11 @@ class Word:
         return True
 
     def __str__(self) -> str:
+        null = ", or null" if self.null else ""
         if self.options:
-            text = f"{'a list of' if self.type is list else 'one of'}: {', '.join(self.options)}"
-        else:
-            text = TYPE_NAMES[self.type]
-            text += "" if self.low is None else f", at least {self.low}"
-            text += "" if self.above is None else f", above {self.above}"
-            text += "" if self.high is None else f", at most {self.high}"
-        return text + (", or null" if self.null else "")
+            return f"{'a list of' if self.type is list else 'one of'}: {', '.join(self.options)}{null}"
+        bounds = {"at least": self.low, "above": self.above, "at most": self.high}
+        return TYPE_NAMES[self.type] + "".join(f", {name} {at}" for name, at in bounds.items() if at is not None) + null
 
 
 TYPE_NAMES = {
@@ -73,18 +70,22 @@ def is_a(value: Any, kind: type) -> bool:
 
 
 def count(low: int = 1, *, null: bool = False, platform: bool = False) -> Word:
+    """A whole number of things."""
     return Word(int, low=low, null=null, platform=platform)
 
 
 def seconds(*, null: bool = False, platform: bool = False) -> Word:
+    """A time."""
     return Word(float, above=0, null=null, platform=platform)
 
 
 def text(*options: str, null: bool = False, platform: bool = False) -> Word:
+    """Text, or one of the options."""
     return Word(str, options=options, null=null, platform=platform)
 
 
 def switch(*, platform: bool = False) -> Word:
+    """True or false."""
     return Word(bool, platform=platform)
 
 
@@ -105,7 +106,6 @@ WORDS: dict[str, Word] = {
     "log_level": text("debug", "info", "warning", "error", platform=True),
     **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},
     **{f"monitor.{name}": seconds(platform=True) for name in ("interval", "power_interval")},
-    "size": text("full", "tiny", platform=True),
     # conf/training.yaml
     "train_batch_size": count(),
     "eval_batch_size": count(),
@@ -168,7 +168,7 @@ WORDS: dict[str, Word] = {
 GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
 
 # Parts of the configuration beside the words: they say where and how a job runs …
-PLATFORM_PARTS = ("cluster", "runtime")
+PLATFORM_PARTS = ("cluster", "runtime", "size")
 # … and all of them.
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data", "ddp")
 
