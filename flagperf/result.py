@@ -62,8 +62,8 @@ def result_of_logs(
         sweep: swept key → value, of a job of a multirun.
     """
     target, logs = _target(config), read_rank_logs(folder)
-    changed = {change.key for change in changes}
     limits = {key: float(config[key]) for key in LIMITS if config.get(key) is not None}
+    asked = [change.key for change in changes if change.key in limits and not change.source.startswith("tuning")]
     evidence = Evidence(
         status=status,
         world_size=config["nnodes"] * config["nproc"],
@@ -71,7 +71,7 @@ def result_of_logs(
         failure=failure,
         seconds=seconds,
         limits=limits,
-        asked=[key for key in limits if key in changed],
+        asked=asked,
         target=target,
         memory_gib=config["hardware"].get("memory_gib"),
     )
@@ -93,7 +93,7 @@ def result_of_logs(
         reasons=reasons,
         sample_data=sample_data,
         target=target,
-        target_reached=_reached(target, values, applies=not (sample_data and config["size"] == "full")),
+        target_reached=_reached(target, values, asked) if config["size"] != "full" or not sample_data else None,
         values=values,
         failure=failure,
         monitors=_monitors(folder, logs, config["nproc"], values.get("num_trained_samples")),
@@ -160,12 +160,12 @@ def _target(config: Mapping[str, Any]) -> Target | None:
     return Target(target["metric"], target["value"], target["direction"], target.get("unit") or "") if target else None
 
 
-def _reached(target: Target | None, values: Mapping[str, Any], *, applies: bool) -> bool | None:
-    """None where no target applies, or where training ended before its metric was measured."""
-    if target is None or not applies:
+def _reached(target: Target | None, values: Mapping[str, Any], asked: Sequence[str]) -> bool | None:
+    """None where no target applies, where its metric was not measured, or where a limit asked for came first."""
+    final = values.get(f"final_{target.metric}") if target else None
+    if target is None or final is None:
         return None
-    final = values.get(f"final_{target.metric}")
-    return None if final is None else target.reached(final)
+    return target.reached(final) or (None if values.get("stop_reason") in asked else False)
 
 
 def _monitors(folder: Path, logs: Sequence[RankLog], nproc: int, samples: float | None) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
         done = evidence.number(LIMITS[limit])
         if limit == "max_samples_termination" and evidence.finished.get("resumed_from_step"):
             continue  # it counts the samples before the resume too
-        if done is None or done >= asked or stop == "target":
+        if done is None or done >= asked or stop in ("target", "non_finite_loss"):
             continue
         if stop == limit:
             yield "INVALID", f"stopped by {limit}={asked:g}, but {LIMITS[limit]} is {done:g}"

@@ -141,7 +141,12 @@ def test_row() -> None:
             "does not apply: sample data",
             id="full on sample data",
         ),
-        pytest.param(a_summary(a_result(target_reached=None)), "target", "not measured", id="not measured"),
+        pytest.param(
+            a_summary(a_result(target_reached=None, values={"stop_reason": "max_steps"})),
+            "target",
+            "not shown: ended by max_steps",
+            id="ended early",
+        ),
         pytest.param(
             a_summary(a_result(target=None, target_reached=None)), "target", "the case has none", id="no target"
         ),

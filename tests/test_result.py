@@ -85,6 +85,24 @@ def test_target_reached(tmp_path: Path, config: dict[str, Any], values: dict[str
 
 
 @pytest.mark.parametrize(
+    ("source", "final", "reached"),
+    [
+        pytest.param("command line", 60.0, None, id="ended early by the user"),
+        pytest.param("experiment smoke", 60.0, None, id="ended early by an experiment"),
+        pytest.param("command line", 96.0, True, id="reached all the same"),
+        pytest.param("tuning nvidia/resnet50/A100x2x8", 60.0, False, id="missed within the vendor's limit"),
+    ],
+)
+def test_target_of_a_training_that_a_limit_ended(
+    tmp_path: Path, source: str, final: float, reached: bool | None
+) -> None:
+    write_round(tmp_path, stop_reason="max_steps", converged=False, final_acc1=final)
+    changes = [Change("max_steps", None, 100, source)]
+    found = result.result_of_logs({**CONFIG, "max_steps": 100}, changes, 1, tmp_path, status="finished")
+    assert (found.verdict, found.target_reached) == ("VALID", reached)
+
+
+@pytest.mark.parametrize(
     ("data_dir", "sample_data"),
     [
         pytest.param("~/.cache/flagperf/sample/resnet50-ab12", True, id="below sample_dir"),

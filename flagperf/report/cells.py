@@ -130,7 +130,10 @@ def target(summary: Summary) -> str:
         return "the case has none"
     on_samples = any(result.sample_data for result in results)
     if all(answer is None for answer in answers):
-        return "does not apply: sample data" if on_samples else "not measured"
+        applies = not on_samples or summary.config["size"] != "full"
+        return (
+            f"not shown: ended by {results[0].values.get('stop_reason')}" if applies else "does not apply: sample data"
+        )
     reached = sum(answer is True for answer in answers)
     if reached in (0, len(answers)):
         words = "reached" if reached else "missed"
