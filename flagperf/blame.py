@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from flagperf.perflog import PREFIX
+from flagperf.perflog import PREFIX, parse
 
 LAST_LINES = 20  # shown of a failed rank
 
@@ -68,6 +68,16 @@ def cause(exit_status: int) -> str:
         return f"signal {signal.Signals(-exit_status).name}"
     except ValueError:
         return f"signal {-exit_status}"
+
+
+def behind(logs: Mapping[int, str]) -> int | None:
+    """The one rank whose last logged step is lower than all others'; None when there is none such."""
+    steps = {}
+    for rank, log in logs.items():
+        events = [event for line in log.splitlines() if (event := parse(line))]
+        steps[rank] = max((int(event.value.get("step", 0)) for event in events), default=0)
+    lowest = [rank for rank, step in steps.items() if step == min(steps.values())]
+    return lowest[0] if len(lowest) == 1 else None
 
 
 def last_lines(log: str) -> tuple[str, ...]:

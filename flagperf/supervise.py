@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from flagperf.blame import behind, cause, first_cause, last_lines, rank_exits
 from flagperf.errors import HostError
@@ -19,9 +18,6 @@ EAGER = 0.05  # seconds between two looks at the logs until the first step …
 CALM = 0.25  # … and after it
 SETTLE = 1.0  # seconds that the ranks' launcher gets for its own report of a failure
 TAKEN_PORT = "EADDRINUSE"
-
-
-T = TypeVar("T")
 
 
 class PortTaken(Exception):
@@ -45,7 +41,7 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
             pause = CALM if "first step" in watch.milestones else EAGER
             done, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             for node in nodes:
-                for rank, event in await _answer(node, node.events()):
+                for rank, event in await node.events():
                     watch.saw(rank, event, time.monotonic())
                     if rank == 0:
                         progress.event(event)
@@ -57,27 +53,13 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
             if late := watch.overdue(time.monotonic()):
                 return await _late(late, watch, nodes)
         return None
-    except _Lost as lost:
-        return lost.failure
+    except HostError as error:
+        lost = next((node for node in nodes if node.host == error.host), nodes[0])
+        return _failure(lost, f"lost {error.lost}: {error.problem}")
     finally:
         for task in ends:
             task.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
-
-
-class _Lost(Exception):
-    """A host cannot be reached any more."""
-
-    def __init__(self, node: NodeRun, error: HostError) -> None:
-        self.failure = _failure(node, f"lost {error.lost}: {error.problem}")
-
-
-async def _answer(node: NodeRun, asked: Awaitable[T]) -> T:
-    """What a node answers, unless it is lost."""
-    try:
-        return await asked
-    except HostError as error:
-        raise _Lost(node, error) from error
 
 
 def _failure(node: NodeRun, why: str, *, rank: int | None = None, status: int | None = None, log: str = "") -> Failure:
@@ -88,12 +70,13 @@ def _failure(node: NodeRun, why: str, *, rank: int | None = None, status: int | 
 async def _failed_exit(failed: Sequence[NodeRun], nodes: Sequence[NodeRun]) -> Failure:
     """Name the rank that failed first, the node's own launcher where no rank did."""
     reasons = await _reasons(nodes)
+    reports = await asyncio.gather(*(node.last_text(node.launcher_log) for node in nodes))
     exits, owner = [], {}
-    for node in nodes:
-        for found in rank_exits(await node.last_text(node.launcher_log), node.node.ranks[0]):
+    for node, report in zip(nodes, reports, strict=True):
+        for found in rank_exits(report, node.node.ranks[0]):
             exits.append(found)
             owner[found.rank] = node
-    logs = {found.rank: await owner[found.rank].last_text(owner[found.rank].rank_log(found.rank)) for found in exits}
+    logs = await _rank_logs(owner)
     first = first_cause(exits, logs.__getitem__)
     node = owner[first.rank] if first else failed[0]
     log = await node.last_text(node.launcher_log)
@@ -113,8 +96,14 @@ async def _failed_exit(failed: Sequence[NodeRun], nodes: Sequence[NodeRun]) -> F
 
 
 async def _reasons(nodes: Sequence[NodeRun]) -> list[str | None]:
-    """What the runtime of each node knows beyond exit statuses. A node that is lost is the failure itself."""
-    return await asyncio.gather(*(_answer(node, node.process.reason()) for node in nodes if node.process))
+    """What the runtime of each node knows beyond exit statuses."""
+    return await asyncio.gather(*(node.process.reason() for node in nodes if node.process))
+
+
+async def _rank_logs(owner: Mapping[int, NodeRun]) -> dict[int, str]:
+    """The ends of the logs of some ranks."""
+    texts = await asyncio.gather(*(node.last_text(node.rank_log(rank)) for rank, node in owner.items()))
+    return dict(zip(owner, texts, strict=True))
 
 
 def _why(exit_status: int, reason: str | None) -> str:
@@ -128,7 +117,7 @@ async def _late(why: str, watch: Watch, nodes: Sequence[NodeRun]) -> Failure:
             return _failure(node, f"{why}: {reason}")
     await asyncio.gather(*(write_stacks(node.transport, node.node.log_dir) for node in nodes))
     owner = {rank: node for node in nodes for rank in node.node.ranks}
-    logs = {rank: await node.last_text(node.rank_log(rank)) for rank, node in owner.items()}
+    logs = await _rank_logs(owner)
     named = min(watch.silent) if watch.silent else stuck(logs)
     if named is None:
         named = behind(logs)

@@ -28,7 +28,7 @@ def words(*, nnodes: int, rank: int, to: str, config: str, python: str = "python
 def node(rank: int, where: Node, root: str, scale: str, launch: tuple[str, ...], **env: str) -> NodePlan:
     case = f"{root}{CASE}{scale}"
     logs = f"{case}/round1/{where.name}_noderank{rank}"
-    command = Command(launch, {"FLAGPERF_LOG_DIR": logs, **env})
+    command = Command(launch, {"FLAGPERF_LOG_DIR": logs, "PYTHONFAULTHANDLER": "1", **env})
     return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, monitors=("cpu", "mem", "pwr"))
 
 
@@ -187,12 +187,12 @@ resume: null
 
 # Node 0, here: ranks 0-1
 mkdir -p sums-pytorch-cpux2x2/round1/here_noderank0
-FLAGPERF_LOG_DIR=sums-pytorch-cpux2x2/round1/here_noderank0 torchrun sums-pytorch-cpux2x2/config.yaml 'a b'
+FLAGPERF_LOG_DIR=sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 torchrun sums-pytorch-cpux2x2/config.yaml 'a b'
 
 # Node 1, <host-2>: ranks 2-3
 mkdir -p '/var/tmp/flagperf/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
 FLAGPERF_LOG_DIR='/var/tmp/flagperf/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
-PYTHONPATH=/var/tmp/flagperf/code torchrun /var/tmp/flagperf/sums-pytorch-cpux2x2/config.yaml 'a b'
+PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/code torchrun /var/tmp/flagperf/sums-pytorch-cpux2x2/config.yaml 'a b'
 """
     )
 

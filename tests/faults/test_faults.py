@@ -131,6 +131,12 @@ def test_a_dead_rank_is_named_within_two_seconds(tmp_path: Path, words: list[str
             id="hangs",
         ),
         pytest.param(
+            ["task.fault=hang", "task.collective=true", "deadlines.stall=1"],
+            RANK1 + "hang: no progress for 1 s (deadlines.stall), while in phase 'watch'",
+            1.0,
+            id="hangs, and its peer waits in a collective",
+        ),
+        pytest.param(
             ["task.fault=hang_deaf", "deadlines.stall=1", "deadlines.stop=0.5"],
             RANK1 + "hang: no progress for 1 s (deadlines.stall), while in phase 'watch'",
             1.0,
