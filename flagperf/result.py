@@ -103,9 +103,9 @@ def result_of_logs(
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
-    """0: every round can be used; 5: one failed or is INVALID; 6: one did not show that it reaches its target."""
+    """0: every round can be used; 5: one is INVALID, as a failed one is; 6: one did not show that it reaches its target."""
     results = [result for summary in summaries for result in summary.results]
-    if any(result.status != "finished" or result.verdict == "INVALID" for result in results):
+    if any(result.verdict == "INVALID" for result in results):
         return 5
     if require_target and any(result.target_reached is not True for result in results):
         return 6

@@ -30,8 +30,8 @@ def summary_of(name: str, results: Iterable[Result], config: Mapping[str, Any], 
 
 
 def usable(results: Iterable[Result]) -> tuple[Result, ...]:
-    """The rounds that count: finished and not INVALID."""
-    return tuple(result for result in results if result.status == "finished" and result.verdict != "INVALID")
+    """The rounds that count: those that are not INVALID."""
+    return tuple(result for result in results if result.verdict != "INVALID")
 
 
 def verdict(summary: Summary) -> Verdict:

@@ -20,7 +20,6 @@ EXACT = 1e-3  # relative error allowed where two figures are the same by definit
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
 EXPLAINED = ("failed", "interrupted", "not started")  # how a round ended says why its ranks have no FINISHED
-BROKEN = {"failed": "failed", "unfinished": "broke off: it left no result.json that can be read"}
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
@@ -42,9 +41,10 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _status(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.status != "finished":
-        cause = f": {evidence.failure.splitlines()[0]}" if evidence.failure else ""
-        yield "INVALID", BROKEN.get(evidence.status, evidence.status) + cause
+    if evidence.status == "unfinished":
+        yield "SUSPECT", "no result.json that can be read: how the processes ended is not known"
+    elif evidence.status != "finished":
+        yield "INVALID", evidence.status + (f": {evidence.failure.splitlines()[0]}" if evidence.failure else "")
 
 
 def _ranks_present(evidence: Evidence) -> Iterator[Finding]:

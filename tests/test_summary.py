@@ -27,7 +27,7 @@ def test_only_rounds_that_can_be_used_count() -> None:
     results = [
         a_result(round=1, values={"p_core": 90.0}),
         a_result(round=2, values={"p_core": 500.0}, verdict="INVALID", reasons=("MFU is 1.20",)),
-        a_result(round=3, values={"p_core": 70.0}, status="failed"),
+        a_result(round=3, values={"p_core": 70.0}, status="failed", verdict="INVALID"),
         a_result(round=4, values={"p_core": 110.0}, verdict="SUSPECT", reasons=("a slow rank",)),
         a_result(round=5, values={"p_core": None}),
     ]

@@ -124,7 +124,12 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     "the launcher died": (
         lambda: dataclasses.replace(without("FINISHED"), status="unfinished"),
         "INVALID",
-        ("broke off: it left no result.json that can be read", "no FINISHED from rank 1"),
+        ("no FINISHED from rank 1", "no result.json that can be read: how the processes ended is not known"),
+    ),
+    "the launcher died after the training": (
+        changed(status="unfinished"),
+        "SUSPECT",
+        ("no result.json that can be read: how the processes ended is not known",),
     ),
     "no log at all": (changed(logs=()), "INVALID", ("no log of ranks 0, 1",)),
     "a rank without a log": (lambda: dataclasses.replace(evidence(), logs=(log(0),)), "INVALID", ("no log of rank 1",)),

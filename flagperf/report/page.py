@@ -52,11 +52,11 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     )
 
 
-def grid(rows: Rows) -> dict[str, Any]:
-    """A table for the template: columns with whether they hold numbers, and the lines of text."""
+def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
+    """A table for the template: columns with whether they hold numbers (never where `text`), and the lines."""
     names = list(rows[0]) if rows else []
     texts = {name: {row[name] for row in rows} - {cells.ABSENT} for name in names}
-    numeric = {name: bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
+    numeric = {name: not text and bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
     return {"columns": [(name, numeric[name]) for name in names], "rows": [list(row.values()) for row in rows]}
 
 
@@ -72,7 +72,7 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
         "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
-        "changes": grid(tables.change_rows(summary)),
+        "changes": grid(tables.change_rows(summary), text=True),
         "monitors": grid([row for result in good for row in tables.monitor_rows(result)]),
         "monitor_notes": [
             *(line for result in good for line in tables.energy_lines(result)),
@@ -90,7 +90,7 @@ def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
         found = [(path.name, path / "sys_info.log") for _, _, path in node_folders(round_folder)]
         infos = [(node, path.read_text(encoding="utf-8", errors="replace")) for node, path in found if path.exists()]
         if infos:
-            return [(node, grid(_facts(text))) for node, text in infos]
+            return [(node, grid(_facts(text), text=True)) for node, text in infos]
     return []
 
 

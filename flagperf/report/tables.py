@@ -70,9 +70,13 @@ def round_rows(summary: Summary) -> list[dict[str, str]]:
 def change_rows(summary: Summary) -> list[dict[str, str]]:
     """What differs from the case, and who set it."""
     return [
-        {"key": change.key, "case": str(change.before), "run": str(change.after), "set by": change.source}
+        {"key": change.key, "case": _plain(change.before), "run": _plain(change.after), "set by": change.source}
         for change in summary.changes
     ]
+
+
+def _plain(value: Any) -> str:
+    return "null" if value is None else str(value)
 
 
 def monitor_rows(result: Result) -> list[dict[str, str]]:
