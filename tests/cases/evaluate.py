@@ -1,0 +1,59 @@
+"""Run by test_metrics.py on each of two ranks: metrics of made-up predictions, each rank with its share of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from cases.glm.task import MultipleChoice
+from cases.image_classification.task import ImageClassification
+from flagperf.trainer.data import eval_batches
+from flagperf.trainer.task import Task
+from flagperf.trainer.world import World
+
+SAMPLES, CHOICES = 11, 7
+
+
+class Given(nn.Module):
+    """A network that answers what its first input holds."""
+
+    def forward(self, predictions: Tensor, *_: Tensor) -> Tensor:
+        return predictions
+
+
+def predictions(number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores of the classes or choices of one sample, its label, and its right choices."""
+    generator = torch.Generator().manual_seed(number)
+    scores = torch.randn(CHOICES, generator=generator)
+    answers = torch.rand(CHOICES, generator=generator) < 0.3
+    return scores, torch.randint(CHOICES, (), generator=generator), answers
+
+
+def batch_of(task: Task, numbers: list[int]) -> object:
+    scores, labels, answers = (torch.stack(parts) for parts in zip(*map(predictions, numbers), strict=True))
+    if isinstance(task, ImageClassification):
+        return scores, labels
+    choices = torch.ones_like(answers)
+    return dict.fromkeys(("text", "position", "context", "target", "target_mask"), scores) | {
+        "answers": answers,
+        "is_choice": choices,
+    }
+
+
+if __name__ == "__main__":
+    dist.init_process_group("gloo")
+    world = World.of()
+    found = {}
+    for name, task in (
+        ("images", ImageClassification(CHOICES, pixel_mean=[0, 0, 0], pixel_std=[1, 1, 1])),
+        ("glm", MultipleChoice(eval_choices=3)),
+    ):
+        share = eval_batches(SAMPLES, 2, world)
+        batches = [batch_of(task, numbers) for _, numbers in share]
+        found[name] = task.evaluate(Given(), batches, torch.device("cpu"))
+    print(json.dumps({"rank": world.rank, "metrics": found}), file=sys.stderr, flush=True)
+    dist.destroy_process_group()

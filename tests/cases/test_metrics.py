@@ -1,0 +1,39 @@
+"""Metrics over two ranks with uneven shares equal what scikit-learn says of all samples at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from evaluate import CHOICES, SAMPLES, predictions
+from sklearn.metrics import accuracy_score, top_k_accuracy_score
+
+
+def test_two_ranks_equal_one(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("evaluate.py")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    subprocess.run(
+        [*torchrun, "--redirects", "2", "--log-dir", str(tmp_path), str(script)],
+        check=True,
+        timeout=120,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    logs = [path.read_text() for path in tmp_path.rglob("stderr.log")]
+    lines = [json.loads(line) for log in logs for line in log.splitlines() if line.startswith('{"rank"')]
+    by_rank = {line["rank"]: line["metrics"] for line in lines}
+    assert set(by_rank) == {0, 1}
+    assert by_rank[0] == by_rank[1]
+
+    scores, labels, answers = (torch.stack(parts) for parts in zip(*map(predictions, range(SAMPLES)), strict=True))
+    best = scores.argmax(dim=1)
+    assert by_rank[0]["images"] == {
+        "acc1": pytest.approx(100 * accuracy_score(labels, best), abs=1e-4),
+        "acc5": pytest.approx(100 * top_k_accuracy_score(labels, scores, k=5, labels=range(CHOICES)), abs=1e-4),
+    }
+    right = [bool(answers[i, best[i]]) for i in range(SAMPLES)]
+    assert by_rank[0]["glm"] == {"accuracy": pytest.approx(accuracy_score([True] * SAMPLES, right), abs=1e-6)}

@@ -1,0 +1,48 @@
+"""Networks of full size are those of the original implementations: parameters equal, operations within 1 %."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from flagperf.compose import compose
+from flagperf.trainer.components import component
+
+
+def image() -> Any:
+    return torch.rand(1, 3, 224, 224), torch.zeros(1, dtype=torch.long)
+
+
+def choice() -> Any:
+    row = torch.zeros(1, 1, 512, dtype=torch.long)
+    return {
+        "text": row,
+        "position": torch.stack([row, row], dim=2),
+        "context": row[..., 0],
+        "target": row,
+        "target_mask": row,
+        "is_choice": torch.ones(1, 1, dtype=torch.bool),
+    }
+
+
+@pytest.mark.parametrize(
+    ("case", "parameters", "gflop", "batch"),
+    [
+        pytest.param("resnet50", 25_557_032, 8.18, image, id="resnet50: one image of 224 pixels"),
+        pytest.param("glm", 334_688_256, 367, choice, id="glm: one choice of 512 tokens"),
+    ],
+)
+def test_full_size(case: str, parameters: int, gflop: float, batch: Callable[[], Any]) -> None:
+    config = compose([f"model={case}", "size=full", "data_dir=/data"]).config
+    counter = FlopCounterMode(display=False)
+    with torch.device("meta"):  # shapes only
+        network, task = component(config, "network"), component(config, "task")
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
+            task.loss(network, batch())
+    assert sum(parameter.numel() for parameter in network.parameters()) == parameters
+    assert counter.get_total_flops() / 1e9 == pytest.approx(gflop, rel=0.01)
