@@ -103,7 +103,7 @@ def result_of_logs(
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
-    """0: every round can be used; 5: one is INVALID, as a failed one is; 6: one did not show that it reaches its target."""
+    """0: every round can be used; 5: one is INVALID, as a failed one is; 6: one was not shown to reach its target."""
     results = [result for summary in summaries for result in summary.results]
     if any(result.verdict == "INVALID" for result in results):
         return 5

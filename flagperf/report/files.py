@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import yaml
 
@@ -76,7 +77,8 @@ def _read_changes(path: Path) -> tuple[Change, ...]:
 
 def _swept(job: str) -> dict[str, str]:
     """The swept keys that the name of a job's folder ends with: ",key=value,key=value"."""
-    return {key: value for key, separator, value in (word.partition("=") for word in job.split(",")[1:]) if separator}
+    words = (word.partition("=") for word in job.split(",")[1:])
+    return {key: unquote(value) for key, separator, value in words if separator}
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
