@@ -321,7 +321,7 @@ def test_jobs_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
 
 
 def test_swept_values_are_read_from_the_name_of_the_folder(tmp_path: Path) -> None:
-    make_run(tmp_path, rounds=0, repeat=1, name="case,data_dir=%2Fdata%2Fa%20b,betas=[0.9%2C0.95]")
+    make_run(tmp_path, rounds=0, repeat=1, name="case,data_dir=%2Fdata%2Fa%20b,betas=[0.9,0.95]")
     (found,) = report.read_run(tmp_path)
     assert found.results[0].sweep == {"data_dir": "/data/a b", "betas": "[0.9,0.95]"}
 

@@ -77,8 +77,8 @@ def _read_changes(path: Path) -> tuple[Change, ...]:
 
 def _swept(job: str) -> dict[str, str]:
     """The swept keys that the name of a job's folder ends with: ",key=value,key=value"."""
-    words = (word.partition("=") for word in job.split(",")[1:])
-    return {key: unquote(value) for key, separator, value in words if separator}
+    words = (word.partition("=") for word in re.split(r",(?=[^,=]+=)", job)[1:])
+    return {key: unquote(value) for key, _, value in words}
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
