@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 from pathlib import Path
@@ -15,9 +16,14 @@ from flagperf.transport import Transport
 ROOM_KIB = 64 * 1024  # that logs need at least
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 
+log = logging.getLogger(__name__)
+
 
 def check_devices(run: RunConfig, host: str, facts: Facts) -> None:
-    """Refuse more ranks than a host has accelerators."""
+    """Refuse more ranks than a host has accelerators; warn of more than it has cores where they compute on those."""
+    cores = facts.number("cores")
+    if run.vendor.device == "cpu" and cores is not None and run.nproc > cores:
+        log.warning("%s: %d ranks share %d cores", host, run.nproc, cores)
     if run.vendor.device_files is None:
         return
     devices = facts.devices

@@ -48,6 +48,12 @@ def test_devices(
     assert refused == message
 
 
+@pytest.mark.parametrize(("cores", "warnings"), [("2", []), ("1", ["host: 2 ranks share 1 cores"]), ("", [])])
+def test_more_ranks_than_cores_are_warned_of(caplog: pytest.LogCaptureFixture, cores: str, warnings: list[str]) -> None:
+    check_devices(example_run(), "host", Facts({"cores": cores}))
+    assert [record.getMessage() for record in caplog.records] == warnings
+
+
 def test_room() -> None:
     check_room("host", "/res", Facts({"disk_free_kib": "100000"}))
     check_room("host", "/res", Facts({}))
