@@ -117,8 +117,7 @@ def _tuned(vendor: str, case: str, hardware: str, nnodes: str, nproc: str) -> Ru
 
 def any_hardware(vendor: str) -> str:
     """A product of the vendor."""
-    made = (name for name in of("hardware") if yaml.safe_load(text(f"hardware/{name}")).get("vendor") in (vendor, None))
-    return next(made)
+    return next(name for name in of("hardware") if f"\nvendor: {vendor}\n" in text(f"hardware/{name}"))
 
 
 def test_there_are_files() -> None:
