@@ -46,8 +46,9 @@ def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
     if tool is None:
         raise ValueError(f"vendor {run.vendor.name} has no monitor")
     interval = max(interval, tool.interval)
-    command = Command(tool.command)
-    table = Source(command.line(), command, make_table(tool, run.vendor.name, run.hardware), interval, tool.timeout)
+    table = Source(
+        tool.command[0], Command(tool.command), make_table(tool, run.vendor.name, run.hardware), interval, tool.timeout
+    )
     module = _module(tool, run, node, interval)
     return Monitor(run.vendor.name, (*module, table), devices=True)
 
