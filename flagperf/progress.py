@@ -79,42 +79,44 @@ class Progress:
 
 
 class TimeLeft:
-    """Estimates the seconds until the first of the configured limits ends training."""
+    """Estimates the seconds until the first of the configured limits ends training, from the pace so far."""
 
     def __init__(self, config: Mapping[str, Any], world_size: int) -> None:
         self._config = config
-        self._batch = (
-            (config.get("train_batch_size") or 0) * (config.get("gradient_accumulation_steps") or 1) * world_size
-        )
+        per_device = (config.get("train_batch_size") or 0) * (config.get("gradient_accumulation_steps") or 1)
+        self._batch = per_device * world_size  # samples of a step of the whole job
         self._began: float | None = None
-        self._step = 0
-        self._epoch_steps: int | None = None  # known after the first epoch
+        self._first: tuple[int, float] | None = None  # the first step seen and when; after a resume that is not step 1
+        self._last: tuple[int, float] | None = None
+        self._epoch_steps: float | None = None  # known after the first epoch
 
     def saw(self, event: Event, now: float) -> None:
         if event.event == "TRAIN_START":
             self._began = now
         elif event.event == "STEP_END":
-            self._step = int(event.value["step"])
-        elif event.event == "EPOCH_END" and self._epoch_steps is None:
-            self._epoch_steps = self._step
+            self._last = (int(event.value["step"]), now)
+            self._first = self._first or self._last
+        elif event.event == "EPOCH_END" and self._last is not None:
+            self._epoch_steps = self._last[0] / event.value["epoch"]
 
     def seconds(self, now: float) -> float | None:
-        """None while nothing is known: no limit, or no step yet."""
-        if self._began is None or not self._step:
-            return None
-        spent = now - self._began
-        done = [share for share in self._shares(spent) if share > 0]
-        return max(0.0, min(spent / share - spent for share in done)) if done else None
+        """None while nothing is known: no limit, or no pace yet."""
+        left = []
+        if self._config.get("max_time") and self._began is not None:
+            left.append(self._began + self._config["max_time"] - now)
+        if self._first and self._last and self._last[0] > self._first[0]:
+            pace = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
+            left += [(limit - self._last[0]) * pace for limit in self._step_limits()]
+        return max(0.0, min(left)) if left else None
 
-    def _shares(self, spent: float) -> list[float]:
-        """How far each limit is reached, 0 to 1."""
-        limits = {
-            "max_steps": float(self._step),
-            "max_samples_termination": float(self._step * self._batch),
-            "max_time": spent,
-            "max_epochs": self._step / self._epoch_steps if self._epoch_steps else 0.0,
+    def _step_limits(self) -> list[float]:
+        """The steps at which the configured limits end training."""
+        steps_of_one = {
+            "max_steps": 1.0,
+            "max_samples_termination": 1 / self._batch if self._batch else None,
+            "max_epochs": self._epoch_steps,
         }
-        return [done / self._config[key] for key, done in limits.items() if self._config.get(key)]
+        return [self._config[key] * steps for key, steps in steps_of_one.items() if steps and self._config.get(key)]
 
 
 def step_text(value: Mapping[str, Any], unit: str, left: float | None) -> str:

@@ -93,5 +93,6 @@ async def test_data(tmp_path: Path, transport: LocalTransport) -> None:
 @pytest.mark.asyncio
 async def test_sample_data_is_not_checked(tmp_path: Path) -> None:
     sample = {"_target_": "cases.sums"}
-    run = example_run(config={"data": {**DATA, "sample": sample}, "sample_dir": str(tmp_path)})
-    await check_data(run, LocalTransport("here"), str(sample_folder(str(tmp_path), "sums", sample)))
+    folder = str(sample_folder(str(tmp_path), "sums", sample))
+    run = example_run(config={"data": {**DATA, "sample": sample}, "sample_dir": str(tmp_path), "data_dir": folder})
+    await check_data(run, LocalTransport("here"), folder)
