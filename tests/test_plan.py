@@ -187,7 +187,8 @@ resume: null
 
 # Node 0, here: ranks 0-1
 mkdir -p sums-pytorch-cpux2x2/round1/here_noderank0
-FLAGPERF_LOG_DIR=sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 torchrun sums-pytorch-cpux2x2/config.yaml 'a b'
+FLAGPERF_LOG_DIR=sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 \
+torchrun sums-pytorch-cpux2x2/config.yaml 'a b'
 
 # Node 1, <host-2>: ranks 2-3
 mkdir -p '/var/tmp/flagperf/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
