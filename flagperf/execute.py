@@ -142,7 +142,8 @@ class _Round:
         wanted = self.run.cluster.rendezvous
         address, interfaces = self.plan.master_address, (wanted.get("interface"),) * len(self.nodes)
         if not all(node.transport.local for node in self.nodes):
-            address = wanted.get("address") or self.nodes[0].transport.address
+            if not self.nodes[0].transport.local:
+                address = wanted.get("address") or self.nodes[0].transport.address
             found = (node.facts.interface(node.transport.address) for node in self.nodes)
             interfaces = tuple(wanted.get("interface") or name for name in found)
         meeting = Rendezvous(address, port, interfaces)

@@ -65,9 +65,11 @@ def make_plan(
 def configured_rendezvous(run: RunConfig, nodes: tuple[Node, ...]) -> Rendezvous:
     """The rendezvous as the cluster's file says it, node 0's address where it says nothing."""
     words = run.cluster.rendezvous
+    first = nodes[0]
     alone = all(node.local for node in nodes)
+    unreachable = first.local and not alone and first.address.startswith("127.")  # by the other nodes
     return Rendezvous(
-        address=words.get("address") or ("127.0.0.1" if alone else nodes[0].address),
+        address=words.get("address") or (first.name if unreachable else first.address),
         port=words.get("port") or STAND_IN_PORT,
         interfaces=(words.get("interface"),) * len(nodes),
     )
@@ -141,7 +143,8 @@ def _python(runtime: Mapping[str, object], node: Node) -> str:
 
 def dry_run_text(run: RunConfig) -> str:
     """What `dry_run=true` prints: configuration, changes with their sources, and the commands of each node."""
-    plan = make_plan(run, 1, placeholders=True)
+    folder = Path(run.config["result_dir"], run.config["run_name"] or "dry-run").expanduser().absolute()
+    plan = make_plan(run, 1, folder=folder, placeholders=True)
     notes = [*run.notes, *_plan_notes(run, plan)]
     changes = [f"{change.key}: {change.before} -> {change.after}    ({change.source})" for change in run.changes]
     blocks = [
@@ -162,6 +165,8 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
         )
     if not run.cluster.rendezvous.get("port"):
         notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
+    for folder in sorted({node.launch.env["PYTHONPATH"] for node in plan.nodes if "PYTHONPATH" in node.launch.env}):
+        notes.append(f"a run sends the packages flagperf and cases first, to {folder}")
     return notes
 
 

@@ -114,6 +114,18 @@ def test_plan_is(
     assert make_plan(given, 1, **how) == expected
 
 
+@pytest.mark.parametrize(
+    ("first", "address"),
+    [
+        pytest.param(HERE, "here", id="by its name, where the file has its loopback address"),
+        pytest.param(replace(HERE, address="10.0.0.3"), "10.0.0.3", id="as the file says"),
+    ],
+)
+def test_this_machine_among_others_is_met_where_they_reach_it(first: Node, address: str) -> None:
+    cluster = replace(LAB, nodes=(first, ALPHA))
+    assert make_plan(example_run(nnodes=2, cluster=cluster), 1).master_address == address
+
+
 def test_local_ranks_use_the_interpreter_that_runs_flagperf() -> None:
     run = example_run(runtime={"kind": "process", "python": None})
     assert make_plan(run, 1).nodes[0].launch.argv[0] == sys.executable
@@ -154,6 +166,8 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
             "deadlines": dict.fromkeys(("connect", "start", "first_step", "stall", "stop"), 1),
             "framework": {"launch": ["torchrun", "{config}", "a b"]},
             "resume": None,
+            "result_dir": "/res",
+            "run_name": None,
         },
         changes=(Change("lr", 0.1, 0.2, "command line"),),
         notes=("tuning: none",),
@@ -165,12 +179,13 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
 #   tuning: none
 #   cluster local has 1 of the 2 hosts: <host-N> stands for a missing one, and a run would be refused
 #   port 29500 stands for a free one, which each round looks for on node 0
+#   a run sends the packages flagperf and cases first, to /var/tmp/flagperf/dry-run/code
 
 # Changes against the case:
 #   lr: 0.1 -> 0.2    (command line)
 
-# Effective configuration, which every node gets as /var/tmp/flagperf/sums-pytorch-cpux2x2/config.yaml and \
-sums-pytorch-cpux2x2/config.yaml:
+# Effective configuration, which every node gets as /res/dry-run/sums-pytorch-cpux2x2/config.yaml and \
+/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml:
 case: sums
 deadlines:
   connect: 1
@@ -184,16 +199,19 @@ framework:
   - '{config}'
   - a b
 resume: null
+result_dir: /res
+run_name: null
 
 # Node 0, here: ranks 0-1
-mkdir -p sums-pytorch-cpux2x2/round1/here_noderank0
-FLAGPERF_LOG_DIR=sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 \
-torchrun sums-pytorch-cpux2x2/config.yaml 'a b'
+mkdir -p /res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0
+FLAGPERF_LOG_DIR=/res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 \
+torchrun /res/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
 
 # Node 1, <host-2>: ranks 2-3
-mkdir -p '/var/tmp/flagperf/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
-FLAGPERF_LOG_DIR='/var/tmp/flagperf/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
-PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/code torchrun /var/tmp/flagperf/sums-pytorch-cpux2x2/config.yaml 'a b'
+mkdir -p '/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
+FLAGPERF_LOG_DIR='/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
+PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/dry-run/code \
+torchrun /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
 """
     )
 
