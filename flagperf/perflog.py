@@ -14,9 +14,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 PREFIX = "[PerfLog] "
 
@@ -35,6 +35,9 @@ EVENTS = (
     "TRAIN_END",
     "FINISHED",
 )
+
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}  # JSON allows them, line readers do not
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,13 @@ class Event:
             raise ValueError(f"unknown PerfLog event {self.event!r}, one of: {', '.join(EVENTS)}")
         body: dict[str, Any] = {"event": self.event}
         if self.value:
-            body["value"] = encode(self.value)
+            body["value"] = self.value
         body["metadata"] = {"file": self.file, "lineno": self.lineno, "time_ms": self.time_ms, "rank": self.rank}
-        return PREFIX + json.dumps(body, ensure_ascii=False, allow_nan=False)
+        try:
+            text = _JSON.encode(body)
+        except (ValueError, TypeError):
+            text = _JSON.encode(body | {"value": encode(self.value)})
+        return PREFIX + (text if text.isascii() else text.translate(_LINE_ENDS))
 
 
 def parse(line: str) -> Event | None:
@@ -83,23 +90,43 @@ def parse(line: str) -> Event | None:
         return None
 
 
-class PerfLog:
-    """Writes events of one rank, each with one write(2), so that lines of ranks never mix."""
+class Sink(Protocol):
+    """Another format beside PerfLog, written from the same events."""
 
-    def __init__(self, rank: int, fd: int = 1) -> None:
+    def write(self, event: Event) -> None:
+        """Take one event."""
+
+
+class PerfLog:
+    """Writes events of one rank, each with one write(2), so that lines of ranks never mix.
+
+    `sinks` get every event too.
+    """
+
+    def __init__(self, rank: int, fd: int = 1, sinks: Sequence[Sink] = ()) -> None:
         self.rank = rank
         self.fd = fd
+        self.sinks = sinks
         self.written = time.time()  # when the last line was written
 
-    def log(self, event: str, value: Mapping[str, Any] | None = None, *, time_ms: int | None = None) -> None:
-        """Write one event; `time_ms` is wall-clock milliseconds, now unless given."""
-        caller = sys._getframe(1)
+    def log(
+        self, event: str, value: Mapping[str, Any] | None = None, *, time_ms: int | None = None, stacklevel: int = 1
+    ) -> None:
+        """Write one event.
+
+        Args:
+            time_ms: wall-clock milliseconds of the event; None: now.
+            stacklevel: which caller the metadata names; 2 in a function that logs for its own caller.
+        """
+        caller = sys._getframe(stacklevel)
         self.written = time.time()
         now = int(self.written * 1000) if time_ms is None else time_ms
-        line = Event(event, value or {}, caller.f_code.co_filename, caller.f_lineno, now, self.rank).line()
-        data = (line + "\n").encode()
+        entry = Event(event, value or {}, caller.f_code.co_filename, caller.f_lineno, now, self.rank)
+        data = (entry.line() + "\n").encode(errors="backslashreplace")  # lone surrogates become JSON's own escapes
         while data:
             data = data[os.write(self.fd, data) :]
+        for sink in self.sinks:
+            sink.write(entry)
 
 
 def encode(value: Any) -> Any:

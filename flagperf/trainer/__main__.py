@@ -20,6 +20,7 @@ import yaml
 
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.perflog import PerfLog
+from flagperf.trainer.sinks import open_sinks
 
 
 def main() -> NoReturn:
@@ -30,7 +31,8 @@ def main() -> NoReturn:
     try:
         config = read_config(sys.argv[1:])
         logging.basicConfig(level=config["log_level"].upper(), format="%(levelname)s %(name)s: %(message)s")
-        run(config, PerfLog(rank), began)
+        sinks = open_sinks(config["sinks"], rank, os.environ.get("FLAGPERF_LOG_DIR"))
+        run(config, PerfLog(rank, sinks=sinks), began)
         status = 0
     except FlagperfError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -47,17 +49,14 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     perflog.log("INIT_START")
     from flagperf.trainer.finish import finished  # imports torch, which takes seconds
     from flagperf.trainer.loop import Training, check_loss
+    from flagperf.trainer.parts import build_parts
     from flagperf.trainer.sample_data import ensure_sample_data
 
     ensure_sample_data(config)
-    training = Training(config, perflog)
-    if config["initial_evaluation"]:
-        training.initial_evaluation()
-    perflog.log("INIT_END")
-    init_time = time.perf_counter() - began
+    training = Training(build_parts(config), perflog)
     training.run()
-    perflog.log("FINISHED", finished(training, began, init_time))
-    training.world.disconnect()
+    perflog.log("FINISHED", finished(training, began))
+    training.parts.world.disconnect()
     check_loss(training)
 
 

@@ -1,4 +1,4 @@
-"""Network and optimizer, as the configuration describes them."""
+"""The network: its weights, what is changed inside it, and how its gradients are shared."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim import Optimizer
 from torch.utils.checkpoint import checkpoint
 
 from flagperf.errors import ConfigError
@@ -126,12 +125,6 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
             advice="use the checkpoint that belongs to this case and size",
         )
     network.load_state_dict(given)
-
-
-def build_optimizer(config: Mapping[str, Any], task: Task, network: nn.Module) -> Optimizer:
-    """The optimizer over the parameters, or parameter groups, that the task names."""
-    optimizer: Optimizer = component(config, "optimizer", task.parameters(network))
-    return optimizer
 
 
 def distribute(network: nn.Module, words: Words, device: torch.device, world: World) -> nn.Module:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.parts import Parts
+from flagperf.trainer.randomness import random_state
+from flagperf.trainer.rules import Progress
 
 KEPT = 2  # checkpoints in a folder; the older one is there in case the newer is hurt
 
@@ -65,6 +69,41 @@ def load(folder: str, identity: Mapping[str, Any]) -> dict[str, Any]:
                 allowed=repr(state["identity"][key]),
             )
     return state
+
+
+def snapshot(parts: Parts, progress: Progress) -> None:
+    """Save a training; returns on every rank when the file is complete."""
+    parts.world.copy_buffers(parts.network)
+    random_states = parts.world.gather(random_state(parts.device))
+    if parts.world.rank == 0:
+        state = {name: part.state_dict() for name, part in _stateful(parts)}
+        state |= {"identity": _identity(parts), "progress": asdict(progress), "random": random_states}
+        save(checkpoint_folder(), progress.step, state)
+    parts.world.wait()
+
+
+def restore(parts: Parts, folder: str) -> tuple[Progress, dict[str, Any]]:
+    """Bring all parts to the newest checkpoint; gives where it was, and this rank's random state."""
+    state = load(folder, _identity(parts))
+    for name, part in _stateful(parts):
+        part.load_state_dict(state[name])
+    return Progress(**state["progress"]), state["random"][parts.world.rank]
+
+
+def _stateful(parts: Parts) -> list[tuple[str, Any]]:
+    named = {
+        "network": parts.network,
+        "optimizer": parts.optimizer,
+        "scheduler": parts.scheduler,
+        "scaler": parts.precision.scaler,
+    }
+    return [(name, part) for name, part in named.items() if part is not None]
+
+
+def _identity(parts: Parts) -> dict[str, Any]:
+    """What must not change for a resumed training to go on in the same way."""
+    keys = ("case", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision")
+    return {key: parts.config[key] for key in keys} | {"nnodes x nproc": parts.world.size}
 
 
 def _checkpoints(folder: Path) -> list[Path]:

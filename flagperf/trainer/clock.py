@@ -13,7 +13,7 @@ DATA, COMPUTE, STEP, BOOKS, EVALUATE, CHECKPOINT = range(6)
 
 
 class Clock:
-    """Laps by the monotonic clock of the host.
+    """Laps by the monotonic clock of the host. They are only noted as they end; `read` adds them up.
 
     Attributes:
         seconds: sums by kind of lap.
@@ -25,42 +25,56 @@ class Clock:
     def __init__(self) -> None:
         self.seconds = [0.0] * 6
         self.steps = array("d")
-        self._in_steps = 0.0
-        self._last = 0.0
+        self._laps: list[tuple[int, Any]] = []
+        self._read = 0
+        self._step = 0.0  # of the current step, as far as it is read
+        self._begin: Any = None
 
     def start(self) -> None:
         """The first lap begins now."""
-        self._last = time.perf_counter()
+        self._begin = time.perf_counter()
 
     def lap(self, kind: int) -> None:
         """A lap ends and the next begins; STEP is the compute lap that ends an optimizer step."""
-        now = time.perf_counter()
-        self._add(kind, now - self._last)
-        self._last = now
+        self._laps.append((kind, time.perf_counter()))
 
     def mark(self) -> int:
-        """A place in the row of laps, for `read`."""
-        return 0
+        """The place in the row of laps, for `read`."""
+        return self._read + len(self._laps)
 
     def read(self, mark: int | None = None) -> None:
         """Bring `seconds` and `steps` up to a mark, or to the last lap; waits until the device has got there."""
-
-    def _add(self, kind: int, seconds: float) -> None:
-        self.seconds[kind] += seconds
-        if kind == STEP:
-            total = self.seconds
-            in_steps = total[DATA] + total[COMPUTE] + total[STEP] + total[BOOKS]
-            self.steps.append(in_steps - self._in_steps)
-            self._in_steps = in_steps
+        count = len(self._laps) if mark is None else mark - self._read
+        laps, self._laps = self._laps[:count], self._laps[count:]
+        self._read += len(laps)
+        if laps:
+            self._wait(laps[-1][1])
+        for kind, end in laps:
+            self._add(kind, self._seconds(self._begin, end))
+            self._begin = end
 
     @property
     def compute(self) -> float:
         """Seconds of pure computing."""
         return self.seconds[COMPUTE] + self.seconds[STEP]
 
+    def _add(self, kind: int, seconds: float) -> None:
+        self.seconds[kind] += seconds
+        if kind < EVALUATE:
+            self._step += seconds
+        if kind == STEP:
+            self.steps.append(self._step)
+            self._step = 0.0
+
+    def _wait(self, moment: Any) -> None:
+        """Moments of the host have always come."""
+
+    def _seconds(self, begin: Any, end: Any) -> float:
+        return float(end - begin)
+
 
 class DeviceClock(Clock):
-    """Laps by events on the device's stream: recorded in passing, read later, so that the host never waits for them."""
+    """Laps by events on the device's stream: recorded in passing, so that the host never waits for them."""
 
     name = "device events"
 
@@ -68,9 +82,6 @@ class DeviceClock(Clock):
         super().__init__()
         self._make = torch.get_device_module(device).Event
         self._free: list[Any] = []
-        self._laps: list[tuple[int, Any]] = []
-        self._read = 0
-        self._begin: Any = None
 
     def start(self) -> None:
         self._begin = self._record()
@@ -78,25 +89,17 @@ class DeviceClock(Clock):
     def lap(self, kind: int) -> None:
         self._laps.append((kind, self._record()))
 
-    def mark(self) -> int:
-        return self._read + len(self._laps)
-
-    def read(self, mark: int | None = None) -> None:
-        count = len(self._laps) if mark is None else mark - self._read
-        if count <= 0:
-            return
-        laps, self._laps = self._laps[:count], self._laps[count:]
-        self._read += count
-        laps[-1][1].synchronize()
-        for kind, end in laps:
-            self._add(kind, self._begin.elapsed_time(end) / 1000)
-            self._free.append(self._begin)
-            self._begin = end
-
     def _record(self) -> Any:
         event = self._free.pop() if self._free else self._make(enable_timing=True)
         event.record()
         return event
+
+    def _wait(self, moment: Any) -> None:
+        moment.synchronize()
+
+    def _seconds(self, begin: Any, end: Any) -> float:
+        self._free.append(begin)
+        return float(begin.elapsed_time(end)) / 1000
 
 
 def clock_for(device: torch.device) -> Clock:

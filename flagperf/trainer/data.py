@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
+from torch.utils.data import DataLoader, Dataset, Sampler, default_collate, get_worker_info
 
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.trainer.randomness import seed_host
@@ -22,8 +22,9 @@ class TrainBatches(Sampler[Numbered]):
     twice, the same number of steps on every rank, samples that fill no step left out. A data set that groups its
     samples itself has a method `batches(batch_size, generator) -> list[list[int]]`, all batches of one epoch.
 
-    The random numbers of a batch depend on seed, epoch and its number only, not on the rank, the loader's processes or
-    what was drawn before. So a resumed training sees the same augmentation, without replaying what it skips.
+    In a process of the loader, the random numbers of a batch depend on seed, epoch and its number only, not on the
+    rank, the process or what was drawn before. So a resumed training sees the same augmentation without replaying what
+    it skips. Where the rank itself loads, it draws from its own generators, whose state is in the checkpoint.
     """
 
     def __init__(self, dataset: Any, batch_size: int, accumulation: int, world: World, seed: int) -> None:
@@ -86,7 +87,7 @@ def batch_seed(seed: int, epoch: int, number: int) -> int:
 
 
 class Seeded(Dataset[Any]):
-    """A data set as the loader's processes see it: whole batches, each with random numbers of its own.
+    """A data set as the loader sees it: whole batches, in its processes each with random numbers of its own.
 
     An error that is meant for the user comes back in place of the batch, because the loader would bury its message
     in a traceback.
@@ -98,7 +99,8 @@ class Seeded(Dataset[Any]):
 
     def __getitems__(self, batch: Numbered) -> Any:
         seed, indices = batch
-        seed_host(seed)
+        if get_worker_info() is not None:
+            seed_host(seed)
         try:
             whole = getattr(self.dataset, "__getitems__", None)
             return whole(indices) if whole else [self.dataset[index] for index in indices]
@@ -118,6 +120,7 @@ def loader(dataset: Any, batches: Iterable[Numbered], workers: int, device: torc
         num_workers=workers,
         collate_fn=seeded.collate,
         pin_memory=device.type != "cpu",
+        generator=torch.Generator(),  # it draws a number, which must not be missing from the rank's own generator
     )
 
 

@@ -18,14 +18,15 @@ from flagperf.trainer.flops import count_forward, first_batch, peak_flops
 from flagperf.trainer.loop import Training
 
 
-def finished(training: Training, began: float, init_time: float) -> dict[str, Any]:
-    """The value of FINISHED, the same on every rank."""
-    memory, memory_kind = peak_memory(training.device)
-    forward = forward_operations(training) if training.world.rank == 0 else {}
-    gathered = training.world.gather((rank_figures(training, memory, began, init_time), forward))
+def finished(training: Training, began: float) -> dict[str, Any]:
+    """The value of FINISHED, the same on every rank. `began`: when the process began, by time.perf_counter."""
+    parts = training.parts
+    memory, memory_kind = peak_memory(parts.device)
+    forward = forward_operations(training) if parts.world.rank == 0 else {}
+    gathered = parts.world.gather((rank_figures(training, memory, began), forward))
     job = job_figures([figures for figures, _ in gathered])
     forward = gathered[0][1]
-    config, words = training.config, training.words
+    config, words = parts.config, training.words
     return {
         **job,
         **metric_figures(training.metrics, words.target.metric if words.target else None),
@@ -39,23 +40,25 @@ def finished(training: Training, began: float, init_time: float) -> dict[str, An
         "target": config["target"] if training.target else None,
         "sample_data": training.sample_data,
         **mfu(training, forward, job["steady_throughput"] or job["p_train"]),
-        "parameters": sum(parameter.numel() for parameter in training.network.parameters()),
+        "parameters": sum(parameter.numel() for parameter in parts.network.parameters()),
         "peak_memory_kind": memory_kind,
         "warmup_steps": words.warmup_steps,
         "clock": training.clock.name,
         "precision": words.precision,
-        "device_name": device_name(training.device),
+        "device_name": device_name(parts.device),
         "versions": {"flagperf": flagperf.__version__, "torch": torch.__version__, "python": platform.python_version()},
     }
 
 
-def rank_figures(training: Training, memory: float, began: float, init_time: float) -> RankFigures:
+def rank_figures(training: Training, memory: float, began: float) -> RankFigures:
     """What this rank measured."""
-    clock, records = training.clock, training.records
-    steady = clock.steps[training.words.warmup_steps :]
+    parts, clock = training.parts, training.clock
+    warmup = training.words.warmup_steps
+    steady = clock.steps[warmup:]
+    warmup_units = training.units_by_step[warmup - 1] if steady and warmup else 0
     p50, p90, p99 = percentiles(steady)
     return RankFigures(
-        rank=training.world.rank,
+        rank=parts.world.rank,
         host=socket.gethostname(),
         samples=training.samples,
         units=training.units,
@@ -66,40 +69,41 @@ def rank_figures(training: Training, memory: float, began: float, init_time: flo
         data_wait=clock.seconds[DATA],
         eval_time=clock.seconds[EVALUATE],
         checkpoint_time=clock.seconds[CHECKPOINT],
-        init_time=init_time,
+        init_time=training.began - began,
         e2e_time=time.perf_counter() - began,
         wall_drift=training.seconds_wall - training.seconds,
-        steady_units=training.units - training.warmup_units if steady else 0,
+        steady_units=training.units - warmup_units if steady else 0,
         steady_time=sum(steady),
         step_time_p50=p50,
         step_time_p90=p90,
         step_time_p99=p99,
         peak_memory=memory,
-        loss_checksum=f"{records.checksum:08x}",
-        parameters_checksum=checksum(training.network),
+        loss_checksum=f"{training.records.checksum:08x}",
+        parameters_checksum=checksum(parts.network),
     )
 
 
 def forward_operations(training: Training) -> dict[str, Any]:
     """Operations of one forward pass over the first batch, per sample and per unit; or a note why not."""
-    batch = first_batch(training.train_data, training.train_batches)
-    operations, note = count_forward(training.task, training.network, training.to_device(batch), training.precision)
+    parts = training.parts
+    batch = first_batch(parts.train_data, parts.train_batches)
+    operations, note = count_forward(parts.task, parts.network, parts.to_device(batch), parts.precision)
     if operations is None:
         return {"note": note}
     return {
-        "per_sample": operations / training.task.samples(batch),
-        "per_unit": operations / training.task.units(batch),
+        "per_sample": operations / parts.task.samples(batch),
+        "per_unit": operations / parts.task.units(batch),
     }
 
 
 def mfu(training: Training, forward: dict[str, Any], throughput: float | None) -> dict[str, Any]:
     """`flops_per_sample`, `mfu` and `mfu_note`."""
-    words = training.words
-    peak, note = peak_flops(training.config["hardware"], words.precision)
+    parts, words = training.parts, training.words
+    peak, note = peak_flops(parts.config["hardware"], words.precision)
     value = None
     if "per_unit" not in forward:
         note = forward["note"]
     elif peak is not None and throughput is not None:
         passes = 4 if words.activation_checkpointing else 3  # forward, twice as much backward, forward again
-        value = utilisation(forward["per_unit"], passes, throughput, peak * training.world.size)
+        value = utilisation(forward["per_unit"], passes, throughput, peak * parts.world.size)
     return {"flops_per_sample": forward.get("per_sample"), "mfu": value, "mfu_note": note}

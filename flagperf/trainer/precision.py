@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -30,8 +31,14 @@ class Precision:
         if name == "amp_fp16":
             self.scaler = torch.amp.GradScaler(device.type)
 
-    def backward(self, loss: Tensor) -> None:
-        """Add the gradients of `loss`."""
+    def cast(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        """The function under autocast, where the precision has one."""
+        return self.autocast(function) if isinstance(self.autocast, torch.autocast) else function
+
+    def backward(self, loss: Tensor, micro_steps: int) -> None:
+        """Add the gradients of the loss of one of so many micro steps."""
+        if micro_steps > 1:
+            loss = loss / micro_steps
         if self.scaler is not None:
             loss = self.scaler.scale(loss)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def random_state(device: torch.device) -> dict[str, Any]:
     }
 
 
-def set_random_state(state: dict[str, Any], device: torch.device) -> None:
+def set_random_state(state: Mapping[str, Any], device: torch.device) -> None:
     """Continue from a state that `random_state` gave."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])

@@ -37,6 +37,15 @@ class Rules:
         if self.time_limit is not None:
             self.time_limit.start()
 
+    def next_look(self, progress: Progress) -> int:
+        """The next step after which any of the rules below may apply; until then nobody needs to ask them."""
+        words, step = self.words, progress.step
+        if words.max_time or words.max_samples_termination or words.eval_interval_samples:
+            return step + 1
+        every = (words.log_freq, words.eval_interval_steps, words.checkpoint_freq)
+        looks = [step - step % interval + interval for interval in every if interval]
+        return max(step + 1, min([*looks, words.max_steps or looks[0]]))
+
     def logs(self, step: int) -> bool:
         """Step 1 and every log_freq steps; the last step is logged in any case."""
         return step % self.words.log_freq == 0 or step == 1

@@ -1,0 +1,45 @@
+"""Evaluation: the task's metrics over the whole job, on the network itself rather than its wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.data import eval_batches, loader, on_device
+from flagperf.trainer.parts import Parts
+
+
+def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
+    """Metrics of the network on the evaluation data, the same on every rank. Calls `progress` once a batch.
+
+    Raises:
+        ConfigError: there is no evaluation data, or the metric of the target is not among the metrics.
+    """
+    words = parts.words
+    if parts.eval_data is None:
+        raise ConfigError("there is no evaluation data", where="config.yaml", key="eval_data", given="null")
+    parts.world.copy_buffers(parts.network)
+    share = eval_batches(len(parts.eval_data), words.eval_batch_size, parts.world)
+    batches = on_device(loader(parts.eval_data, share, words.num_workers, parts.device), parts.to_device, parts.device)
+    parts.network.eval()
+    with torch.no_grad(), parts.precision.autocast:
+        metrics = parts.task.evaluate(parts.network, _watched(batches, progress), parts.device)
+    parts.network.train()
+    if words.target is not None and words.target.metric not in metrics:
+        raise ConfigError(
+            "the evaluation gives no such metric",
+            where="config.yaml",
+            key="target.metric",
+            given=words.target.metric,
+            allowed=", ".join(metrics),
+        )
+    return metrics
+
+
+def _watched(batches: Iterator[Any], progress: Callable[[], None]) -> Iterator[Any]:
+    for batch in batches:
+        progress()
+        yield batch

@@ -1,0 +1,81 @@
+"""The parts of one training on one rank, made from its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from flagperf.trainer.build import build_network, distribute
+from flagperf.trainer.components import component
+from flagperf.trainer.data import TrainBatches
+from flagperf.trainer.device import open_device
+from flagperf.trainer.precision import Precision
+from flagperf.trainer.randomness import choose_algorithms, seed_all
+from flagperf.trainer.task import Task
+from flagperf.trainer.words import Words
+from flagperf.trainer.world import World
+
+
+@dataclass
+class Parts:
+    """What the loop works with; the fields are in the order in which they are made."""
+
+    config: Mapping[str, Any]
+    words: Words
+    world: World
+    device: torch.device
+    precision: Precision
+    task: Task
+    network: nn.Module  # itself: evaluated, saved
+    optimizer: Optimizer
+    scheduler: Any  # a learning rate scheduler, or None
+    train_data: Any
+    train_batches: TrainBatches
+    eval_data: Any  # or None
+
+    def __post_init__(self) -> None:
+        self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        self.memory_format = getattr(torch, self.words.memory_format)
+
+    def to_device(self, batch: Any) -> Any:
+        """A batch as the network takes it."""
+        return self.task.to_device(batch, self.device, self.memory_format)
+
+    def wrapped(self) -> tuple[nn.Module, nn.Module]:
+        """The network with its gradients averaged over the ranks, and that compiled where the words say so."""
+        distributed = distribute(self.network, self.words, self.device, self.world)
+        if self.words.compile:
+            return distributed, torch.compile(distributed)  # type: ignore[return-value]
+        return distributed, distributed
+
+
+def build_parts(config: Mapping[str, Any]) -> Parts:
+    """Join the other ranks and make all parts.
+
+    Raises:
+        ConfigError: the configuration cannot be used here.
+    """
+    words, world = Words.read(config), World.of()
+    device = open_device(config["vendor"], world)
+    world.connect(device, config["vendor"]["backend"], words.process_group_timeout)
+    choose_algorithms(words.deterministic, words.cudnn_benchmark)
+    precision = Precision(words.precision, device)
+
+    seed_all(words.seed)  # the same weights on every rank
+    task: Task = component(config, "task")
+    network = build_network(config, words, task, device, world)
+    optimizer = component(config, "optimizer", task.parameters(network))
+    scheduler = component(config, "lr_scheduler", optimizer)
+    seed_all(words.seed + 1 + world.rank)  # dropout differs from rank to rank
+
+    train_data = component(config, "train_data")
+    batches = TrainBatches(train_data, words.train_batch_size, words.gradient_accumulation_steps, world, words.seed)
+    eval_data = component(config, "eval_data")
+    return Parts(
+        config, words, world, device, precision, task, network, optimizer, scheduler, train_data, batches, eval_data
+    )
