@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import shutil
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,9 @@ import yaml
 from results import CONFIG, a_result, write_round
 from rich.console import Console
 
-from flagperf import report, result
+from flagperf import report, result, summary
 from flagperf.errors import ConfigError
+from flagperf.perflog import encode
 from flagperf.report import cells
 from flagperf.report.charts import histogram, job_charts, thin
 from flagperf.report.markdown import markdown, table
@@ -22,6 +26,7 @@ from flagperf.report.monitor_curves import curves
 from flagperf.schema import Change, Result, Statistics, Summary
 from flagperf.summary import summary_of
 
+RUNS = Path(__file__).parent / "data" / "runs"  # real runs, without what no test reads
 CHANGES = (
     Change("lr", 0.1, 0.8, "tuning nvidia/resnet50/A100x2x8"),
     Change("train_batch_size", 32, 256, "tuning nvidia/resnet50/A100x2x8"),
@@ -378,8 +383,8 @@ def test_no_run(tmp_path: Path, there: bool) -> None:
 
 def test_charts(tmp_path: Path) -> None:
     job = make_run(tmp_path)
-    (summary,) = report.read_run(tmp_path)
-    found = {chart["title"]: chart for chart in job_charts(job, summary)}
+    (done,) = report.read_run(tmp_path)
+    found = {chart["title"]: chart for chart in job_charts(job, done)}
     assert list(found) == [
         "Loss",
         "Metric of the evaluations",
@@ -434,3 +439,50 @@ def test_curves(tmp_path: Path) -> None:
     }
     (first, _), (second, _) = found["CPU busy, %"]
     assert second - first == 5
+
+
+# ---------------------------------------------------------------- recorded runs
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Monitor logs hold local time; the runs were recorded in UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("name", ["two-rounds", "sweep"])
+def test_a_recorded_run_is_read_as_its_launcher_did(name: str) -> None:
+    """All that read_run finds is what summary.json says."""
+    folder = RUNS / name
+    written = [summary.read(path.parent) for path in sorted(folder.glob("*/summary.json"))]
+    assert [as_text(job) for job in report.read_run(folder)] == [as_text(job) for job in written]
+
+
+@pytest.mark.usefixtures("utc")
+@pytest.mark.parametrize("path", sorted(RUNS.glob("*/*/round*")), ids=lambda path: path.name)
+def test_a_recorded_round_is_judged_as_its_launcher_did(path: Path) -> None:
+    """Logs alone give what the launcher wrote, but for the phases and the time that it alone knew."""
+    known = result.read(path)
+    (job,) = (job for job in report.read_run(path.parents[1]) if job.name == path.parent.name)
+    found = result.result_of_logs(
+        job.config, job.changes, known.round, path,
+        status=known.status, failure=known.failure, seconds=known.seconds, sweep=known.sweep,
+    )  # fmt: skip
+    assert as_text(found) == as_text(dataclasses.replace(known, phases={}, started=None))
+
+
+def as_text(found: Result | Summary) -> str:
+    """As result.json holds it: NaN, which is not equal to itself, becomes text."""
+    return json.dumps(encode(dataclasses.asdict(found)), indent=1)
+
+
+def test_a_failed_job_of_a_sweep_is_explained(tmp_path: Path) -> None:
+    folder = shutil.copytree(RUNS / "sweep", tmp_path / "sweep")
+    text = report.write(folder, report.read_run(folder))[0].read_text()
+    assert "**2 jobs: 1 VALID, 1 INVALID.**" in text
+    assert "- the loss is not finite (final_loss nan)" in text
+    assert "TrainingError: training diverged: the loss was nan at step 5\n~~~~" in text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, Page, browser
 from results import a_result
-from test_report import VALUES, a_summary, make_run
+from test_report import RUNS, VALUES, a_summary, make_run
 
 from flagperf import report
 
@@ -37,6 +38,13 @@ def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     )
     assert drawn == [True] * 10  # five plots a job
     assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
+
+
+@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 8), ("sweep", 13)])
+def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) -> None:
+    folder = shutil.copytree(RUNS / name, tmp_path / name)
+    tab.open(report.write(folder, report.read_run(folder))[1])
+    assert (tab.evaluate("document.querySelectorAll('figure svg').length"), tab.problems()) == (plots, [])
 
 
 def test_the_verdict_is_on_the_first_screen(tab: Page, html: Path) -> None:

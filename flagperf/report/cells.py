@@ -95,13 +95,13 @@ def fix_hp(summary: Summary) -> str:
 
 
 def accuracy(summary: Summary) -> str:
-    """Final value of the case's metric, with its name."""
+    """Final value of the case's metric, with its name unless that is accuracy."""
     name = metric(summary)
     if name is None or name not in summary.statistics:
         return ABSENT
     goal = summary.results[0].target
     unit = f" {goal.unit}" if goal and goal.unit else ""
-    return f"{spread(summary.statistics[name])}{unit} {name.removeprefix('final_')}"
+    return f"{spread(summary.statistics[name])}{unit} {name.removeprefix('final_')}".removesuffix(" accuracy")
 
 
 def memory(summary: Summary) -> str:
