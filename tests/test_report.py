@@ -86,8 +86,8 @@ def test_number(value: float | None, text: str) -> None:
         pytest.param(41.256, None, "41.26", id="one round"),
         pytest.param(41.0, 0.52, "41.00 ± 0.52", id="decimals of the deviation"),
         pytest.param(12345.6, 78.9, "12,346 ± 79", id="large"),
-        pytest.param(0.61, 0.0, "0.61", id="no deviation"),
-        pytest.param(99.0, 1e-9, "99", id="a deviation of rounding errors"),
+        pytest.param(0.61, 0.0, "0.6100", id="no deviation"),
+        pytest.param(99.0, 1e-9, "99.00", id="a deviation of rounding errors"),
     ],
 )
 def test_spread(mean: float, stdev: float | None, text: str) -> None:
@@ -107,7 +107,7 @@ def test_row() -> None:
         "p_train": "11,085",
         "p_core": "11,874",
         "unit": "images/s",
-        "accuracy": "95.5 % acc1",
+        "accuracy": "95.50 % acc1",
         "mem [GiB]": "27.9/40",
         "MFU": "12.3 %",
         "notes": "–",
@@ -225,7 +225,7 @@ def test_sweep(tmp_path: Path) -> None:
     text = markdown(tmp_path, jobs)
     assert "## Sweep\n\n| train_batch_size | lr | p_whole |" in text
     assert (
-        "\n| 16 | 0.1 | 10,576 | 11,085 | 11,874 | images/s | 1,234 | 95.5 % acc1 | 27.9/40 | 12.3 % | VALID |\n"
+        "\n| 16 | 0.1 | 10,576 | 11,085 | 11,874 | images/s | 1,234 | 95.50 % acc1 | 27.9/40 | 12.3 % | VALID |\n"
         in text
     )
 
@@ -271,7 +271,7 @@ def test_one_job_is_shown_upright() -> None:
         "p_train       11,085",
         "p_core        11,874",
         "unit          images/s",
-        "accuracy      95.5 % acc1",
+        "accuracy      95.50 % acc1",
         "mem [GiB]     27.9/40",
         "MFU           12.3 %",
         "notes         sample data",
@@ -285,8 +285,8 @@ def test_one_job_is_shown_upright() -> None:
 def test_many_jobs_are_shown_in_lines() -> None:
     jobs = [a_summary(name=f"job{n}") for n in range(4)]
     assert shown(jobs, 80) == [
-        "job   p_whole  p_train  p_core  unit      accuracy     verdict",
-        *(f"job{n}  10,576   11,085   11,874  images/s  95.5 % acc1  VALID" for n in range(4)),
+        "job   p_whole  p_train  p_core  unit      accuracy      verdict",
+        *(f"job{n}  10,576   11,085   11,874  images/s  95.50 % acc1  VALID" for n in range(4)),
     ]
 
 
@@ -376,6 +376,15 @@ def test_no_run(tmp_path: Path, there: bool) -> None:
     folder = tmp_path if there else tmp_path / "gone"
     with pytest.raises(ConfigError, match="no run in this folder"):
         report.read_run(folder)
+
+
+@pytest.mark.parametrize("text", ["nnodes: 1\nnpr", "", "a: [", "- 1"], ids=["torn", "empty", "not YAML", "a list"])
+def test_a_configuration_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    config = make_run(tmp_path) / "config.yaml"
+    config.write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.yaml or changes\.yaml of this job cannot be read") as caught:
+        report.read_run(tmp_path)
+    assert caught.value.where == str(config.parent)
 
 
 # ---------------------------------------------------------------- charts

@@ -54,7 +54,7 @@ def spread(figure: Statistics | None) -> str:
     if figure is None:
         return ABSENT
     if not figure.stdev or figure.stdev < abs(figure.mean) * 1e-5:
-        return number(figure.mean)
+        return number(figure.mean) if abs(figure.mean) >= 1000 else f"{figure.mean:#.4g}"
     decimals = max(0, 1 - math.floor(math.log10(figure.stdev)))
     return f"{figure.mean:,.{decimals}f} ± {figure.stdev:,.{decimals}f}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
         raise ConfigError(
             "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
         )
-    return tuple(_read_job(folder) for folder in sorted(jobs, key=lambda folder: _natural(folder.name)))
+    return tuple(sorted(map(_read_job, jobs), key=_order))
 
 
 def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
@@ -49,11 +50,16 @@ def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
 
 
 def _read_job(folder: Path) -> Summary:
-    config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    changes = _read_changes(folder / "changes.yaml")
-    there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
-    rounds = range(1, max([config["repeat"], *there]) + 1)
-    return summary_of(folder.name, [_read_round(folder, n, config, changes) for n in rounds], config, changes)
+    try:
+        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        changes = _read_changes(folder / "changes.yaml")
+        there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
+        rounds = range(1, max([config["repeat"], *there]) + 1)
+        found = [_read_round(folder, number, config, changes) for number in rounds]
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        problem = "config.yaml or changes.yaml of this job cannot be read"
+        raise ConfigError(problem, where=str(folder), given=str(error)) from None
+    return summary_of(folder.name, found, config, changes)
 
 
 def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iterable[Change]) -> Result:
@@ -81,6 +87,7 @@ def _swept(job: str) -> dict[str, str]:
     return {key: unquote(value) for key, _, value in words}
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key by which 8 comes before 16."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+def _order(job: Summary) -> tuple[float, list[tuple[int, str]]]:
+    """Sort key: jobs as they were started, others by name, where 8 comes before 16."""
+    started = min((result.started for result in job.results if result.started is not None), default=math.inf)
+    return started, [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", job.name)]
