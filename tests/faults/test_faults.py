@@ -194,6 +194,20 @@ def test_a_killed_launcher_leaves_nothing_running(tmp_path: Path) -> None:
     assert flagperf.events(1)[0].event == "SUBMIT_INFO"
 
 
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_second_signal_while_stopping_still_leaves_nothing_running(tmp_path: Path, second: signal.Signals) -> None:
+    flagperf = launch(tmp_path / "run", "task.fault=hang_deaf", "deadlines.stop=1.5")
+    flagperf.until_step(3)
+    os.killpg(flagperf.process.pid, signal.SIGINT)
+    time.sleep(0.3)
+    os.killpg(flagperf.process.pid, second)
+    flagperf.wait()
+    deadline = time.monotonic() + 4
+    while left := flagperf.left():
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
 def test_a_configured_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
