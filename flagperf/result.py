@@ -137,8 +137,11 @@ def write_json(record: Mapping[str, Any], path: Path) -> Path:
     """Write a record with its schema number; a reader never sees half of it."""
     text = json.dumps(encode({"schema": SCHEMA, **record}), indent=2, ensure_ascii=False, allow_nan=False)
     partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text + "\n", encoding="utf-8")
-    return partial.replace(path)
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        return partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:
