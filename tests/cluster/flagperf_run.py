@@ -14,7 +14,13 @@ from typing import Any
 import yaml
 from hosts import IMAGE, TestCluster, image_mounts
 
+DOCKER = ("runtime=docker", f"vendor.image.pytorch.name={IMAGE}", f"runtime.python={sys.executable}")
 SMALL = ("max_steps=6", "log_freq=1", "num_workers=0")
+STEPS = {
+    "title": "tests/cluster/workload/steps.py in place of torchrun and a training",
+    "launch": ["{python}", "-m", "steps", "{config}", "{node_rank}", "{nproc}", "${oc.env:SCENARIO,fine}"],
+}
+FAKE = (f"code_dir={Path(__file__).parent / 'workload'}", "model=resnet50", "size=tiny")
 
 
 @dataclass(frozen=True)
@@ -35,20 +41,21 @@ class Done:
 
 
 class User:
-    """A person with a configuration folder of their own, in which `cluster=lab` and `vendor=plain` are described."""
+    """A person with a configuration folder of their own, in which `cluster=lab` is described."""
 
-    def __init__(self, lab: TestCluster, home: Path, **cluster: Any) -> None:
+    def __init__(self, lab: TestCluster, home: Path, *, steps: bool = False, **cluster: Any) -> None:
         self.home, self.lab = home, lab
         self.config_dir = home / "bench"
         self.write("cluster/lab", cluster_file(lab) | cluster)
-        self.write("vendor/plain", VENDOR)
+        if steps:
+            self.write("framework/pytorch", STEPS)
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         path = self.config_dir / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(yaml.safe_dump(dict(content), sort_keys=False))
 
-    def start(self, *words: str, run_name: str = "run") -> subprocess.Popen[str]:
+    def start(self, *words: str, run_name: str = "run", scenario: str = "fine") -> subprocess.Popen[str]:
         command = [str(Path(sys.executable).with_name("flagperf")), "--config-dir", str(self.config_dir), *words]
         if "=" in words[0]:
             command += ["cluster=lab", f"result_dir={self.home / 'result'}", f"run_name={run_name}"]
@@ -58,12 +65,12 @@ class User:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "150"},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "150", "SCENARIO": scenario},
             start_new_session=True,
         )
 
-    def run(self, *words: str, run_name: str = "run", timeout: float = 100) -> Done:
-        process = self.start(*words, run_name=run_name)
+    def run(self, *words: str, run_name: str = "run", scenario: str = "fine", timeout: float = 100) -> Done:
+        process = self.start(*words, run_name=run_name, scenario=scenario)
         output, _ = process.communicate(timeout=timeout)
         return Done(process.returncode, output, self.home / "result" / run_name)
 
@@ -80,15 +87,3 @@ def cluster_file(lab: TestCluster) -> dict[str, Any]:
             "ulimits": {"memlock": None},  # raising it needs a capability that a virtual machine may lack
         },
     }
-
-
-VENDOR = {
-    "vendor": {
-        "title": "the CPU, in a container of next to nothing",
-        "device": "cpu",
-        "backend": "gloo",
-        "plugin": None,
-        "visible_devices": None,
-        "image": {"pytorch": {"name": IMAGE}},
-    },
-}

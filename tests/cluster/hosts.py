@@ -2,8 +2,8 @@
 
     python tests/cluster/hosts.py              two hosts, until Ctrl-C; prints how to reach them
 
-A host has its own network, mount, uts, ipc and pid namespaces, a private /run, /tmp, /var/tmp, /srv, /var/lib/docker
-and /etc/docker, and shares the rest of the file system. The bridge between them has a namespace of its own: on a
+A host has its own network, mount, uts, ipc and pid namespaces, a private /run, home, /tmp, /var/tmp, /srv,
+/var/lib/docker and /etc/docker, and shares the rest of the file system. The bridge between them has a namespace of its own: on a
 bridge in the root namespace Docker's FORWARD rule would cut the hosts off. Needs root, and Debian's packages
 docker.io, openssh-server, iproute2 and tini.
 """
@@ -23,7 +23,8 @@ from pathlib import Path
 from types import TracebackType
 
 ROOT = Path("/var/lib/flagperf-test-cluster")
-PROGRAMS = ("dockerd", "sshd", "ssh-keygen", "ip", "nsenter", "unshare", "docker-init")
+PROGRAMS = ("dockerd", "sshd", "ssh-keygen", "ip", "nsenter", "unshare", "setpriv", "docker-init")
+HOME = str(Path.home()).lstrip("/")  # empty on the hosts: no start files of a shell
 IMAGE = "flagperf-test:empty"
 BOOT_SECONDS = 30.0
 
@@ -32,11 +33,13 @@ set -e
 hostname {name}
 mount --make-rprivate /
 mount -t proc proc /proc
-for place in tmp var/tmp srv var/lib/docker etc/docker; do
+{keep_python}
+for place in {home} tmp var/tmp srv var/lib/docker etc/docker; do
     mkdir -p {root}/$place /$place
     mount --bind {root}/$place /$place
 done
 chmod 1777 /tmp /var/tmp
+{restore_python}
 mount --bind {root}/hosts /etc/hosts
 mount --bind {root}/resolv.conf /etc/resolv.conf
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -133,11 +136,20 @@ class Host:
     def boot(self, *, wait: bool = True) -> None:
         """Switch it on; returns when sshd and docker answer."""
         log = self.root / "boot.log"
-        script = INIT.format(name=self.name, root=self.root, sshd=self._sshd_line(), dockerd=self._dockerd_line())
+        keep, restore = self._python_lines()
+        script = INIT.format(
+            name=self.name,
+            root=self.root,
+            home=HOME,
+            keep_python=keep,
+            restore_python=restore,
+            sshd=self._sshd_line(),
+            dockerd=self._dockerd_line(),
+        )
         namespaces = ["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
         with log.open("ab") as output:
             self._init = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{self.netns}", "unshare", *namespaces, "sh", "-c", script],
+                ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net=/run/netns/{self.netns}", "unshare", *namespaces, "sh", "-c", script],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -159,6 +171,15 @@ class Host:
             "test -d /run/test-host && test -S /run/docker.sock && test -s /run/sshd.pid && docker version >/dev/null"
         )
         return self.alive and self._pid is not None and self.run("sh", "-c", probe).returncode == 0
+
+    def _python_lines(self) -> tuple[str, str]:
+        """Shell lines that bring Python back into the emptied home, where it lies there."""
+        kept = [f"{self.root}/python{index}" for index, _ in enumerate(image_mounts())]
+        inside = [(place, keep) for place, keep in zip(image_mounts(), kept) if Path(place).is_relative_to(f"/{HOME}")]
+        return (
+            "\n".join(f"mkdir -p {keep}; mount --bind {place} {keep}" for place, keep in inside),
+            "\n".join(f"mkdir -p {place}; mount --bind {keep} {place}" for place, keep in inside),
+        )
 
     def _sshd_line(self) -> str:
         return f"/usr/sbin/sshd -f {self.root}/sshd_config -E {self.root}/sshd.log"
@@ -247,6 +268,7 @@ class TestCluster:
         self.root = ROOT / str(self._number)
         shutil.rmtree(self.root, ignore_errors=True)
         self.root.mkdir(parents=True)
+        (self.root / "made_by").write_text(str(os.getpid()))
         self.key = self.root / "key"
         self.known_hosts = self.root / "known_hosts"
         self.address = f"10.231.{self._number}.1"  # of the machine itself
@@ -355,9 +377,23 @@ def empty_image() -> bytes:
 def _claim_network() -> int:
     """A number no other test cluster of this machine has; making the bridge's namespace is what claims it."""
     for number in range(1, 255):
-        if subprocess.run(["ip", "netns", "add", f"fpbed{number}"], capture_output=True).returncode == 0:
+        bridge = f"fpbed{number}"
+        if subprocess.run(["ip", "netns", "add", bridge], capture_output=True).returncode == 0:
+            return number
+        if _is_dead(number):
+            for name in [*Path("/run/netns").glob(f"{bridge}h*"), bridge]:
+                subprocess.run(["ip", "netns", "delete", Path(name).name], capture_output=True)
+            _remove_tree(ROOT / str(number))
+            _do("ip", "netns", "add", bridge)
             return number
     raise RuntimeError("254 test clusters are up already")
+
+
+def _is_dead(number: int) -> bool:
+    """Whether the process that made a cluster is gone; its hosts went with it."""
+    with contextlib.suppress(OSError, ValueError):
+        return not Path("/proc", (ROOT / str(number) / "made_by").read_text()).exists()
+    return False
 
 
 def _remove_tree(root: Path) -> None:
