@@ -2,9 +2,9 @@
 
     python -I -S guard.py GRACE WORD...
 
-When standard input closes (the launcher stopped it, was killed, or lost its connection), every descendant gets
-SIGTERM, and SIGKILL after GRACE seconds. When the command ends by itself, whatever it left running is killed at
-once. The command's exit status is passed on, a signal as that same signal.
+When standard input closes (the launcher stopped it, was killed, or lost its connection), or somebody asks the guard to
+end, every descendant gets SIGTERM, and SIGKILL after GRACE seconds. When the command ends by itself, whatever it left
+running is killed at once. The command's exit status is passed on, a signal as that same signal.
 
 Only the standard library, and no import of flagperf: the file runs alone on a host. Linux only: as "child
 subreaper" the guard inherits orphans, so that ranks in sessions of their own (torchrun's are) stay its descendants.
@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # mean the same as standard input closing
 KILL_WITHIN = 5.0  # seconds; a process in uninterruptible sleep is given up after this
 
 
@@ -65,6 +66,8 @@ def end(returncode: int) -> None:
     """Exit as the command did."""
     if returncode < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the core dump, if any, is the command's
+        if -returncode in STOP:
+            signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
     sys.exit(returncode)
 
@@ -74,7 +77,8 @@ def main(grace: float, words: list[str]) -> None:
     wakeup, child_ended = os.pipe()
     os.set_blocking(child_ended, False)
     signal.set_wakeup_fd(child_ended)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # a handler is needed for the wake-up to come
+    for number in (signal.SIGCHLD, *STOP):
+        signal.signal(number, lambda *_: None)  # a handler is needed for the wake-up to come
     try:
         command = subprocess.Popen(words, stdin=subprocess.DEVNULL)
     except OSError as error:
@@ -82,12 +86,13 @@ def main(grace: float, words: list[str]) -> None:
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
     while command.poll() is None:
         ready, _, _ = select.select([wakeup, sys.stdin.fileno()], [], [])
-        if wakeup in ready:
-            os.read(wakeup, 4096)
-        if sys.stdin.fileno() in ready and not os.read(sys.stdin.fileno(), 4096):
+        received = os.read(wakeup, 4096) if wakeup in ready else b""
+        closed = sys.stdin.fileno() in ready and not os.read(sys.stdin.fileno(), 4096)
+        if closed or set(received) & set(STOP):
             signal_all(signal.SIGTERM, grace)
             break
-    signal_all(signal.SIGKILL, KILL_WITHIN)
+    if not signal_all(signal.SIGKILL, KILL_WITHIN):
+        sys.exit(f"cannot be killed: {sorted(descendants())}")
     end(command.wait())
 
 

@@ -102,6 +102,17 @@ async def test_stop_ends_the_whole_tree(here: LocalTransport, tmp_path: Path) ->
     await process.stop()  # may be called again
 
 
+async def test_a_guard_that_is_asked_to_end_stops_its_tree(here: LocalTransport, tmp_path: Path) -> None:
+    process = await here.start(Command(("sleep", "4717")), log=str(tmp_path / "log"), grace=1)
+    await until(lambda: "sleep 4717" in running("sleep 4717"))
+    (guard,) = (
+        one for one in psutil.process_iter(["cmdline"]) if "guard.py 1 sleep" in " ".join(one.info["cmdline"] or ())
+    )
+    guard.terminate()
+    assert await process.wait() == -signal.SIGTERM
+    assert running("sleep 4717") == []
+
+
 async def test_what_a_command_leaves_behind_is_killed(here: LocalTransport, tmp_path: Path) -> None:
     process = await here.start(Command(("sh", "-c", "setsid sleep 4714 & exit 0")), log=str(tmp_path / "log"), grace=9)
     assert await process.wait() == 0
