@@ -1,4 +1,4 @@
-"""What the plots of report.html show, as plain data; page.js draws it.
+"""What the plots of report.html show, as plain data; the scripts draw it.
 
 A chart is a mapping with `kind` (lines, bars, spans or dots), `title`, axis labels and its data.
 """

@@ -1,4 +1,4 @@
-"""report.html: one file that needs no network. page.html.j2 lays it out, page.css and page.js are put into it."""
+"""report.html: one file that needs no network. page.html.j2 lays it out, page.css and the scripts are put into it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from flagperf.report.charts import job_charts
 from flagperf.schema import Summary
 from flagperf.summary import usable, verdict
 from flagperf.verdict import worst
+
+SCRIPTS = ("plot.js", "charts.js", "page.js")
 
 Rows = Sequence[Mapping[str, str]]
 
@@ -47,7 +49,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         bars=_bars(summaries),
         jobs=jobs,
         style=(here / "page.css").read_text(encoding="utf-8"),
-        script=(here / "page.js").read_text(encoding="utf-8"),
+        scripts=[(here / name).read_text(encoding="utf-8") for name in SCRIPTS],
         data=_embedded({job["id"]: job.pop("charts") for job in jobs}),
     )
 

@@ -1,0 +1,148 @@
+// The four kinds of plot. Each is given a chart of charts.py, a width in pixels, and the figure that it stands in.
+"use strict";
+
+function lines(spec, width, figure) {
+  const points = spec.series.flatMap((series) => series.points);
+  const marks = spec.marks || [];
+  let ys = extent([...points.map((point) => point[1]), ...marks.map((mark) => mark.at)]);
+  ys = spec.zero && ys[0] >= 0 ? [0, ys[1] * 1.05 || 1] : padded(ys);
+  const { plot, x, y, box } = frame(width, spec, extent(points.map((point) => point[0])), ys);
+  for (const mark of marks) {
+    plot.append(line("mark", box.left, y(mark.at), box.right, y(mark.at)));
+    plot.append(svg("text", { x: box.left + 4, y: y(mark.at) - 4 }, mark.label));
+  }
+  spec.series.forEach((series, index) => {
+    const path = series.points.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");
+    plot.append(svg("polyline", { class: "curve", points: path, stroke: colour(index) }));
+    const dotted = spec.dots || series.points.length === 1;
+    for (const [a, b] of dotted ? series.points : []) {
+      plot.append(svg("circle", { cx: x(a), cy: y(b), r: 2.6, fill: colour(index) }));
+    }
+  });
+  crosshair(plot, spec, x, y, box, figure);
+  return plot;
+}
+
+/** A cursor over a line plot: by pointer, or by the arrow keys once the plot has the focus. */
+function crosshair(plot, spec, x, y, box, figure) {
+  const steps = [...new Set(spec.series.flatMap((series) => series.points.map((point) => point[0])))].sort(
+    (a, b) => a - b,
+  );
+  const cursor = line("cross", 0, box.top, 0, box.bottom);
+  const dots = spec.series.map((_, index) => svg("circle", { r: 3.5, fill: colour(index) }));
+  const drawn = svg("g", { visibility: "hidden" }, cursor, ...dots);
+  let at = steps.length - 1;
+  plot.append(drawn);
+  plot.setAttribute("tabindex", "0");
+  const show = () => {
+    const near = spec.series.map((series) => nearest(series.points, steps[at]));
+    const text = near.map(
+      (point, index) => `${spec.series.length > 1 ? `${spec.series[index].name}: ` : ""}${format(point[1])}`,
+    );
+    drawn.setAttribute("visibility", "visible");
+    fill(cursor, { x1: x(steps[at]), x2: x(steps[at]) }, []);
+    near.forEach((point, index) => fill(dots[index], { cx: x(point[0]), cy: y(point[1]) }, []));
+    tip(figure, plot, x(steps[at]), box.top, [`${spec.x.split(",")[0]} ${format(steps[at])}`, ...text].join("\n"));
+  };
+  const hide = () => {
+    drawn.setAttribute("visibility", "hidden");
+    tip(figure);
+  };
+  plot.addEventListener("pointermove", (event) => {
+    const place = plot.getBoundingClientRect();
+    const here = ((event.clientX - place.left) / place.width) * plot.viewBox.baseVal.width;
+    at = steps.reduce(
+      (best, step, index) => (Math.abs(x(step) - here) < Math.abs(x(steps[best]) - here) ? index : best),
+      0,
+    );
+    show();
+  });
+  plot.addEventListener("keydown", (event) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1, Home: -steps.length, End: steps.length }[event.key];
+    if (event.key === "Escape") hide();
+    if (!move) return;
+    event.preventDefault();
+    at = Math.min(steps.length - 1, Math.max(0, at + move));
+    show();
+  });
+  plot.addEventListener("pointerleave", hide);
+  plot.addEventListener("blur", hide);
+}
+
+const nearest = (points, step) =>
+  points.reduce((best, point) => (Math.abs(point[0] - step) < Math.abs(best[0] - step) ? point : best));
+
+function bars(spec, width, figure) {
+  const xs = [spec.bars[0][0], spec.bars[spec.bars.length - 1][1]];
+  const { plot, x, y, box } = frame(width, spec, xs, [0, Math.max(...spec.bars.map((bar) => bar[2])) * 1.12]);
+  for (const [from, to, count] of spec.bars.filter((bar) => bar[2])) {
+    const shape = {
+      x: x(from) + 0.5,
+      y: y(count),
+      width: Math.max(1, x(to) - x(from) - 1),
+      height: box.bottom - y(count),
+      fill: colour(0),
+    };
+    plot.append(tipped(svg("rect", shape), figure, plot, `${format(from)} – ${format(to)}: ${count}`));
+  }
+  spec.marks.forEach((mark, index) => {
+    const place = Math.min(box.right, Math.max(box.left, x(mark.at)));
+    plot.append(line("mark", place, box.top, place, box.bottom));
+    const label = svg("text", { x: place + 3, y: box.top + 9 + 12 * index }, `${mark.label} ${format(mark.at)}`);
+    if (place > box.right - 60) fill(label, { x: place - 3, "text-anchor": "end" }, []);
+    plot.append(label);
+  });
+  return plot;
+}
+
+function spans(spec, width, figure) {
+  const all = spec.rows.flatMap((row) => row.spans);
+  const kinds = [...new Set(all.map((span) => span[2]))];
+  const { plot, x, y } = frame(
+    width,
+    spec,
+    [0, Math.max(...all.map((span) => span[1]))],
+    null,
+    spec.rows.map((row) => row.name),
+  );
+  spec.rows.forEach((row, index) => {
+    for (const [from, to, name] of row.spans) {
+      const shape = {
+        x: x(from),
+        y: y(index) - 8,
+        width: Math.max(1, x(to) - x(from)),
+        height: 16,
+        rx: 2,
+        fill: colour(kinds.indexOf(name)),
+      };
+      plot.append(
+        tipped(
+          svg("rect", shape),
+          figure,
+          plot,
+          `${name}: ${format(to - from)} s\nfrom ${format(from)} s to ${format(to)} s`,
+        ),
+      );
+    }
+  });
+  return plot;
+}
+
+function dots(spec, width, figure) {
+  const reach = Math.max(...spec.rows.flatMap((row) => row.points.map((point) => Math.abs(point.x)))) * 1.15;
+  const { plot, x, y, box } = frame(
+    width,
+    spec,
+    [-reach, reach],
+    null,
+    spec.rows.map((row) => row.name),
+  );
+  plot.append(line("mark", x(0), box.top, x(0), box.bottom));
+  spec.rows.forEach((row, index) => {
+    for (const point of row.points) {
+      const shape = { cx: x(point.x), cy: y(index), r: 5, fill: colour(point.series), "fill-opacity": 0.85 };
+      plot.append(tipped(svg("circle", shape), figure, plot, point.tip));
+    }
+  });
+  return plot;
+}
