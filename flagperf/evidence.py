@@ -12,7 +12,7 @@ from flagperf.schema import Target
 LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",
     "max_epochs": "epochs",
-    "max_samples_termination": "num_trained_samples",
+    "max_samples_termination": "global_samples",
     "max_time": "raw_train_time",
 }
 

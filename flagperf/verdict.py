@@ -162,8 +162,6 @@ def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
         yield "INVALID", "no step was trained"
     for limit, asked in evidence.limits.items():
         done = evidence.number(LIMITS[limit])
-        if limit == "max_samples_termination" and evidence.finished.get("resumed_from_step"):
-            continue  # it counts the samples before the resume too
         if done is None or done >= asked or stop in ("target", "non_finite_loss"):
             continue
         if stop == limit:

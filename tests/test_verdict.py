@@ -101,9 +101,9 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "VALID",
         (),
     ),
-    "samples before a resume are not counted again": (
+    "samples before a resume count for the limit": (
         lambda: dataclasses.replace(
-            evidence(converged=False, stop_reason="max_samples_termination", resumed_from_step=50),
+            evidence(converged=False, stop_reason="max_samples_termination", global_samples=6400),
             limits={"max_samples_termination": 6400.0},
         ),
         "VALID",
@@ -218,11 +218,11 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     ),
     "fewer samples than it says": (
         lambda: dataclasses.replace(
-            evidence(converged=False, stop_reason="max_samples_termination"),
+            evidence(converged=False, stop_reason="max_samples_termination", global_samples=3200),
             limits={"max_samples_termination": 6400.0},
         ),
         "INVALID",
-        ("stopped by max_samples_termination=6400, but num_trained_samples is 3200",),
+        ("stopped by max_samples_termination=6400, but global_samples is 3200",),
     ),
     "fewer steps than asked": (
         lambda: dataclasses.replace(
