@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
