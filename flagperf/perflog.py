@@ -73,20 +73,29 @@ class Event:
 def parse(line: str) -> Event | None:
     """Read one line of a log: an Event, or None for ordinary output and for a torn PerfLog line."""
     start = line.find(PREFIX)
-    if start < 0:
-        return None
+    while start >= 0:
+        event = _event(line[start + len(PREFIX) :])
+        if event is not None:
+            return event
+        start = line.find(PREFIX, start + 1)  # what came before may be the half line of a killed process
+    return None
+
+
+def _event(text: str) -> Event | None:
     try:
-        body = json.loads(line[start + len(PREFIX) :])
-        metadata = body["metadata"]
+        body = json.loads(text)
+        value, metadata = body.get("value", {}), body["metadata"]
+        if not isinstance(value, dict):
+            return None
         return Event(
             event=body["event"],
-            value=decode(body.get("value", {})),
+            value=decode(value),
             file=metadata["file"],
             lineno=metadata["lineno"],
             time_ms=metadata["time_ms"],
             rank=metadata["rank"],
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 

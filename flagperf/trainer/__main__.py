@@ -47,14 +47,15 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     """Train, from SUBMIT_INFO to FINISHED."""
     perflog.log("SUBMIT_INFO", {"vendor": config["vendor"]["name"], "case": config["case"], "config": config})
     perflog.log("INIT_START")
-    from flagperf.trainer.finish import finished  # imports torch, which takes seconds
-    from flagperf.trainer.loop import Training, check_loss
+    from flagperf.trainer.loop import Training, check_loss  # imports torch, which takes seconds
     from flagperf.trainer.parts import build_parts
     from flagperf.trainer.sample_data import ensure_sample_data
 
     ensure_sample_data(config)
     training = Training(build_parts(config), perflog)
     training.run()
+    from flagperf.trainer.finish import finished  # not needed before, and the first step should not wait for it
+
     perflog.log("FINISHED", finished(training, began))
     training.parts.world.disconnect()
     check_loss(training)

@@ -76,11 +76,11 @@ def job_figures(ranks: Sequence[RankFigures]) -> dict[str, Any]:
 
 def metric_figures(metrics: Mapping[str, float], target_metric: str | None) -> dict[str, float | None]:
     """`final_<metric>` of the last evaluation, and `final_accuracy` where a metric is one, the target's first."""
+    final: dict[str, float | None] = {} if target_metric is None else {f"final_{target_metric}": None}
     names = sorted(metrics, key=lambda name: name != target_metric)
     accuracy = next((name for name in names if name.startswith("acc") or name.endswith("accuracy")), None)
-    return {f"final_{name}": value for name, value in metrics.items()} | {
-        "final_accuracy": None if accuracy is None else metrics[accuracy]
-    }
+    final |= {f"final_{name}": value for name, value in metrics.items()}
+    return final | {"final_accuracy": None if accuracy is None else metrics[accuracy]}
 
 
 def utilisation(flops_per_unit: float, factor: int, throughput: float | None, peak: float) -> float | None:

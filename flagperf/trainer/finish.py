@@ -31,6 +31,7 @@ def finished(training: Training, began: float) -> dict[str, Any]:
         **job,
         **metric_figures(training.metrics, words.target.metric if words.target else None),
         "throughput_unit": config["throughput_unit"],
+        "global_samples": training.progress.samples,
         "global_steps": training.progress.step,
         "resumed_from_step": training.resumed_from or None,
         "epochs": training.progress.epoch - 1,

@@ -74,7 +74,7 @@ class Training:
             set_random_state(self.random_state, self.parts.device)
         self.clock.start()
         self.rules.start()
-        self.stop_reason = self.rules.stop_reason(self.progress)
+        self.stop_reason = self.rules.limit(self.progress)  # a resumed training may have none left
         while self.stop_reason is None:
             self._epoch()
         self._finish_records()
@@ -93,8 +93,10 @@ class Training:
             progress.advance(samples)
             if progress.step >= self.next_look:
                 self._after_step(samples)
-                if self.stop_reason is not None:
-                    break
+            if self.step_ended - self.perflog.written > HOLD:
+                self._heartbeat()
+            if self.stop_reason is not None:
+                break
         if progress.step_in_epoch == len(steps) and self.stop_reason != "non_finite_loss":
             self._after_epoch()
         self._log("EPOCH_END", {"epoch": self.epoch})
@@ -116,8 +118,6 @@ class Training:
         self.clock.lap(STEP)
         self.units_by_step.append(self.units)
         self.step_ended = time.time()
-        if self.step_ended - self.perflog.written > HOLD:
-            self._heartbeat()
 
     def _micro_step(self) -> None:
         batch = next(self.batches)

@@ -76,14 +76,16 @@ class Rules:
 
     def stop_reason(self, progress: Progress) -> str | None:
         """After a step: the limit that is reached, if any."""
+        return self.limit(progress) or ("max_time" if self.time_limit and self.time_limit.passed() else None)
+
+    def limit(self, progress: Progress) -> str | None:
+        """The limit of steps, samples or epochs that is reached, if any."""
         words = self.words
         if words.max_steps is not None and progress.step >= words.max_steps:
             return "max_steps"
         if words.max_samples_termination is not None and progress.samples >= words.max_samples_termination:
             return "max_samples_termination"
-        if self.time_limit is not None and self.time_limit.passed():
-            return "max_time"
-        return None
+        return "max_epochs" if self.ends_with_epoch(progress.epoch - 1) else None
 
     def ends_with_epoch(self, epoch: int) -> bool:
         """Whether this epoch is the last one."""

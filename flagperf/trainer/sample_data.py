@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,11 +25,15 @@ def is_sample_data(folder: str | None) -> bool:
 
 
 def ensure_sample_data(config: Mapping[str, Any]) -> None:
-    """Build the sample data of the case where `data_dir` is a place in `sample_dir` that is still empty."""
+    """Build the sample data of the case where `data_dir` is the place for it.
+
+    That place is told by its name, <case>-<digest>, which the launcher gives it: the folder above it may have another
+    path in a container. Data that a user named is never generated.
+    """
     if config["data_dir"] is None or not (config.get("data") or {}).get("sample"):
         return
     folder = Path(config["data_dir"])
-    if folder.parent == Path(config["sample_dir"]).expanduser():
+    if re.fullmatch(re.escape(config["case"]) + "-[0-9a-f]{12}", folder.name):
         build_sample_data(config, folder)
 
 

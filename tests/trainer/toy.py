@@ -1,27 +1,33 @@
-"""A case small enough to compute by hand: a linear network on points in memory."""
+"""A case small enough to compute by hand, and ways to run it: in this process, or under torchrun."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 
+from flagperf.perflog import Event, PerfLog, parse
 from flagperf.trainer.task import Task
 
+ROOT = Path(__file__).parents[2]
 Batch = tuple[Tensor, Tensor]
 
 
-class Points(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
-    """Points and labels; `noise` adds what random augmentation would."""
+class Points(torch.utils.data.Dataset[Batch]):
+    """Points with a label each; `noise` is added at random, as augmentation would."""
 
-    def __init__(
-        self, count: int, features: int = 8, seed: int = 7, noise: float = 0.0, nan_at: int | None = None
-    ) -> None:
+    def __init__(self, count: int, seed: int = 7, noise: float = 0.0, nan_at: int | None = None) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self.inputs = torch.randn(count, features, generator=generator)
+        self.inputs = torch.randn(count, 8, generator=generator)
         self.labels = (self.inputs.sum(dim=1) > 0).long()
         self.noise = noise
         if nan_at is not None:
@@ -30,17 +36,17 @@ class Points(torch.utils.data.Dataset[tuple[Tensor, Tensor]]):
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self.inputs[index] + self.noise * torch.randn(self.inputs.shape[1]), self.labels[index]
+    def __getitem__(self, index: int) -> Batch:
+        return self.inputs[index] + self.noise * torch.randn(8), self.labels[index]
 
 
-def network(features: int = 8, dropout: float = 0.0) -> nn.Module:
+def network(dropout: float = 0.0) -> nn.Module:
     """Two layers."""
-    return nn.Sequential(nn.Linear(features, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 2))
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 2))
 
 
 class Classification(Task):
-    """Cross-entropy; accuracy, and how often each sample was evaluated."""
+    """Cross-entropy; accuracy, and the sum of the first inputs of all evaluated points, each of which is different."""
 
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         inputs, labels = batch
@@ -53,9 +59,103 @@ class Classification(Task):
         return batch[0].numel()
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, Any]:
-        sums = torch.zeros(2, device=device)
+        sums = torch.zeros(3, dtype=torch.float64, device=device)
         for inputs, labels in batches:
-            sums += torch.tensor([(network(inputs).argmax(1) == labels).sum(), len(labels)])
+            right = (network(inputs).argmax(1) == labels).sum()
+            sums += torch.stack([right, torch.tensor(len(labels)), inputs[:, 0].double().sum()])
         if distributed.is_initialized():
             distributed.all_reduce(sums)
-        return {"accuracy": (sums[0] / sums[1]).item(), "evaluated": sums[1].item()}
+        right, count, inputs = sums.tolist()
+        return {"accuracy": right / count, "count": count, "inputs": inputs}
+
+
+def node(name: str, **arguments: Any) -> dict[str, Any]:
+    """A `_target_` entry for a class or function of this file."""
+    return {"_target_": f"toy.{name}", **arguments}
+
+
+def config(**words: Any) -> dict[str, Any]:
+    """A resolved configuration: 64 points, 8 a step and rank, plain gradient descent, unless said otherwise."""
+    training = yaml.safe_load((ROOT / "conf" / "training.yaml").read_text(encoding="utf-8"))
+    return {
+        **training,
+        "case": "toy",
+        "size": "tiny",
+        "division": "closed",
+        "nnodes": 1,
+        "nproc": 1,
+        "data_dir": None,
+        "resume": None,
+        "log_level": "info",
+        "throughput_unit": "points/s",
+        "vendor": {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None},
+        "hardware": {"name": "cpu", "peak_flops": {"fp32": 1e12}},
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "lr": 0.1,
+        "num_workers": 0,
+        "log_freq": 1,
+        "max_epochs": 1,
+        "network": node("network"),
+        "task": node("Classification"),
+        "optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1},
+        "train_data": node("Points", count=64),
+        "eval_data": node("Points", count=19, seed=8),
+        **words,
+    }
+
+
+def read_log(path: Path) -> list[Event]:
+    """The events of a rank log."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [event for line in lines if (event := parse(line)) is not None]
+
+
+def values(events: list[Event], name: str) -> list[Mapping[str, Any]]:
+    """The values of all events of one name."""
+    return [event.value for event in events if event.event == name]
+
+
+def losses(events: list[Event]) -> list[float]:
+    """The loss of each logged step."""
+    return [value["loss"] for value in values(events, "STEP_END")]
+
+
+def train(configuration: Mapping[str, Any], folder: Path) -> list[Event]:
+    """Train in this process, as the only rank; the events that it logged."""
+    from flagperf.trainer.finish import finished
+    from flagperf.trainer.loop import Training
+    from flagperf.trainer.parts import build_parts
+
+    began = time.perf_counter()
+    path = folder / f"log{len(list(folder.glob('log*')))}"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        perflog = PerfLog(0, fd)
+        training = Training(build_parts(configuration), perflog)
+        training.run()
+        perflog.log("FINISHED", finished(training, began))
+    finally:
+        os.close(fd)
+    return read_log(path)
+
+
+def torchrun(folder: Path, *program: str, ranks: int) -> subprocess.CompletedProcess[str]:
+    """Run a program under torchrun; its ranks find this file and log into the folder."""
+    folder.mkdir(exist_ok=True)
+    environment = os.environ | {
+        "FLAGPERF_LOG_DIR": str(folder),
+        "PYTHONPATH": str(Path(__file__).parent),
+        "OMP_NUM_THREADS": "1",
+    }
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    return subprocess.run([*launcher, *program], env=environment, capture_output=True, text=True, timeout=120)
+
+
+def train_ranks(configuration: Mapping[str, Any], folder: Path, ranks: int = 2) -> tuple[int, list[list[Event]]]:
+    """Train under torchrun; its exit status, and the events of each rank."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(dict(configuration)), encoding="utf-8")
+    done = torchrun(folder, "-m", "flagperf.trainer", str(path), ranks=ranks)
+    return done.returncode, [read_log(folder / f"rank{rank}.out.log") for rank in range(ranks)]

@@ -1,0 +1,22 @@
+"""Trainings run in this process leave its global settings as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No variables of torchrun or the launcher from outside; precision and determinism back to torch's own."""
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "FLAGPERF_LOG_DIR", "FLAGPERF_CHECKPOINT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.deterministic = False
+    torch.use_deterministic_algorithms(False)

@@ -1,0 +1,444 @@
+"""The loop on one rank, against the same training written plainly."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+import toy
+from torch import Tensor, nn
+from torch.nn import functional
+
+from flagperf.errors import ConfigError
+from flagperf.perflog import Event
+from flagperf.trainer import loop
+from flagperf.trainer.data import TrainBatches
+from flagperf.trainer.world import World
+
+
+def gradient_descent(
+    steps: int, *, momentum: float = 0.0, clip: float = math.inf, rates: tuple[float, ...] = ()
+) -> tuple[list[float], list[float]]:
+    """Full-batch training on all 64 points, by hand: loss and gradient norm of each step."""
+    torch.manual_seed(0)
+    network, points = toy.network(), toy.Points(64)
+    parameters = list(network.parameters())
+    velocity = [torch.zeros_like(parameter) for parameter in parameters]
+    losses, norms = [], []
+    for step in range(steps):
+        loss = functional.cross_entropy(network(points.inputs), points.labels)
+        gradients = torch.autograd.grad(loss, parameters)
+        norm = math.sqrt(sum(float(gradient.square().sum()) for gradient in gradients))
+        scale = min(1.0, clip / norm)
+        with torch.no_grad():
+            for parameter, gradient, speed in zip(parameters, gradients, velocity, strict=True):
+                speed.mul_(momentum).add_(gradient * scale)
+                parameter.sub_((rates[step] if rates else 0.1) * speed)
+        losses.append(loss.item())
+        norms.append(norm)
+    return losses, norms
+
+
+# Words under which every step sees all 64 points, so that their order does not matter.
+WHOLE = {
+    "one batch": {"train_batch_size": 64},
+    "four micro steps": {"train_batch_size": 16, "gradient_accumulation_steps": 4},
+    "64 micro steps": {"train_batch_size": 1, "gradient_accumulation_steps": 64},
+}
+
+
+@pytest.mark.parametrize("words", WHOLE.values(), ids=WHOLE.keys())
+def test_accumulation_clipping_and_schedule(words: dict[str, Any], tmp_path: Path) -> None:
+    optimizer = {"_target_": "torch.optim.SGD", "lr": 0.5, "momentum": 0.9}
+    schedule = {"_target_": "torch.optim.lr_scheduler.StepLR", "step_size": 2, "gamma": 0.1}
+    words = {"max_steps": 6, "max_epochs": None, "clip_grad": 0.2, **words}
+    events = toy.train(toy.config(optimizer=optimizer, lr_scheduler=schedule, **words), tmp_path)
+    rates = (0.5, 0.5, 0.05, 0.05, 0.005, 0.005)
+    losses, norms = gradient_descent(6, momentum=0.9, clip=0.2, rates=rates)
+    steps = toy.values(events, "STEP_END")
+    assert [step["learning_rate"] for step in steps] == pytest.approx(rates)
+    assert [step["loss"] for step in steps] == pytest.approx(losses, rel=1e-5)
+    assert [step["grad_norm"] for step in steps] == pytest.approx(norms, rel=1e-4)
+    assert max(norms) > 0.2 > 0  # something was clipped
+    finished = events[-1].value
+    assert finished["num_trained_samples"] == 6 * 64
+    assert finished["num_trained_units"] == 6 * 64 * 8
+
+
+def test_schedule_by_epoch(tmp_path: Path) -> None:
+    schedule = {"_target_": "torch.optim.lr_scheduler.StepLR", "step_size": 1, "gamma": 0.5}
+    words = {"lr_interval": "epoch", "max_epochs": 3, "train_batch_size": 32}
+    events = toy.train(toy.config(lr_scheduler=schedule, **words), tmp_path)
+    rates = [step["learning_rate"] for step in toy.values(events, "STEP_END")]
+    assert rates == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025, 0.025])
+
+
+def test_parameter_groups_of_the_task(tmp_path: Path) -> None:
+    """What the task says is what the optimizer gets: here, biases that do not learn."""
+    task = {"_target_": "test_loop.FrozenBiases"}
+    toy.train(toy.config(task=task), tmp_path)
+    start = toy.network()
+    torch.manual_seed(0)
+    start = toy.network()
+    trained = FrozenBiases.seen
+    for name, parameter in start.named_parameters():
+        same = torch.equal(parameter, trained.get_parameter(name))
+        assert same == name.endswith("bias"), name
+
+
+class FrozenBiases(toy.Classification):
+    """Keeps the network for the test to look at."""
+
+    seen: nn.Module
+
+    def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
+        FrozenBiases.seen = network
+        named = dict(network.named_parameters())
+        biases = [parameter for name, parameter in named.items() if name.endswith("bias")]
+        weights = [parameter for name, parameter in named.items() if not name.endswith("bias")]
+        return [{"params": weights}, {"params": biases, "lr": 0.0}]
+
+
+# ---------------------------------------------------------------- events and stopping
+
+
+def story(events: list[Event]) -> list[str]:
+    """The events by name, STEP events with their step."""
+    return [f"{event.event} {event.value['step']}" if "STEP" in event.event else event.event for event in events]
+
+
+def test_events_in_order(tmp_path: Path) -> None:
+    words = {"max_epochs": 2, "log_freq": 3, "train_batch_size": 16, "initial_evaluation": True}
+    events = toy.train(toy.config(**words), tmp_path)
+    assert story(events) == [
+        "INIT_EVALUATION",
+        "INIT_END",
+        "TRAIN_START",
+        "EPOCH_BEGIN",
+        *("STEP_BEGIN 1", "STEP_END 1", "STEP_BEGIN 3", "STEP_END 3"),
+        "EVALUATE",
+        "EPOCH_END",
+        "EPOCH_BEGIN",
+        *("STEP_BEGIN 6", "STEP_END 6"),
+        "EVALUATE",
+        "EPOCH_END",
+        *("STEP_BEGIN 8", "STEP_END 8"),
+        "TRAIN_END",
+        "FINISHED",
+    ]
+    assert [value["epoch"] for value in toy.values(events, "EPOCH_BEGIN")] == [1, 2]
+    assert [value["epoch"] for value in toy.values(events, "STEP_END")] == [1, 1, 2, 2]
+    assert [(value["step"], value["samples"]) for value in toy.values(events, "EVALUATE")] == [(4, 64), (8, 128)]
+    assert all(event.file.endswith(("loop.py", "records.py", "toy.py")) for event in events)
+
+
+STOPS = {
+    "max_steps": ({"max_steps": 5}, "max_steps", 5, 0),
+    "max_steps at the end of an epoch": ({"max_steps": 8}, "max_steps", 8, 1),
+    "max_epochs": ({"max_epochs": 3}, "max_epochs", 24, 3),
+    "max_samples_termination": ({"max_samples_termination": 100}, "max_samples_termination", 13, 1),
+    "max_time": ({"max_time": 1e-9}, "max_time", 1, 0),
+    "the first of several": ({"max_steps": 9, "max_epochs": 1, "max_time": 999}, "max_epochs", 8, 1),
+    "target": ({"target": {"metric": "count", "value": 19, "direction": "higher"}, "max_epochs": 9}, "target", 8, 1),
+    "target, lower": (
+        {"target": {"metric": "count", "value": 20, "direction": "lower"}, "eval_interval_steps": 3, "max_steps": 9},
+        "target",
+        3,
+        0,
+    ),
+    "target in the last step": (
+        {"target": {"metric": "count", "value": 19, "direction": "higher"}, "max_epochs": 1},
+        "target",
+        8,
+        1,
+    ),
+    "target missed": (
+        {"target": {"metric": "count", "value": 20, "direction": "higher"}, "max_epochs": 1},
+        "max_epochs",
+        8,
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("words", "reason", "steps", "epochs"), STOPS.values(), ids=STOPS.keys())
+def test_stops(words: dict[str, Any], reason: str, steps: int, epochs: int, tmp_path: Path) -> None:
+    finished = toy.train(toy.config(**{"max_epochs": None, "log_freq": 4, **words}), tmp_path)[-1].value
+    assert (finished["stop_reason"], finished["global_steps"], finished["epochs"]) == (reason, steps, epochs)
+    assert finished["global_samples"] == finished["num_trained_samples"] == steps * 8
+    assert finished["converged"] == (reason == "target")
+
+
+def test_time_limit_is_kept(tmp_path: Path) -> None:
+    finished = toy.train(toy.config(max_time=0.5, max_epochs=None, eval_interval_epochs=None), tmp_path)[-1].value
+    assert finished["stop_reason"] == "max_time"
+    assert 0.5 <= finished["raw_train_time"] < 1.5
+
+
+EVALUATIONS = {
+    "every epoch": ({}, [8, 16, 24]),
+    "every second epoch": ({"eval_interval_epochs": 2}, [16]),
+    "by steps": ({"eval_interval_steps": 5}, [5, 10, 15, 20]),
+    "by samples": ({"eval_interval_samples": 60}, [8, 15, 23]),
+    "steps before samples and epochs": ({"eval_interval_steps": 20, "eval_interval_samples": 8}, [20]),
+    "not before": ({"eval_interval_steps": 5, "eval_start_samples": 81}, [15, 20]),
+    "never": ({"eval_interval_epochs": None}, []),
+}
+
+
+@pytest.mark.parametrize(("words", "steps"), EVALUATIONS.values(), ids=EVALUATIONS.keys())
+def test_evaluates(words: dict[str, Any], steps: list[int], tmp_path: Path) -> None:
+    events = toy.train(toy.config(max_epochs=3, log_freq=100, **words), tmp_path)
+    assert [value["step"] for value in toy.values(events, "EVALUATE")] == steps
+    assert all(value["count"] == 19 for value in toy.values(events, "EVALUATE"))
+    finished = events[-1].value
+    assert finished.get("final_count") == (19 if steps else None)
+    assert (finished["final_accuracy"] is not None) == bool(steps)
+
+
+def test_nan_loss_stops_at_the_next_logged_step(tmp_path: Path) -> None:
+    batches = iter(TrainBatches(toy.Points(64), 8, 1, World(), seed=0))
+    order = [indices for _, indices in itertools.islice(batches, 8)]
+    data = toy.node("Points", count=64, nan_at=order[5][0])  # of the sixth step; steps 4 and 8 are logged
+    events = toy.train(toy.config(train_data=data, max_epochs=5, log_freq=4, eval_interval_steps=4), tmp_path)
+    finished = events[-1].value
+    assert finished["stop_reason"] == "non_finite_loss"
+    assert finished["converged"] is False
+    assert finished["global_steps"] == 8
+    assert math.isnan(finished["final_loss"])
+    assert [value["step"] for value in toy.values(events, "EVALUATE")] == [4]
+
+
+def test_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(loop, "HOLD", 0.0)
+    events = toy.train(toy.config(log_freq=100), tmp_path)
+    beats = toy.values(events, "HEARTBEAT")
+    assert {"phase": "train", "step": 5} in beats
+    assert [beat for beat in beats if beat["phase"] == "evaluate"] == [{"phase": "evaluate", "step": 8}] * 3
+
+
+def test_slow_steps_are_written_at_once(tmp_path: Path) -> None:
+    """A record waits 0.2 s at most, or until the end of its step."""
+    data = {"_target_": "test_loop.SlowPoints", "count": 24, "folder": str(tmp_path)}
+    toy.train(toy.config(train_data=data, max_epochs=1), tmp_path)
+    assert SlowPoints.logged[:8] == [[]] * 8
+    assert SlowPoints.logged[8:16] == [["STEP_BEGIN 1", "STEP_END 1"]] * 8
+    assert SlowPoints.logged[16:24] == [["STEP_BEGIN 1", "STEP_END 1", "STEP_BEGIN 2", "STEP_END 2"]] * 8
+
+
+class SlowPoints(toy.Points):
+    """Takes 0.03 s a point, and keeps which steps had been logged when it was asked for."""
+
+    logged: list[list[str]]
+
+    def __init__(self, count: int, folder: str) -> None:
+        super().__init__(count)
+        self.path = Path(folder, "log0")
+        SlowPoints.logged = []
+
+    def __getitem__(self, index: int) -> toy.Batch:
+        time.sleep(0.03)
+        SlowPoints.logged.append([line for line in story(toy.read_log(self.path)) if "STEP" in line])
+        return super().__getitem__(index)
+
+
+# ---------------------------------------------------------------- precision and other ways to compute
+
+
+@pytest.mark.parametrize(("precision", "close"), [("tf32", 1e-6), ("amp_bf16", 0.05), ("amp_fp16", 0.02)])
+def test_precision(precision: str, close: float, tmp_path: Path) -> None:
+    words = {"clip_grad": 1.0, "gradient_accumulation_steps": 2, "max_epochs": 3}
+    expected = toy.train(toy.config(**words), tmp_path)
+    events = toy.train(toy.config(precision=precision, **words), tmp_path)
+    assert toy.losses(events) == pytest.approx(toy.losses(expected), rel=close)
+    norms = [[step["grad_norm"] for step in toy.values(run, "STEP_END")] for run in (events, expected)]
+    assert norms[0] == pytest.approx(norms[1], rel=10 * close)  # of the gradients themselves, without the loss scale
+    scales = {step.get("loss_scale") for step in toy.values(events, "STEP_END")}
+    assert scales == ({65536.0} if precision == "amp_fp16" else {None})
+    assert events[-1].value["precision"] == precision
+
+
+def test_autocast_reaches_the_network(tmp_path: Path) -> None:
+    toy.train(toy.config(task={"_target_": "test_loop.Types"}, precision="amp_bf16"), tmp_path)
+    assert Types.seen == {"training": torch.bfloat16, "evaluation": torch.bfloat16}
+
+
+class Types(toy.Classification):
+    """Keeps the type of the network's output."""
+
+    seen: ClassVar[dict[str, torch.dtype]] = {}
+
+    def loss(self, network: nn.Module, batch: toy.Batch) -> Tensor:
+        Types.seen["training"] = network(batch[0]).dtype
+        return super().loss(network, batch)
+
+    def evaluate(self, network: nn.Module, batches: Any, device: torch.device) -> dict[str, float]:
+        Types.seen["evaluation"] = network(next(batches)[0].to(device)).dtype
+        return {}
+
+
+def test_activation_checkpointing_changes_nothing_but_memory(tmp_path: Path) -> None:
+    words = {"network": toy.node("network", dropout=0.5), "max_epochs": 2}
+    plain = toy.train(toy.config(**words), tmp_path)
+    words |= {"activation_checkpointing": True, "checkpoint_modules": "torch.nn.Linear"}
+    recomputed = toy.train(toy.config(**words), tmp_path)
+    assert toy.losses(recomputed) == toy.losses(plain)
+    assert recomputed[-1].value["mfu"] / recomputed[-1].value["steady_throughput"] == pytest.approx(
+        4 / 3 * plain[-1].value["mfu"] / plain[-1].value["steady_throughput"]
+    )
+
+
+@pytest.mark.slow
+def test_compiled(tmp_path: Path) -> None:
+    plain = toy.train(toy.config(max_epochs=3), tmp_path)
+    compiled = toy.train(toy.config(max_epochs=3, compile=True), tmp_path)
+    assert toy.losses(compiled) == pytest.approx(toy.losses(plain), rel=1e-5)
+    assert toy.values(compiled, "EVALUATE")[-1]["inputs"] == toy.values(plain, "EVALUATE")[-1]["inputs"]
+
+
+def test_channels_last(tmp_path: Path) -> None:
+    words = {"task": {"_target_": "test_loop.Formats"}, "memory_format": "channels_last", "max_steps": 1}
+    network = {"_target_": "test_loop.convolution"}
+    toy.train(toy.config(network=network, train_data={"_target_": "test_loop.Images"}, **words), tmp_path)
+    assert Formats.seen == [True, True]
+
+
+class Images(toy.Points):
+    """Points as images."""
+
+    def __init__(self) -> None:
+        super().__init__(16)
+
+    def __getitem__(self, index: int) -> toy.Batch:
+        inputs, label = super().__getitem__(index)
+        return inputs.reshape(2, 2, 2), label
+
+
+def convolution() -> nn.Module:
+    """One layer."""
+    return nn.Sequential(nn.Conv2d(2, 4, 2), nn.Flatten(), nn.Linear(4, 2))
+
+
+class Formats(toy.Classification):
+    """Keeps whether input and weight are channels last."""
+
+    seen: list[bool]
+
+    def loss(self, network: nn.Module, batch: toy.Batch) -> Tensor:
+        tensors = (batch[0], next(network.parameters()))
+        Formats.seen = [tensor.is_contiguous(memory_format=torch.channels_last) for tensor in tensors]
+        return super().loss(network, batch)
+
+
+def test_the_same_seed_gives_the_same_training(tmp_path: Path) -> None:
+    words = {"network": toy.node("network", dropout=0.3), "train_data": toy.node("Points", count=64, noise=0.1)}
+    runs = [toy.train(toy.config(deterministic=True, seed=seed, **words), tmp_path) for seed in (1, 1, 2)]
+    sums = [run[-1].value["ranks"][0]["parameters_checksum"] for run in runs]
+    assert toy.losses(runs[0]) == toy.losses(runs[1])
+    assert sums[0] == sums[1] != sums[2]
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_figures_are_those_of_their_definitions(tmp_path: Path) -> None:
+    words = {"max_epochs": 4, "warmup_steps": 3, "checkpoint_freq": 7, "clip_grad": 1.0}
+    finished = toy.train(toy.config(**words), tmp_path)[-1].value
+    raw, computing = finished["raw_train_time"], finished["pure_training_computing_time"]
+    elsewhere = finished["eval_time"] + finished["checkpoint_time"]
+    (rank,) = finished["ranks"]
+    assert finished["p_whole"] == 2048 / raw
+    assert finished["p_train"] == pytest.approx(2048 / (raw - elsewhere))
+    assert finished["p_core"] == 2048 / computing
+    assert finished["training_sequences_per_second"] == 256 / raw
+    assert finished["steady_throughput"] == pytest.approx(29 * 64 / rank["steady_time"])
+    assert finished["p_whole"] < finished["p_train"] < finished["p_core"]
+    assert 0 < finished["step_time_p50"] <= finished["step_time_p90"] <= finished["step_time_p99"]
+    # All time is accounted for: what is left is the start and the end of the measurement itself.
+    assert rank["step_time_sum"] + elsewhere == pytest.approx(raw, abs=0.05)
+    assert rank["step_time_sum"] >= rank["compute_time"] + rank["data_wait"]
+    assert finished["e2e_time"] > finished["init_time"] + raw
+    assert finished["parameters"] == 8 * 16 + 16 + 16 * 2 + 2
+    assert finished["flops_per_sample"] == 2 * (8 * 16 + 16 * 2)
+    assert finished["mfu"] == pytest.approx(3 * 320 / 8 * finished["steady_throughput"] / 1e12)
+    assert finished["peak_memory_kind"] == "host rss"
+    assert 0.05 < finished["peak_memory"] < 16
+
+
+def test_no_peak_no_mfu(tmp_path: Path) -> None:
+    finished = toy.train(toy.config(hardware={"name": "X1", "peak_flops": {"bf16": 1e12}}), tmp_path)[-1].value
+    assert (finished["mfu"], finished["mfu_note"]) == (None, "hardware X1 gives no peak for fp32")
+
+
+def documented_fields() -> set[str]:
+    """The fields in the FINISHED table of docs/perflog.md."""
+    text = (toy.ROOT / "docs" / "perflog.md").read_text(encoding="utf-8")
+    table = text.split("## FINISHED")[1].split("Each entry of `ranks`")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    return {name.strip(" `") for cell in cells for name in cell.split(",")}
+
+
+FIELDS = {
+    "ordinary": {"max_epochs": 2},
+    "one step, nothing evaluated": {"max_steps": 1, "eval_data": None},
+    "NaN": {"train_data": toy.node("Points", count=64, nan_at=0)},
+    "target": {"target": {"metric": "accuracy", "value": 0.0, "direction": "higher", "unit": ""}},
+    "fp16": {"precision": "amp_fp16", "max_steps": 1},
+}
+
+
+@pytest.mark.parametrize("words", FIELDS.values(), ids=FIELDS.keys())
+def test_finished_has_the_documented_fields(words: dict[str, Any], tmp_path: Path) -> None:
+    finished = toy.train(toy.config(**words), tmp_path)[-1].value
+    metrics = {"final_accuracy", "final_count", "final_inputs"}
+    assert finished.keys() - metrics == documented_fields() - {"final_<metric>", "final_accuracy"}
+    assert "final_accuracy" in finished
+    text = (toy.ROOT / "docs" / "perflog.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in finished["ranks"][0])
+
+
+def test_sample_data_of_a_full_case_has_no_target(tmp_path: Path) -> None:
+    (tmp_path / ".flagperf-sample.json").write_text("{}")
+    words = {"target": {"metric": "count", "value": 1, "direction": "higher"}, "data_dir": str(tmp_path)}
+    tiny = toy.train(toy.config(size="tiny", **words), tmp_path)[-1].value
+    full = toy.train(toy.config(size="full", **words), tmp_path)[-1].value
+    assert (tiny["sample_data"], tiny["converged"], tiny["target"]) == (True, True, words["target"])
+    assert (full["sample_data"], full["converged"], full["target"]) == (True, False, None)
+
+
+# ---------------------------------------------------------------- what cannot be used
+
+REFUSED = {
+    "nothing ends it": ({"max_epochs": None}, "nothing would ever end this training"),
+    "no evaluation data": ({"eval_data": None}, "there is no evaluation data"),
+    "no such metric": (
+        {"target": {"metric": "acc5", "value": 1, "direction": "higher"}},
+        "the evaluation gives no such metric\n  where:   config.yaml\n  key:     target.metric\n"
+        "  given:   acc5\n  allowed: accuracy, count, inputs",
+    ),
+    "too little data": (
+        {"train_data": toy.node("Points", count=31), "gradient_accumulation_steps": 4},
+        "the training data is too small for one step",
+    ),
+    "no module to recompute": ({"activation_checkpointing": True}, "which modules recompute"),
+    "no such module": (
+        {"activation_checkpointing": True, "checkpoint_modules": "torch.nn.Conv2d"},
+        "the network has no modules of this class",
+    ),
+    "no such class": ({"network": {"_target_": "torch.nn.Linnear"}}, "no such class or function"),
+    "no such device": ({"vendor": {"device": "xyz", "plugin": None}}, "torch finds no such device"),
+    "no such plug-in": ({"vendor": {"device": "npu", "plugin": "torch_xyz"}}, "plug-in module cannot be imported"),
+}
+
+
+@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(words: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        toy.train(toy.config(**words), tmp_path)
+    assert message in str(refused.value)
