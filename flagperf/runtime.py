@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from flagperf.schema import NodePlan, Plan, RunConfig
+from flagperf.errors import HostError
+from flagperf.schema import Command, NodePlan, Plan, RunConfig
 from flagperf.transport import Process, Transport
+
+LOOK_TIMEOUT = 30.0  # seconds, for starting an interpreter once
 
 
 class Runtime(Protocol):
@@ -51,7 +54,18 @@ class ProcessRuntime:
         self.plan, self.node = plan, node
 
     async def check(self) -> None:
-        return None
+        """Refuse an interpreter that is not there, or that lacks the module which starts the ranks."""
+        python, *words = self.node.launch.argv
+        module = words[words.index("-m") + 1].partition(".")[0] if "-m" in words else "sys"
+        look = f"import sys, importlib.util as util; sys.exit(util.find_spec({module!r}) is None)"
+        done = await self.transport.run(Command((python, "-c", look)), timeout=LOOK_TIMEOUT)
+        if done.exit_status:
+            raise HostError(
+                self.transport.host,
+                done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"{python} has no module {module}",
+                advice="pip install 'flagperf[train]' for that python, name another with runtime.python=PATH, "
+                "or train in a container with runtime=docker",
+            )
 
     async def prepare(self) -> None:
         return None
