@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -180,4 +181,6 @@ class Recorder:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip()[:200] for line in text.splitlines() if line.strip()), "no output")
+    """The first line that says something, without the shell's own prefix."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+    return re.sub(r"^(ba)?sh: (line )?\d+: ", "", line)[:200]
