@@ -73,14 +73,14 @@ async def test_real_ranks_write_their_stacks_and_nobody_else_is_hit(tmp_path: Pa
     env = {"FLAGPERF_LOG_DIR": str(logs), "PYTHONFAULTHANDLER": "1"}
     log = tmp_path / "log"
     async with LocalTransport("here") as here:
-        rank = await here.start(
-            Command((sys.executable, "-c", RANK), {**env, "LOCAL_RANK": "0"}), log=str(log), grace=1
-        )
+        words = ("env", "LOCAL_RANK=0", sys.executable, "-c", RANK)
+        rank = await here.start(Command(words, env), log=str(log), grace=1)
         launcher = await here.start(Command(("sleep", "4721"), env), log=os.devnull, grace=1)
         while "ready" not in log.read_text():
             await asyncio.sleep(0.02)
         await write_stacks(here, str(logs))
         assert await rank.wait() == -6
+        assert stack(log.read_text()), log.read_text()
         assert stack(log.read_text())[0] == '  File "<string>", line 5 in hang'
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(asyncio.shield(launcher.wait()), 0.1)
