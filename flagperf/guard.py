@@ -23,7 +23,7 @@ import sys
 import time
 from pathlib import Path
 
-PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # mean the same as standard input closing
 KILL_WITHIN = 5.0  # seconds; a process in uninterruptible sleep is given up after this
 
@@ -73,14 +73,17 @@ def end(returncode: int) -> None:
 
 
 def main(grace: float, words: list[str]) -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wakeup, child_ended = os.pipe()
     os.set_blocking(child_ended, False)
     signal.set_wakeup_fd(child_ended)
     for number in (signal.SIGCHLD, *STOP):
         signal.signal(number, lambda *_: None)  # a handler is needed for the wake-up to come
     try:
-        command = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+        command = subprocess.Popen(  # ended by the kernel, should the guard itself be killed
+            words, stdin=subprocess.DEVNULL, preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        )
     except OSError as error:
         print(f"{words[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)

@@ -102,15 +102,18 @@ async def test_stop_ends_the_whole_tree(here: LocalTransport, tmp_path: Path) ->
     await process.stop()  # may be called again
 
 
-async def test_a_guard_that_is_asked_to_end_stops_its_tree(here: LocalTransport, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+async def test_a_guard_that_gets_a_signal_takes_its_command_along(
+    here: LocalTransport, tmp_path: Path, number: signal.Signals
+) -> None:
     process = await here.start(Command(("sleep", "4717")), log=str(tmp_path / "log"), grace=1)
     await until(lambda: "sleep 4717" in running("sleep 4717"))
     (guard,) = (
         one for one in psutil.process_iter(["cmdline"]) if "guard.py 1 sleep" in " ".join(one.info["cmdline"] or ())
     )
-    guard.terminate()
-    assert await process.wait() == -signal.SIGTERM
-    assert running("sleep 4717") == []
+    guard.send_signal(number)
+    assert await process.wait() == (-signal.SIGKILL if number == signal.SIGKILL else -signal.SIGTERM)
+    await until(lambda: running("sleep 4717") == [], 1.0)
 
 
 async def test_what_a_command_leaves_behind_is_killed(here: LocalTransport, tmp_path: Path) -> None:
