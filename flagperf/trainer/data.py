@@ -38,7 +38,7 @@ class TrainBatches(Sampler[Numbered]):
                 where="config.yaml",
                 key="train_batch_size",
                 given=batch_size,
-                allowed=f"{len(dataset)} samples are fewer than {self.per_step} batches "
+                allowed=f"{len(dataset)} samples are fewer than {self.per_step} full batches "
                 f"({world.size} ranks x {accumulation} gradient_accumulation_steps)",
             )
 

@@ -93,12 +93,14 @@ class Training:
             progress.advance(samples)
             if progress.step >= self.next_look:
                 self._after_step(samples)
+            if progress.step_in_epoch == len(steps):
+                self._after_epoch()
+            if self.rules.saves(progress.step):
+                self._save()
             if self.step_ended - self.perflog.written > HOLD:
                 self._heartbeat()
             if self.stop_reason is not None:
                 break
-        if progress.step_in_epoch == len(steps) and self.stop_reason != "non_finite_loss":
-            self._after_epoch()
         self._log("EPOCH_END", {"epoch": self.epoch})
 
     def _step(self) -> None:
@@ -135,8 +137,6 @@ class Training:
             self._settle_record()
         if self.rules.evaluates(self.progress, samples):
             self._evaluate()
-        if self.rules.saves(step):
-            self._save()
         self.stop_reason = self.stop_reason or self.rules.stop_reason(self.progress)
         self.next_look = self.records.due or self.rules.next_look(self.progress)
 
