@@ -10,11 +10,12 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ChainedScheduler, LambdaLR, LRScheduler
-from transformers import get_polynomial_decay_schedule_with_warmup
 
 
 def warmup_linear_decay(optimizer: Optimizer, steps: int, warmup: float, decay_ratio: float) -> LambdaLR:
     """From 0 to the optimizer's lr in the share `warmup` of `steps`, then linearly to lr * decay_ratio at `steps`."""
+    from transformers import get_polynomial_decay_schedule_with_warmup  # a heavy import, for the cases that use it
+
     return get_polynomial_decay_schedule_with_warmup(
         optimizer,
         num_warmup_steps=warmup * steps,

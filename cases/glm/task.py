@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torchmetrics import MeanMetric
 
 from cases.optimization import decay_except
 from flagperf.trainer.task import Task
@@ -63,6 +62,8 @@ class MultipleChoice(Task):
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`accuracy`: the share of questions whose best choice is one of the right ones."""
+        from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
+
         accuracy = MeanMetric(nan_strategy="disable").to(device)
         for batch in batches:
             parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS), strict=True)

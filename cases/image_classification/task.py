@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torchmetrics import MetricCollection
-from torchmetrics.classification import MulticlassAccuracy
 from torchvision.transforms.v2.functional import normalize, to_dtype
 
 from cases.optimization import decay_except
@@ -60,6 +58,9 @@ class ImageClassification(Task):
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """Top-1 (`acc1`) and top-5 (`acc5`) accuracy in percent."""
+        from torchmetrics import MetricCollection  # takes seconds, for which the first step need not wait
+        from torchmetrics.classification import MulticlassAccuracy
+
         accuracy = MetricCollection(
             {
                 name: MulticlassAccuracy(
