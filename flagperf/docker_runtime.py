@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flagperf import owner
 from flagperf.container import LABEL, sdk_arguments
@@ -36,6 +37,7 @@ class DockerRuntime:
         self.run, self.transport, self.images = run, transport, images
         self.docker = DockerHost(transport, patience=run.cluster.ssh.reconnect)
         self._made = False
+        self._starting: asyncio.Task[None] | None = None
         self._keeper: Process | None = None
         self.place(plan, node)
 
@@ -55,11 +57,18 @@ class DockerRuntime:
         self._keeper = await start_keeper(self.transport, self.container.name)
         arguments = sdk_arguments(self.container)
         arguments["labels"] = {**arguments["labels"], OWNER: owner.myself()}
-        self._made = True
-        await self._ask(lambda client: client.containers.create(**arguments).start())
+        self._starting = asyncio.create_task(self._start(arguments))
+        await asyncio.shield(self._starting)  # what is asked of a daemon happens, also when nobody waits any more
         return DockerProcess(self.docker, self.container, self._keeper, self.plan.deadlines.stop)
 
+    async def _start(self, arguments: dict[str, Any]) -> None:
+        created = await self._ask(lambda client: client.containers.create(**arguments))
+        self._made = True  # from now on it is ours to remove
+        await self._ask(lambda _: created.start())
+
     async def clean(self) -> None:
+        if self._starting is not None:
+            await asyncio.gather(self._starting, return_exceptions=True)
         try:
             if self._made:
                 await self._ask(lambda client: remove(client, self.container.name))

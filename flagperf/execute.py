@@ -38,6 +38,7 @@ LIMITS = {  # seconds
     "clean": 120.0,
 }
 ON_OTHER_HOSTS = ("connect", "image", "send", "collect", "clean")  # nothing to wait for on this machine
+CONNECT_ATTEMPTS = 4  # that a transport makes at most, each with the deadline of its own
 PORT_ATTEMPTS = 3  # a port that was free may be taken by the time torchrun binds it
 
 log = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ class _Round:
 
     async def phases(self) -> Failure | None:
         async with AsyncExitStack() as connections:
-            connect = self.plan.deadlines.connect
+            connect = CONNECT_ATTEMPTS * self.plan.deadlines.connect
             await self._on_all("connect", lambda node: connections.enter_async_context(node.transport), connect)
             for node in self.nodes:
                 connections.push_async_callback(node.runtime.close)

@@ -13,6 +13,7 @@ from flagperf import checks
 from flagperf.blame import LAST_LINES, NOTICE
 from flagperf.errors import HostError
 from flagperf.facts import Facts, read_facts
+from flagperf.leftovers import claim, remove_dead_folders
 from flagperf.monitors.running import running
 from flagperf.payload import send_code
 from flagperf.perflog import Event
@@ -79,6 +80,8 @@ class NodeRun:
         checks.check_devices(self.run, self.host, self.facts)
         checks.check_room(self.host, self.node.case_dir, self.facts)
         await checks.check_data(self.run, self.transport, self.node.node.data_dir or self.run.config["data_dir"])
+        if not self.transport.local:
+            await remove_dead_folders(self.transport, self.run.cluster.work_dir)
         await self.runtime.check()
 
     async def prepare(self) -> None:
@@ -86,6 +89,8 @@ class NodeRun:
 
     async def send(self) -> None:
         """Make the log folder and bring what the ranks read: the configuration and, to another host, the code."""
+        if not self.transport.local:
+            await claim(self.transport, str(Path(self.node.case_dir).parent))
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "sys_info.log").write_text(self.facts.text() + self._versions(), encoding="utf-8")

@@ -18,13 +18,14 @@ from flagperf.errors import HostError
 from flagperf.schema import Command, Node, Ssh
 from flagperf.ssh_errors import explain
 from flagperf.ssh_process import SshProcess
-from flagperf.transport import READ_SIZE, Completed, Process
+from flagperf.transport import Completed, Process
 
 AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
 ATTEMPTS = 4  # of a connection that sshd dropped before the login
 BACK_OFF = 0.3  # seconds before the second attempt; doubled for each further one
 KEEPALIVES = 3  # unanswered signs of life until a connection counts as lost
 
+BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer; asyncssh splits larger reads into tasks
 TIMED_OUT = 124  # exit status of coreutils' timeout
 
 REFUSED_EARLY = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)  # what MaxStartups looks like
@@ -105,8 +106,8 @@ class SshTransport:
 
     async def read(self, path: str, offset: int = 0) -> bytes:
         async def work(sftp: asyncssh.SFTPClient) -> bytes:
-            async with sftp.open(path, "rb") as file:
-                content: bytes = await file.read(READ_SIZE, offset)
+            async with sftp.open(path, "rb", block_size=BLOCK) as file:
+                content: bytes = await file.read(BLOCK, offset)
                 return content
 
         try:

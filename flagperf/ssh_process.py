@@ -31,6 +31,7 @@ marked() { grep -lsz "^FLAGPERF_PROCESS=$dir\$" /proc/[0-9]*/environ | tr -dc '0
 signal() { for pid in $(marked); do kill -s "$1" "$pid"; done 2>/dev/null; }
 stop() {
     trap '' TERM
+    kill $watcher 2>/dev/null
     signal TERM
     while [ "$tenths" -gt 0 ] && [ -n "$(marked)" ]; do sleep 0.1; tenths=$((tenths - 1)); done
     signal KILL
@@ -44,9 +45,10 @@ command=$!
     until flock -x "$dir/lease" true; sleep "$linger"; flock -n -x "$dir/lease" true; do :; done
     kill -s TERM $$
 ) &
+watcher=$!
 wait "$command" 2>/dev/null; status=$?
 while kill -s 0 "$command" 2>/dev/null; do wait "$command"; status=$?; done
-kill $! 2>/dev/null
+kill $watcher 2>/dev/null
 signal KILL
 echo "$status" >"$dir/status"
 flock -n -x "$dir/lease" rm -rf "$dir"

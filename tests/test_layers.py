@@ -21,7 +21,7 @@ STAGES = {
     },
     "plan": {"plan", "container"},
     "transport": {"guard", "transport", "ssh", "ssh_errors", "ssh_process"},
-    "docker": {"docker_host", "docker_process", "docker_runtime", "image_supply", "owner", "payload"},
+    "docker": {"docker_host", "docker_process", "docker_runtime", "image_supply", "leftovers", "owner", "payload"},
     "monitors": {"monitors"},
     "execute": {
         "blame", "checks", "execute", "facts", "interrupt", "node_run", "progress", "run_folder", "runtime", "supervise",

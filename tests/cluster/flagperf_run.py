@@ -65,7 +65,7 @@ class User:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "150", "SCENARIO": scenario},
+            env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "500", "SCENARIO": scenario},
             start_new_session=True,
         )
 

@@ -3,9 +3,9 @@
     python tests/cluster/hosts.py              two hosts, until Ctrl-C; prints how to reach them
 
 A host has its own network, mount, uts, ipc and pid namespaces, a private /run, home, /tmp, /var/tmp, /srv,
-/var/lib/docker and /etc/docker, and shares the rest of the file system. The bridge between them has a namespace of its own: on a
-bridge in the root namespace Docker's FORWARD rule would cut the hosts off. Needs root, and Debian's packages
-docker.io, openssh-server, iproute2 and tini.
+/var/lib/docker and /etc/docker, and shares the rest of the file system. The bridge between them has a namespace of
+its own: on a bridge in the root namespace Docker's FORWARD rule would cut the hosts off. Needs root, and Debian's
+packages docker.io, openssh-server, iproute2 and tini.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ROOT = Path("/var/lib/flagperf-test-cluster")
 PROGRAMS = ("dockerd", "sshd", "ssh-keygen", "ip", "nsenter", "unshare", "setpriv", "docker-init")
 HOME = str(Path.home()).lstrip("/")  # empty on the hosts: no start files of a shell
 IMAGE = "flagperf-test:empty"
+AS_MADE_IMAGE = "flagperf-test:as-made"  # tells whether a test replaced IMAGE
 BOOT_SECONDS = 30.0
 
 INIT = """
@@ -51,11 +52,14 @@ exec docker-init -- sleep infinity
 """
 
 AS_MADE = """
-pgrep -x sshd && docker version && [ -z "$(docker ps -aq; ls /srv /tmp /var/tmp; pgrep sleep | tail -n +2)" ]
+pgrep -x sshd && docker version && [ -z "$(docker ps -aq; ls /srv /tmp /var/tmp; pgrep sleep | tail -n +2)" ] &&
+    [ "$(docker images -q flagperf-test:empty) $(docker images -q flagperf-test:as-made)" = \
+      "$(docker images -q | sort -u) $(docker images -q | sort -u)" ]
 """
 
 EMPTY = """
 docker ps -aq | xargs -r docker rm -f
+docker images -q | sort -u | xargs -r docker rmi -f
 pgrep sleep | tail -n +2 | xargs -r kill -9
 umount /srv/* 2>/dev/null
 rm -rf /srv/* /var/tmp/* /tmp/*
@@ -135,6 +139,7 @@ class Host:
 
     def boot(self, *, wait: bool = True) -> None:
         """Switch it on; returns when sshd and docker answer."""
+        self.mend()
         log = self.root / "boot.log"
         keep, restore = self._python_lines()
         script = INIT.format(
@@ -149,7 +154,18 @@ class Host:
         namespaces = ["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"]
         with log.open("ab") as output:
             self._init = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net=/run/netns/{self.netns}", "unshare", *namespaces, "sh", "-c", script],
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "KILL",
+                    "nsenter",
+                    f"--net=/run/netns/{self.netns}",
+                    "unshare",
+                    *namespaces,
+                    "sh",
+                    "-c",
+                    script,
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -174,8 +190,8 @@ class Host:
 
     def _python_lines(self) -> tuple[str, str]:
         """Shell lines that bring Python back into the emptied home, where it lies there."""
-        kept = [f"{self.root}/python{index}" for index, _ in enumerate(image_mounts())]
-        inside = [(place, keep) for place, keep in zip(image_mounts(), kept) if Path(place).is_relative_to(f"/{HOME}")]
+        places = [place for place in image_mounts() if Path(place).is_relative_to(f"/{HOME}")]
+        inside = [(place, f"{self.root}/python{index}") for index, place in enumerate(places)]
         return (
             "\n".join(f"mkdir -p {keep}; mount --bind {place} {keep}" for place, keep in inside),
             "\n".join(f"mkdir -p {place}; mount --bind {keep} {place}" for place, keep in inside),
@@ -189,6 +205,7 @@ class Host:
 
     def power_off(self) -> None:
         """Cut the power: every process of the host ends at once, nothing is said to anyone."""
+        self.cut()
         if self._init is not None:
             os.killpg(self._init.pid, signal.SIGKILL)
             self._init.wait()
@@ -217,6 +234,11 @@ class Host:
             self.start_dockerd()
         self.wait_ready()
         self.run("sh", "-c", EMPTY)
+        self.import_image()
+
+    def import_image(self) -> None:
+        self.output("docker", "import", "-", IMAGE, stdin=empty_image())
+        self.output("docker", "tag", IMAGE, AS_MADE_IMAGE)
 
     def stop(self, program: str, number: int = signal.SIGTERM) -> None:
         """Signal every process of that name on this host, and wait until none is left."""
@@ -294,7 +316,8 @@ class TestCluster:
             for host in self.hosts:
                 host.wait_ready()
             self.write_known_hosts()
-            self._import_image()
+            for host in self.hosts:
+                host.import_image()
         except BaseException:
             self.close()
             raise
@@ -316,6 +339,7 @@ class TestCluster:
                 host.boot()
             if host.run("sh", "-c", AS_MADE).returncode:
                 host.repair()
+        self.write_known_hosts()
 
     def close(self) -> None:
         for host in self.hosts:
@@ -343,11 +367,6 @@ class TestCluster:
         _do("ip", "addr", "add", f"{self.address}/24", "dev", self._bridge)
         _do("ip", "link", "set", self._bridge, "up")
         _do(*bridge, "link", "set", "machine", "master", "br0", "up")
-
-    def _import_image(self) -> None:
-        archive = empty_image()
-        for host in self.hosts:
-            host.output("docker", "import", "-", IMAGE, stdin=archive)
 
 
 def image_mounts() -> list[str]:

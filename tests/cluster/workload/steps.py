@@ -26,7 +26,9 @@ def main(config_path: str, node_rank: int, nproc: int, scenario: str) -> None:
     happens = not node or int(node) == node_rank
     ranks = range(node_rank * nproc, (node_rank + 1) * nproc)
     folder = Path(os.environ["FLAGPERF_LOG_DIR"])
-    logs = [PerfLog(rank, os.open(folder / f"rank{rank}.out.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)) for rank in ranks]
+    logs = [
+        PerfLog(rank, os.open(folder / f"rank{rank}.out.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)) for rank in ranks
+    ]
 
     def tell(event: str, value: dict[str, object] | None = None) -> None:
         for log in logs:

@@ -1,0 +1,54 @@
+"""What runs leave on a host when their launcher dies: run folders, here; containers, in flagperf.docker_runtime.
+
+A run folder holds a file that names its owner. Only what belongs to an owner that is dead is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import PurePosixPath
+
+from flagperf import owner
+from flagperf.errors import HostError
+from flagperf.schema import Command
+from flagperf.transport import Transport
+
+OWNER = ".owner"
+TIMEOUT = 60.0  # seconds
+
+CLAIM = 'umask 077; mkdir -p "$1" && printf %s "$2" >"$1/.owner"'
+LIST = 'for file in "$1"/*/.owner; do [ -f "$file" ] && printf "%s\\n" "$(cat "$file")" "$file"; done; true'
+PROCESSES = (
+    'for place in /tmp/flagperf-process.*; do [ -d "$place" ] && flock -n "$place/lock" rm -rf "$place"; done; true'
+)
+
+log = logging.getLogger(__name__)
+
+
+async def claim(transport: Transport, run_folder: str) -> None:
+    """Make a run's folder on a host and say whose it is. Nobody else may read it."""
+    done = await transport.run(Command(("sh", "-c", CLAIM, "flagperf", run_folder, owner.myself())), timeout=TIMEOUT)
+    if done.exit_status != 0:
+        advice = "give work_dir of the cluster a place that this user may write to"
+        raise HostError(transport.host, f"cannot make {run_folder}: {done.stderr.strip()}", advice=advice)
+
+
+async def folders(transport: Transport, work_dir: str) -> dict[str, owner.State]:
+    """Run folders on a host, with what has become of their owners."""
+    done = await transport.run(Command(("sh", "-c", LIST, "flagperf", work_dir)), timeout=TIMEOUT)
+    lines = done.stdout.splitlines()
+    return {str(PurePosixPath(path).parent): owner.state(by) for by, path in zip(lines[::2], lines[1::2], strict=False)}
+
+
+async def remove_dead_folders(transport: Transport, work_dir: str) -> list[str]:
+    """Remove the folders of runs that died; returns them."""
+    dead = [path for path, state in (await folders(transport, work_dir)).items() if state == "dead"]
+    if dead:
+        log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
+        await transport.run(Command(("rm", "-rf", *dead)), timeout=TIMEOUT)
+    return dead
+
+
+async def remove_dead_processes(transport: Transport) -> None:
+    """Remove what long commands noted down whose guard was killed."""
+    await transport.run(Command(("sh", "-c", PROCESSES)), timeout=TIMEOUT)

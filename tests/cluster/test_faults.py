@@ -1,0 +1,231 @@
+"""Faults injected for real while flagperf runs on two docker hosts: each has its cause named, its exit code, and
+leaves nothing on any host while the logs are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flagperf_run import DOCKER, FAKE, User
+from hosts import IMAGE, TestCluster
+
+LONG = "max_steps=600"  # two minutes: the fault comes first
+NAME = "resnet50-pytorch-cpux2x1"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens in the middle of a run, and what is said of it."""
+
+    happens: Callable[[TestCluster], object]
+    cause: str  # regular expression
+    within: float = 10.0  # seconds from the fault to the end of the command
+    words: tuple[str, ...] = ()
+    host: str = "h2 (node rank 1)"
+
+
+def start(user: User, *words: str, scenario: str = "fine", run_name: str = "run") -> subprocess.Popen[str]:
+    """A run on both hosts that has done its first steps."""
+    process = user.start(*FAKE, *DOCKER, "nnodes=2", LONG, *words, scenario=scenario, run_name=run_name)
+    log = user.home / "result" / run_name / NAME / "round1/h1_noderank0/rank0.out.log"
+    deadline = time.monotonic() + 40
+    while not (log.exists() and '"step": 2' in log.read_text()):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
+        time.sleep(0.05)
+    return process
+
+
+def finish(process: subprocess.Popen[str], within: float) -> str:
+    began = time.monotonic()
+    output, _ = process.communicate(timeout=within + 30)
+    assert time.monotonic() - began < within, f"took {time.monotonic() - began:.1f} s\n{output}"
+    return output
+
+
+def assert_nothing_left(lab: TestCluster, *, but: tuple[str, ...] = ()) -> None:
+    """No process, container or run folder of flagperf on any host that is up."""
+    for host in lab.hosts:
+        if not host.alive:
+            continue
+        left = host.run(
+            "sh",
+            "-c",
+            "pgrep -af '[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600';"
+            "ls -d /srv/flagperf/[!s]* /tmp/flagperf*",
+        )
+        assert left.stdout == "", f"{host.name}: {left.stdout}"
+        if host.run("docker", "version").returncode == 0:
+            assert host.output("docker", "ps", "-a", "--format", "{{.Names}}").split() == list(but)
+
+
+def container(action: str, host: int = 1) -> Callable[[TestCluster], object]:
+    return lambda lab: lab.hosts[host].output("sh", "-c", f"docker {action} $(docker ps -q)")
+
+
+def kill_daemon(lab: TestCluster) -> None:
+    lab.hosts[1].stop("dockerd", signal.SIGKILL)
+
+
+GONE = "lost docker daemon: the docker daemon does not run"
+LOST = r"lost host: lost: no ssh connection for 4 s \("
+
+MIDDLE = {
+    "daemon stopped": Fault(lambda lab: lab.hosts[1].stop("dockerd"), GONE, 20),
+    "daemon killed": Fault(kill_daemon, GONE, 20),
+    "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, 30),
+    "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, 30),
+    "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, 20),
+    "container frozen": Fault(
+        container("pause", 0),
+        r"hang: no progress for 4 s \(deadlines.stall\): the container is frozen \(docker pause\)",
+        20,
+        ("deadlines.stall=4",),
+        "h1 (node rank 0)",
+    ),
+    "container removed": Fault(container("rm -f"), "the launcher of the ranks ended: someone removed the container"),
+    "container killed": Fault(container("kill"), "the launcher of the ranks ended: signal SIGKILL"),
+}
+
+
+@pytest.mark.parametrize("fault", MIDDLE.values(), ids=MIDDLE.keys())
+def test_a_fault_in_the_middle(lab: TestCluster, tmp_path: Path, fault: Fault) -> None:
+    user = User(lab, tmp_path, steps=True)
+    process = start(user, *fault.words)
+    fault.happens(lab)
+    output = finish(process, fault.within)
+    assert process.returncode == 5
+    assert re.search(f"{re.escape(fault.host)}: {fault.cause}", output), output
+    logs = tmp_path / "result/run" / NAME / "round1"
+    assert {path.name for path in logs.glob("*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
+    settle(lab)
+    assert_nothing_left(lab)
+
+
+def settle(lab: TestCluster) -> None:
+    """Give the hosts back what they lost, and the time to notice that their launcher is gone."""
+    for host in lab.hosts:
+        host.mend()
+    deadline = time.monotonic() + 15
+    while any(host.alive and host.run("pgrep", "-f", "[s]teps").stdout for host in lab.hosts):
+        assert time.monotonic() < deadline, "training goes on"
+        time.sleep(0.2)
+
+
+RANKS = {
+    "raises": ("raise", "the launcher of the ranks ended: exit code 1"),
+    "exits": ("exit", "the launcher of the ranks ended: exit code 7"),
+    "is killed": ("kill", "the launcher of the ranks ended: signal SIGKILL"),
+    "runs out of memory": (
+        "memory",
+        "the launcher of the ranks ended: out of memory: the container reached its limit of 200m",
+    ),
+}
+
+
+@pytest.mark.parametrize(("scenario", "cause"), RANKS.values(), ids=RANKS.keys())
+def test_a_rank_that(lab: TestCluster, tmp_path: Path, scenario: str, cause: str) -> None:
+    user = User(lab, tmp_path, steps=True)
+    words = ("nnodes=2", LONG, "runtime.container.memory=200m")
+    done = user.run(*FAKE, *DOCKER, *words, scenario=f"{scenario}@1")
+    assert (done.exit_code, re.search(rf"h2 \(node rank 1\): {cause}", done.output) is not None) == (5, True), (
+        done.output
+    )
+    assert f"now: {scenario}" in done.output
+    assert_nothing_left(lab)
+
+
+BEFORE = {
+    "host unreachable": Fault(
+        lambda lab: lab.hosts[1].cut(),
+        r"no answer from 10[.\d]+\n  do:      is it switched on",
+        words=("deadlines.connect=2",),
+    ),
+    "sshd stopped": Fault(lambda lab: lab.hosts[1].stop("sshd", 9), r"the ssh port refuses connections: 10[.\d]+"),
+    "host key changed": Fault(
+        lambda lab: (lab.hosts[1].stop("sshd", 9), lab.hosts[1].new_host_key(), lab.hosts[1].start_sshd()),
+        r"the host key of 10[.\d]+ is not the one in .*known_hosts",
+    ),
+    "docker stopped": Fault(
+        lambda lab: lab.hosts[1].stop("dockerd"), "the docker daemon does not run\n  do:      start it"
+    ),
+    "image missing": Fault(
+        lambda lab: lab.hosts[1].output("docker", "rmi", IMAGE), f"image {IMAGE} is not there, and cluster.image.policy"
+    ),
+    "another image": Fault(
+        lambda lab: lab.hosts[1].output("sh", "-c", f"tar c -C / srv | docker import - {IMAGE}"),
+        f"{IMAGE} is another image there than on h1\n  do:      remove it there",
+    ),
+    "no room for logs": Fault(
+        lambda lab: lab.hosts[1].output(
+            "sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=8m none /srv/flagperf"
+        ),
+        r"\d+ MiB are free in /srv/flagperf/run/.*, logs need 64 MiB",
+    ),
+    "mount missing": Fault(
+        lambda _: None,
+        r"docker refuses the container: .*bind source path does not exist: /srv/none",
+        words=("+cluster.container.mounts={/srv/none: /none}",),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BEFORE.values(), ids=BEFORE.keys())
+def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) -> None:
+    user = User(lab, tmp_path, steps=True)
+    fault.happens(lab)
+    began = time.monotonic()
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG, *fault.words)
+    print(done.output)
+    assert done.exit_code == 3
+    assert re.search(f"flagperf: h[12]: {fault.cause}", done.output), done.output
+    assert time.monotonic() - began < fault.within
+    lab.write_known_hosts()
+    settle(lab)
+    assert_nothing_left(lab)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_launcher_stops_all_and_keeps_the_logs(lab: TestCluster, tmp_path: Path, number: int) -> None:
+    process = start(User(lab, tmp_path, steps=True))
+    process.send_signal(number)
+    output = finish(process, 15)
+    assert process.returncode == 130, output
+    assert '"step": 2' in (tmp_path / "result/run" / NAME / "round1/h2_noderank1/rank1.out.log").read_text()
+    assert_nothing_left(lab)
+
+
+def test_a_killed_launcher_is_noticed_by_the_hosts_and_cleaned_after_by_the_next_run(
+    lab: TestCluster, tmp_path: Path
+) -> None:
+    user = User(lab, tmp_path, steps=True)
+    process = start(user)
+    process.kill()
+    process.communicate()
+    settle(lab)  # training ends by itself
+    left = lab.hosts[0].output("docker", "ps", "-a", "--format", "{{.Names}}").split()
+    assert len(left) == 1
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=3", run_name="next")
+    assert done.exit_code == 0, done.output
+    assert f"h1: removing {left[0]}, left behind by a run that died" in done.log
+    assert_nothing_left(lab)
+
+
+def test_a_container_of_the_same_name_by_someone_else_is_not_touched(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    name = f"flagperf-{hashlib.sha256(b'/srv/flagperf/run').hexdigest()[:8]}-round1-node1"
+    lab.hosts[1].output("docker", "create", "--name", name, IMAGE, "x")
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG)
+    assert done.exit_code == 3
+    said = (
+        f"flagperf: h2: another container is called {name}\n  do:      another run uses it; if none does: docker rm -f"
+    )
+    assert said in done.output, done.output
+    assert lab.hosts[1].output("docker", "ps", "-a", "--format", "{{.Names}}").split() == [name]
+    assert lab.hosts[0].output("docker", "ps", "-aq") == ""
