@@ -9,10 +9,14 @@ import itertools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from flagperf import __version__
 from flagperf.errors import ConfigError, FlagperfError, HostError, NoValidCaseError, nearest
+
+if TYPE_CHECKING:
+    from flagperf.doctor import Row
+    from flagperf.schema import RunConfig
 
 HELP = """\
 flagperf trains real models on AI accelerators and reports numbers that can be compared.
@@ -149,11 +153,47 @@ def check(options: argparse.Namespace) -> int:
     return ConfigError.exit_code if any(lack.needed for lack in lacks) else 0
 
 
+def doctor(options: argparse.Namespace) -> int:
+    """Print what may keep the words from running on the cluster; exit code 3 when something will."""
+    from flagperf.doctor import examine
+
+    return _print_rows(asyncio.run(examine(_only_job(options))))
+
+
+def clean(options: argparse.Namespace) -> int:
+    """Remove what dead runs left on the cluster, and print it."""
+    from flagperf.clean import clean as clean_hosts
+
+    return _print_rows(asyncio.run(clean_hosts(_only_job(options))))
+
+
+def _only_job(options: argparse.Namespace) -> RunConfig:
+    """The job of a verb that looks at a cluster; unlike a run it does not need a data_dir."""
+    from flagperf.compose import compose
+
+    return compose([*options.words, "dry_run=true"], options.config_dir)
+
+
+def _print_rows(rows: Sequence[Row]) -> int:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("host", "check", "state", "found", "do", box=None)
+    for row in rows:
+        colour = {"ok": "green", "warning": "yellow", "failed": "red"}[row.state]
+        table.add_row(row.host, row.check, f"[{colour}]{row.state}[/]", escape(row.found), escape(row.advice))
+    Console().print(table)
+    return HostError.exit_code if any(row.state == "failed" for row in rows) else 0
+
+
 VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "run": run,
     "list": list_choices,
     "report": report_again,
     "check": check,
+    "doctor": doctor,
+    "clean": clean,
 }
 
 

@@ -12,6 +12,9 @@ from typing import Any
 from flagperf.errors import ConfigError
 
 
+DATA_DIR = "<data_dir>"  # stands for the folder where a dry run is not given one
+
+
 def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path:
     """Folder of a case's sample data; its name changes with what the writer is asked for."""
     digest = hashlib.sha256(json.dumps(sample, sort_keys=True).encode()).hexdigest()[:12]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
@@ -24,7 +24,7 @@ from flagperf.progress import Progress
 from flagperf.resume import with_checkpoints
 from flagperf.run_folder import make_case, write_case
 from flagperf.runtime import make_runtimes
-from flagperf.schema import Failure, Outcome, Plan, RunConfig
+from flagperf.schema import Failure, Node, Outcome, Plan, RunConfig
 from flagperf.supervise import PortTaken, supervise
 from flagperf.transport import LocalTransport, Transport
 
@@ -83,18 +83,19 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
     )
 
 
-def make_transports(run: RunConfig, plan: Plan) -> list[Transport]:
+def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
     """The way to each node: none for this machine, ssh for another one."""
-    if all(node.node.local for node in plan.nodes):
-        return [LocalTransport(node.node.name, node.node.address) for node in plan.nodes]
+    if all(node.local for node in nodes):
+        return [LocalTransport(node.name, node.address) for node in nodes]
     from flagperf.ssh import AT_ONCE, SshTransport  # asyncssh is heavy
 
+    if not run.cluster.ssh.strict:
+        log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
     gate = asyncio.Semaphore(AT_ONCE)
+    timeout = run.config["deadlines"]["connect"]
     return [
-        LocalTransport(node.node.name, node.node.address)
-        if node.node.local
-        else SshTransport(node.node, run.cluster.ssh, plan.deadlines.connect, gate)
-        for node in plan.nodes
+        LocalTransport(node.name, node.address) if node.local else SshTransport(node, run.cluster.ssh, timeout, gate)
+        for node in nodes
     ]
 
 
@@ -105,7 +106,7 @@ class _Round:
         self.run, self.run_folder, self.progress = run, run_folder, progress
         self.plan = make_plan(run, number, folder=run_folder)
         self.folder = run_folder / run.name / f"round{number}"
-        transports = make_transports(run, self.plan)
+        transports = make_transports(run, [node.node for node in self.plan.nodes])
         runtimes = make_runtimes(run, self.plan, transports)
         self.nodes = [
             NodeRun(run, self.plan, rank, transport, runtime, self.folder)

@@ -41,11 +41,11 @@ class ImageSupply:
         Raises:
             HostError: it is not there and cannot be had, or it is another one than node 0's.
         """
-        layers = await self._layers(docker)
+        layers = await image_layers(docker, self.image.reference)
         if rank == 0:
             if layers is None:
                 await self._fetch(docker)
-                layers = await self._layers(docker)
+                layers = await image_layers(docker, self.image.reference)
             if layers is None:
                 raise HostError(
                     docker.host, f"{self.image.reference} is not in what was fetched by policy {self.image.policy}"
@@ -54,27 +54,17 @@ class ImageSupply:
             return
         if layers is None and self.image.policy != "build":
             await self._fetch(docker)
-            layers = await self._layers(docker)
+            layers = await image_layers(docker, self.image.reference)
         first, wanted = await asyncio.shield(self._first)
         if layers is None and self.image.policy == "build":
             await self._copy(first, docker)
-            layers = await self._layers(docker)
+            layers = await image_layers(docker, self.image.reference)
         if layers != wanted:
             raise HostError(
                 docker.host,
                 f"{self.image.reference} is another image there than on {first.host}",
                 advice=f"remove it there (docker rmi {self.image.reference}), so that it is fetched again",
             )
-
-    async def _layers(self, docker: DockerHost) -> list[str] | None:
-        """What identifies an image on any host (its ID does not, after docker import); None: it is not there."""
-        from docker.errors import ImageNotFound
-
-        try:
-            image = await docker.call(lambda client: client.images.get(self.image.reference))
-        except ImageNotFound:
-            return None
-        return list(image.attrs["RootFS"]["Layers"])
 
     async def _fetch(self, docker: DockerHost) -> None:
         log.info("%s: image %s: %s", docker.host, self.image.reference, self.image.policy)
@@ -147,6 +137,17 @@ class ImageSupply:
         done = await docker.transport.run(Command(("tail", "-n", str(LAST_LINES), f"{place}/build.log")), timeout=SHORT)
         tail = "".join(f"\n    {line}" for line in done.stdout.splitlines())
         return f"image {self.image.reference} cannot be built from {self.image.folder}: exit code {status}{tail}"
+
+
+async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:
+    """What identifies an image on any host (its ID does not, after docker import); None: it is not there."""
+    from docker.errors import ImageNotFound
+
+    try:
+        image = await docker.call(lambda client: client.images.get(reference))
+    except ImageNotFound:
+        return None
+    return list(image.attrs["RootFS"]["Layers"])
 
 
 def build_words(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:

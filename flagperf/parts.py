@@ -9,7 +9,7 @@ from string import Template
 from typing import Any
 
 from flagperf.container_options import merged
-from flagperf.data_layout import sample_folder
+from flagperf.data_layout import DATA_DIR, sample_folder
 from flagperf.errors import ConfigError
 from flagperf.image import choose_image
 from flagperf.layers import Layer
@@ -46,7 +46,7 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
         folder = sample_folder(final.get("sample_dir"), final.get("case"), sample)
         return str(folder), f"sample data: {folder}"
     if final.get("dry_run"):
-        return "<data_dir>", "no data_dir is given: <data_dir> stands for it"
+        return DATA_DIR, f"no data_dir is given: {DATA_DIR} stands for it"
     tree = final.get("data.tree") or ""
     allowed = f"a folder with {final.get('data.name')}" + "".join(f"\n    {line}" for line in tree.splitlines())
     raise ConfigError("the case needs its data", key="data_dir", allowed=allowed, advice="size=tiny has sample data")

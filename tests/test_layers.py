@@ -28,7 +28,7 @@ STAGES = {
         "watch", "resume", "stacks",
     },
     "result": {"rank_log", "evidence", "verdict", "result", "summary", "report"},
-    "cli": {"cli", "session", "run_log", "check"},
+    "cli": {"cli", "session", "run_log", "check", "doctor", "clean"},
     "trainer": {"trainer"},
 }  # fmt: skip
 
@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "monitors": {"values", "transport"},
     "execute": {"values", "plan", "transport", "docker", "monitors", "data_layout"},
     "result": {"values", "monitors"},
-    "cli": {"values", "compose", "plan", "execute", "result", "monitors"},
+    "cli": {"values", "compose", "plan", "transport", "docker", "execute", "result", "monitors"},
     "trainer": {"errors", "perflog"},
 }
 

@@ -1,0 +1,49 @@
+"""`flagperf clean`: removes from a cluster's hosts what runs left there whose launcher is dead, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from flagperf import leftovers, owner
+from flagperf.doctor import Row
+from flagperf.errors import HostError
+from flagperf.execute import make_transports
+from flagperf.schema import RunConfig
+from flagperf.transport import Transport
+
+
+async def clean(run: RunConfig) -> list[Row]:
+    """Clean every host of the cluster; what was removed, and what could not be."""
+    transports = make_transports(run, run.cluster.nodes)
+    rows = await asyncio.gather(*(_clean(run, transport) for transport in transports))
+    return [row for found in rows for row in found]
+
+
+async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
+    removed: list[str] = []
+    try:
+        async with transport:
+            if not transport.local:
+                removed += await leftovers.remove_dead_folders(transport, run.cluster.work_dir)
+                await leftovers.remove_dead_processes(transport)
+            removed += await _remove_containers(transport)
+    except HostError as error:
+        return [Row(transport.host, "clean", "failed", error.problem, error.advice or "")]
+    return [Row(transport.host, "clean", "ok", what) for what in removed or ["nothing to remove"]]
+
+
+async def _remove_containers(transport: Transport) -> list[str]:
+    from flagperf.docker_host import DaemonError, DockerHost  # the docker SDK is heavy
+    from flagperf.docker_runtime import containers, remove
+
+    removed = []
+    try:
+        async with DockerHost(transport) as docker:
+            for name, by in (await docker.call(containers)).items():
+                if owner.state(by) == "dead":
+                    await docker.call(partial(remove, name=name))
+                    removed.append(f"container {name}")
+    except DaemonError:
+        pass  # a host without docker has no containers
+    return removed

@@ -1,0 +1,247 @@
+"""`flagperf doctor`: can these words run on this cluster? One row a host and check, all hosts at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from flagperf import checks, leftovers, owner
+from flagperf.data_layout import DATA_DIR, is_sample
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.execute import make_transports
+from flagperf.facts import Facts, read_facts
+from flagperf.schema import Command, Node, RunConfig
+from flagperf.transport import Transport
+
+if TYPE_CHECKING:
+    from flagperf.docker_host import DockerHost
+
+MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's
+MOST_NAME = 1.0  # seconds for looking up a host's own name
+LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches
+LOOK_TIMEOUT = 30.0  # seconds
+LOOK_UP = 'getent hosts "$(uname -n)" >/dev/null'
+
+State = Literal["ok", "warning", "failed"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one check found on one host, and what to do where all is not well."""
+
+    host: str
+    check: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check gives that did not fail. One with advice is a warning."""
+
+    found: str
+    advice: str = ""
+
+
+async def examine(run: RunConfig) -> list[Row]:
+    """Look at every host of the cluster. What is found there is told in rows, never raised."""
+    transports = make_transports(run, run.cluster.nodes)
+    hosts = [_Host(run, *pair) for pair in zip(run.cluster.nodes, transports, strict=True)]
+    await asyncio.gather(*(host.examine() for host in hosts))
+    rows = [row for host in hosts for row in host.rows]
+    return [*rows, *_image_rows(hosts)]
+
+
+class _Host:
+    """One host while it is looked at."""
+
+    def __init__(self, run: RunConfig, node: Node, transport: Transport) -> None:
+        self.run, self.node, self.transport = run, node, transport
+        self.rows: list[Row] = []
+        self.facts = Facts({})
+        self.clock = 0.0  # seconds that the host's clock is ahead
+        self.layers: list[str] | None = None  # of the image, where it is there
+        self._connection = AsyncExitStack()
+        self._docker: DockerHost | None = None
+
+    async def examine(self) -> None:
+        async with self._connection:
+            if not await self._check("ssh", self._ssh) or not await self._check("host", self._host):
+                return
+            for name, check in (
+                ("clock", self._clock),
+                ("own name", self._own_name),
+                ("disk", self._disk),
+                ("memory", self._memory),
+                ("shm", self._shm),
+                ("devices", self._devices),
+                ("data", self._data),
+                ("interface", self._interface),
+                ("port", self._port),
+            ):
+                await self._check(name, check)
+            if await self._check("docker", self._docker_daemon):
+                await self._check("image", self._image)
+            await self._check("leftovers", self._leftovers)
+
+    async def _check(self, name: str, check: Callable[[], Awaitable[Finding]]) -> bool:
+        """Add the row of a check; whether it did not fail."""
+        try:
+            finding = await check()
+        except FlagperfError as error:
+            problem, advice = _told(error)
+            self.rows.append(Row(self.node.name, name, "failed", problem, advice))
+            return False
+        state: State = "warning" if finding.advice else "ok"
+        self.rows.append(Row(self.node.name, name, state, finding.found, finding.advice))
+        return True
+
+    async def _ssh(self) -> Finding:
+        began = time.monotonic()
+        await self._connection.enter_async_context(self.transport)
+        if self.transport.local:
+            return Finding("this machine")
+        text = f"reached in {1000 * (time.monotonic() - began):.0f} ms"
+        if not self.run.cluster.ssh.strict:
+            return Finding(text, "its host key is not checked; remove ssh.strict: false from the cluster's file")
+        return Finding(f"{text}, host key known")
+
+    async def _host(self) -> Finding:
+        began = time.time()
+        self.facts = await read_facts(self.transport, self._work_dir, self.run.vendor.device_files)
+        self.clock = float(self.facts.fields["epoch"]) - (began + time.time()) / 2
+        return Finding(f"{self.facts.fields['os']}, {self.facts.fields['kernel']}")
+
+    async def _clock(self) -> Finding:
+        text = f"{self.clock:+.2f} s from this machine's"
+        return Finding(text, "set it by NTP" if abs(self.clock) > MOST_CLOCK else "")
+
+    async def _own_name(self) -> Finding:
+        began = time.monotonic()
+        done = await self.transport.run(Command(("sh", "-c", LOOK_UP)), timeout=LOOK_TIMEOUT)
+        seconds = time.monotonic() - began
+        advice = "add the host's own name to its /etc/hosts"
+        if done.exit_status != 0:
+            return Finding(f"{self.facts.fields['host']} does not resolve ({seconds:.1f} s)", advice)
+        return Finding(f"resolves in {seconds:.2f} s", advice if seconds > MOST_NAME else "")
+
+    async def _disk(self) -> Finding:
+        checks.check_room(self.node.name, self._work_dir, self.facts)
+        return Finding(f"{_gib(self.facts, 'disk_free_kib')} free in {self._work_dir}")
+
+    async def _memory(self) -> Finding:
+        free, total = _gib(self.facts, "memory_available_kib"), _gib(self.facts, "memory_kib")
+        return Finding(f"{free} of {total} available")
+
+    async def _shm(self) -> Finding:
+        options = self.run.container
+        if options is not None and options.ipc != "host":
+            return Finding(f"{options.shm_size or '64m'} in the container")
+        kib = self.facts.number("shm_kib")
+        small = kib is not None and kib < LEAST_SHM
+        return Finding(_gib(self.facts, "shm_kib"), "enlarge /dev/shm there, or use num_workers=0" if small else "")
+
+    async def _devices(self) -> Finding:
+        checks.check_devices(self.run, self.node.name, self.facts)
+        if self.run.vendor.device_files is None:
+            return Finding(f"{self.facts.fields['cores']} cores; vendor {self.run.vendor.name} counts no devices")
+        return Finding(f"{self.facts.devices} for {self.run.nproc} ranks a node")
+
+    async def _data(self) -> Finding:
+        place = self.node.data_dir or self.run.config["data_dir"]
+        if place == DATA_DIR:
+            return Finding("not looked at: no data_dir is given")
+        await checks.check_data(self.run, self.transport, place)
+        return Finding(f"{place}{' (made when it is needed)' if is_sample(self.run.config) else ''}")
+
+    async def _interface(self) -> Finding:
+        if self.transport.local:
+            return Finding("not needed")
+        wanted = self.run.cluster.rendezvous.get("interface")
+        if name := wanted or self.facts.interface(self.transport.address):
+            return Finding(f"{name} has {self.transport.address}")
+        advice = "name it in the cluster's file: rendezvous.interface"
+        return Finding(f"none has the address {self.transport.address}", advice)
+
+    async def _port(self) -> Finding:
+        port = self.run.cluster.rendezvous.get("port")
+        if port is None:
+            return Finding("a free one is looked for")
+        if port in self.facts.listening and self.node is self.run.cluster.nodes[0]:
+            raise ConfigError(f"port {port} is taken", advice="choose another rendezvous.port, or null")
+        return Finding(f"{port} is free")
+
+    async def _docker_daemon(self) -> Finding:
+        from flagperf.docker_host import DaemonError, DockerHost  # the docker SDK is heavy
+
+        docker = DockerHost(self.transport)
+        self._connection.push_async_callback(docker.close)
+        try:
+            info = await docker.call(lambda client: client.version())
+        except DaemonError as error:
+            if self.run.image is not None:
+                raise
+            return Finding(error.problem, f"{error.advice}; runtime={self.run.runtime['name']} needs none")
+        self._docker = docker
+        return Finding(f"version {info['Version']}")
+
+    async def _image(self) -> Finding:
+        from flagperf.image_supply import image_layers
+
+        image = self.run.image
+        if image is None or self._docker is None:
+            return Finding(f"none with runtime={self.run.runtime['name']}")
+        self.layers = await image_layers(self._docker, image.reference)
+        if self.layers is not None:
+            return Finding(f"{image.reference} is there")
+        if image.policy == "present":
+            problem, advice = f"{image.reference} is not there", "load it there, or choose another image policy"
+            raise ConfigError(problem, advice=advice)
+        return Finding(f"{image.reference} is not there yet; policy {image.policy} gets it")
+
+    async def _leftovers(self) -> Finding:
+        from flagperf.docker_runtime import containers
+
+        states = {} if self.transport.local else await leftovers.folders(self.transport, self.run.cluster.work_dir)
+        if self._docker is not None:
+            found = await self._docker.call(containers)
+            states |= {f"container {name}": owner.state(by) for name, by in found.items()}
+        dead = [what for what, state in states.items() if state == "dead"]
+        running = f"{len(states) - len(dead)} of other runs" if len(states) > len(dead) else "none"
+        if dead:
+            return Finding(f"of dead runs: {', '.join(dead)}", "flagperf clean cluster=…")
+        return Finding(running)
+
+    @property
+    def _work_dir(self) -> str:
+        return str(self.run.config["result_dir"]) if self.node.local else self.run.cluster.work_dir
+
+
+def _image_rows(hosts: list[_Host]) -> list[Row]:
+    """A row for each host whose image is another one than the first host's that has it."""
+    there = [host for host in hosts if host.layers is not None]
+    return [
+        Row(
+            host.node.name, "image", "failed", f"another image than on {there[0].node.name}", "remove it on one of them"
+        )
+        for host in there
+        if host.layers != there[0].layers
+    ]
+
+
+def _told(error: FlagperfError) -> tuple[str, str]:
+    """Problem and advice of an error."""
+    problem, advice = getattr(error, "problem", str(error)), getattr(error, "advice", None) or ""
+    if isinstance(error, ConfigError) and error.allowed:
+        advice = "\n".join(filter(None, [advice, f"allowed: {error.allowed}"]))
+    return problem, advice
+
+
+def _gib(facts: Facts, name: str) -> str:
+    kib = facts.number(name)
+    return "unknown" if kib is None else f"{kib / 1024**2:.1f} GiB"
