@@ -11,7 +11,6 @@ from typing import Any
 
 from flagperf.errors import ConfigError
 
-
 DATA_DIR = "<data_dir>"  # stands for the folder where a dry run is not given one
 
 
