@@ -16,11 +16,9 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     """Metrics of the network on the evaluation data, the same on every rank. Calls `progress` once a batch.
 
     Raises:
-        ConfigError: there is no evaluation data, or the metric of the target is not among the metrics.
+        ConfigError: the metric of the target is not among the metrics.
     """
     words = parts.words
-    if parts.eval_data is None:
-        raise ConfigError("there is no evaluation data", where="config.yaml", key="eval_data", given="null")
     parts.world.copy_buffers(parts.network)
     share = eval_batches(len(parts.eval_data), words.eval_batch_size, parts.world)
     batches = on_device(loader(parts.eval_data, share, words.num_workers, parts.device), parts.to_device, parts.device)

@@ -65,7 +65,7 @@ class Words:
         """Take the words out of a resolved configuration.
 
         Raises:
-            ConfigError: a word is missing, or nothing would ever end the training.
+            ConfigError: a word is missing, nothing would ever end the training, or there is nothing to evaluate on.
         """
         for field in fields(cls):
             if field.name not in config:
@@ -79,4 +79,18 @@ class Words:
                 where="config.yaml",
                 allowed="at least one of max_steps, max_epochs, max_samples_termination, max_time and target",
             )
+        if config.get("eval_data") is None and words.evaluates:
+            raise ConfigError(
+                "there is no evaluation data",
+                where="config.yaml",
+                key="eval_data",
+                given="null",
+                advice="without it, set target and all of eval_interval_steps, _samples and _epochs to null",
+            )
         return words
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether any word asks for an evaluation."""
+        intervals = (self.eval_interval_steps, self.eval_interval_samples, self.eval_interval_epochs)
+        return self.initial_evaluation or self.target is not None or any(interval is not None for interval in intervals)

@@ -386,7 +386,7 @@ def documented_fields() -> set[str]:
 
 FIELDS = {
     "ordinary": {"max_epochs": 2},
-    "one step, nothing evaluated": {"max_steps": 1, "eval_data": None},
+    "one step, nothing evaluated": {"max_steps": 1, "eval_data": None, "eval_interval_epochs": None},
     "NaN": {"train_data": toy.node("Points", count=64, nan_at=0)},
     "target": {"target": {"metric": "accuracy", "value": 0.0, "direction": "higher", "unit": ""}},
     "fp16": {"precision": "amp_fp16", "max_steps": 1},

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -140,22 +143,55 @@ def train(configuration: Mapping[str, Any], folder: Path) -> list[Event]:
     return read_log(path)
 
 
-def torchrun(folder: Path, *program: str, ranks: int) -> subprocess.CompletedProcess[str]:
-    """Run a program under torchrun; its ranks find this file and log into the folder."""
+def start(configuration: Mapping[str, Any], folder: Path, *launcher: str) -> subprocess.CompletedProcess[str]:
+    """Start `-m flagperf.trainer` with the configuration; its ranks find this file and log into the folder."""
     folder.mkdir(exist_ok=True)
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(dict(configuration)), encoding="utf-8")
     environment = os.environ | {
         "FLAGPERF_LOG_DIR": str(folder),
         "PYTHONPATH": str(Path(__file__).parent),
         "OMP_NUM_THREADS": "1",
     }
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return subprocess.run([*launcher, *program], env=environment, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, *launcher, "-m", "flagperf.trainer", str(path)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
-def train_ranks(configuration: Mapping[str, Any], folder: Path, ranks: int = 2) -> tuple[int, list[list[Event]]]:
+def torchrun(configuration: Mapping[str, Any], folder: Path, ranks: int = 2) -> tuple[int, list[list[Event]]]:
     """Train under torchrun; its exit status, and the events of each rank."""
-    folder.mkdir(exist_ok=True)
-    path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(dict(configuration)), encoding="utf-8")
-    done = torchrun(folder, "-m", "flagperf.trainer", str(path), ranks=ranks)
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
+    done = start(configuration, folder, *launcher)
     return done.returncode, [read_log(folder / f"rank{rank}.out.log") for rank in range(ranks)]
+
+
+def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) -> list[Any]:
+    """Call a function in two processes that are ranks of one job, as torchrun would make them; what each returned.
+
+    Forked from this process, they need not import torch again, which takes seconds.
+    """
+    fork = multiprocessing.get_context("fork")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    answers = fork.SimpleQueue()
+
+    def rank_process(rank: int) -> None:
+        names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+        os.environ.update({name: str(value) for name, value in names.items()})
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        own = folder / f"rank{rank}"
+        own.mkdir(parents=True, exist_ok=True)
+        try:
+            answers.put((rank, function(own)))
+            distributed.destroy_process_group()
+        except BaseException:
+            answers.put((rank, traceback.format_exc()))
+        os._exit(0)
+
+    processes = [fork.Process(target=rank_process, args=(rank,)) for rank in range(ranks)]
+    for process in processes:
+        process.start()
+    given = [answer for _, answer in sorted(answers.get() for _ in processes)]
+    for process in processes:
+        process.join()
+    assert not any(isinstance(answer, str) for answer in given), "\n".join(map(str, given))
+    return given
