@@ -45,7 +45,15 @@ def node(tmp_path: Path) -> NodePlan:
     log_dir = tmp_path / "log dir with $(spaces) and 'quotes'"
     log_dir.mkdir()
     launch = Command((sys.executable, "-m", "torch.distributed.run"))
-    return NodePlan(0, HERE, launch, (0,), str(tmp_path), str(log_dir), ("cpu", "mem", "pwr", "acme"))
+    return NodePlan(
+        rank=0,
+        node=HERE,
+        launch=launch,
+        ranks=(0,),
+        case_dir=str(tmp_path),
+        log_dir=str(log_dir),
+        monitors=("cpu", "mem", "pwr", "acme"),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -12,25 +12,20 @@ import pytest
 from flagperf.monitors.loop import Samples
 
 
-def nvml(library: Path, devices: str, timeout: float) -> tuple[bytes, bytes, int | None]:
-    """Output, errors and exit status; None: it ran until it was stopped."""
+def start(library: Path, devices: str) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "flagperf.monitors.nvml", "3", "0.1"]
     env = {**os.environ, "LD_LIBRARY_PATH": str(library), "FAKE_NVML": devices}
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
-    try:
-        output, errors = process.communicate(timeout=timeout)
-        return output, errors, process.returncode
-    except subprocess.TimeoutExpired:
-        process.terminate()
-        output, errors = process.communicate()
-        return output, errors, None
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
 
 def test_devices_with_all_with_some_and_without_figures(fake_nvml: Path) -> None:
-    output, errors, status = nvml(fake_nvml, "ggpl", timeout=1.5)
+    with start(fake_nvml, "ggpl") as process:
+        assert process.stdout is not None
+        output = b"".join(process.stdout.readline() for _ in range(3 * 6))
+        assert process.poll() is None
+        process.terminate()
     samples = list(Samples().feed(output))
-    assert (errors, status) == (b"", None)
-    assert len(samples) >= 3
+    assert len(samples) == 3
     assert {(sample.source, sample.status, sample.text) for sample in samples} == {
         (
             3,
@@ -51,4 +46,5 @@ def test_devices_with_all_with_some_and_without_figures(fake_nvml: Path) -> None
     ],
 )
 def test_without_nvml_one_line_says_so(fake_nvml: Path, tmp_path: Path, library: str, message: bytes) -> None:
-    assert nvml(fake_nvml if library == "fake" else tmp_path, "", timeout=30) == (b"", message, 1)
+    process = start(fake_nvml if library == "fake" else tmp_path, "")
+    assert (*process.communicate(timeout=30), process.returncode) == (b"", message, 1)
