@@ -58,8 +58,8 @@ def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) 
     """The tool's Python module where the launch command is Python outside a container; else nothing."""
     if tool.module is None or run.runtime["kind"] != "process" or run.config["framework"]["launch"][0] != "{python}":
         return ()
-    path = node.launch.env.get("PYTHONPATH", "")
-    words = ("env", f"PYTHONPATH={path}", node.launch.argv[0], "-m", tool.module, "0", f"{interval:g}")
+    environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
+    words = ("env", *environment, node.launch.argv[0], "-m", tool.module, "0", f"{interval:g}")
     return (Source(tool.module, Command(words), _device_lines, interval, streams=True),)
 
 
