@@ -91,7 +91,7 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
     for override, is_swept in combination:
         key, value = override.key_or_group, override.value()
         if is_swept:
-            swept[key] = str(value)
+            swept[key] = override.get_value_string() if value is None or isinstance(value, bool) else str(value)
         if key == "experiment":
             experiments = tuple(_option(key, name, folders) for name in (value if isinstance(value, list) else [value]))
         elif key in GROUPS:
