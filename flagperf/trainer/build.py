@@ -102,8 +102,8 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
             "cannot read the weights",
             where=path,
             key="init_checkpoint",
+            given=f"a file that is damaged or holds other objects ({type(error).__name__})",
             allowed="a file of torch.save that holds tensors, arrays and plain values only",
-            advice=f"{type(error).__name__}: {str(error).splitlines()[0]}",
         ) from error
     given, wanted = task.initial_weights(content), network.state_dict()
     misfits = [

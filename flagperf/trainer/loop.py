@@ -75,9 +75,12 @@ class Training:
         self.clock.start()
         self.rules.start()
         self.stop_reason = self.rules.limit(self.progress)  # a resumed training may have none left
-        while self.stop_reason is None:
-            self._epoch()
-        self._finish_records()
+        try:
+            while self.stop_reason is None:
+                self._epoch()
+            self._finish_records()
+        finally:
+            self.records.write()
         self.clock.read()
         self.seconds, self.seconds_wall = time.perf_counter() - self.began, time.time() - self.began_wall
         self._log("TRAIN_END")

@@ -63,7 +63,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     words, world = Words.read(config), World.of()
     device = open_device(config["vendor"], world)
     world.connect(device, config["vendor"]["backend"], words.process_group_timeout)
-    choose_algorithms(words.deterministic, words.cudnn_benchmark)
+    choose_algorithms(words)
     precision = Precision(words.precision, device)
 
     seed_all(words.seed)  # the same weights on every rank

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from flagperf.trainer.words import Words
+
 
 def seed_all(seed: int) -> None:
     """Seed Python, NumPy and PyTorch, devices included."""
@@ -24,13 +26,16 @@ def seed_host(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
 
 
-def choose_algorithms(deterministic: bool, benchmark: bool) -> None:
+def choose_algorithms(words: Words) -> None:
     """Deterministic algorithms where the libraries have them (a warning names the others); let libraries try some."""
-    torch.backends.cudnn.benchmark = benchmark
-    torch.backends.cudnn.deterministic = deterministic
-    if deterministic:
-        torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = words.cudnn_benchmark
+    torch.backends.cudnn.deterministic = words.deterministic
+    if words.deterministic:
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs a pass
+        if words.compile:
+            torch.use_deterministic_algorithms(True, warn_only=True)
+        else:
+            torch.set_deterministic_debug_mode("warn")  # the same, but does not import the compiler, 0.9 s of CPU
 
 
 def random_state(device: torch.device) -> dict[str, Any]:

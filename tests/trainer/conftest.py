@@ -19,4 +19,4 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_num_threads(threads)
     torch.set_float32_matmul_precision("highest")
     torch.backends.cudnn.deterministic = False
-    torch.use_deterministic_algorithms(False)
+    torch.set_deterministic_debug_mode("default")

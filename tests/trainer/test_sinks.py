@@ -1,0 +1,123 @@
+"""Other formats beside PerfLog, as their own readers expect them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy
+
+from flagperf.perflog import Event
+from flagperf.trainer.sinks import open_sinks
+
+CONFIG = toy.config(gradient_accumulation_steps=4, target={"metric": "acc1", "value": 75.5, "direction": "higher"})
+STEP = {"epoch": 2, "loss": 0.5, "learning_rate": 0.1, "throughput": 80.0, "step_time": 0.4, "data_wait": 0.0}
+EVENTS = [
+    Event("SUBMIT_INFO", {"vendor": "cpu", "case": "toy", "config": CONFIG}, "a.py", 1, 1_000),
+    Event("INIT_START", {}, "a.py", 2, 2_000),
+    Event("INIT_END", {}, "a.py", 3, 3_000),
+    Event("TRAIN_START", {}, "a.py", 4, 4_000),
+    Event("EPOCH_BEGIN", {"epoch": 2}, "a.py", 5, 5_000),
+    Event("STEP_BEGIN", {"step": 7}, "a.py", 6, 6_000),
+    Event("STEP_END", {"step": 7, **STEP}, "a.py", 7, 7_250),
+    Event("EVALUATE", {"step": 7, "samples": 224, "acc1": 76.0, "time": 0.5}, "a.py", 8, 8_000),
+    Event("EPOCH_END", {"epoch": 2}, "a.py", 9, 9_000),
+    Event("TRAIN_END", {}, "a.py", 10, 10_000),
+    Event("FINISHED", {"converged": True, "p_whole": 81.5, "target": None, "ranks": []}, "a.py", 11, 11_000),
+]
+
+
+def written(name: str, folder: Path) -> None:
+    (sink,) = open_sinks([name], 0, str(folder))
+    for event in EVENTS:
+        sink.write(event)
+
+
+def mllog(key: str, kind: str, time_ms: int, lineno: int, value: Any = None, **metadata: Any) -> dict[str, Any]:
+    place = {"file": "a.py", "lineno": lineno, **metadata}
+    return {"namespace": "", "time_ms": time_ms, "event_type": kind, "key": key, "value": value, "metadata": place}
+
+
+def test_mllog(tmp_path: Path) -> None:
+    written("mllog", tmp_path)
+    lines = (tmp_path / "mllog.log").read_text().splitlines()
+    assert all(line.startswith(":::MLLOG {") for line in lines)
+    point, begin, end = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
+    at = {"samples_count": 224, "step": 7}
+    stats = {"throughput": 80.0, "loss": 0.5, "learning_rate": 0.1}
+    assert [json.loads(line.removeprefix(":::MLLOG ")) for line in lines] == [
+        mllog("submission_benchmark", point, 1_000, 1, "toy"),
+        mllog("submission_division", point, 1_000, 1, "closed"),
+        mllog("submission_platform", point, 1_000, 1, "1x1 cpu"),
+        mllog("seed", point, 1_000, 1, 0),
+        mllog("global_batch_size", point, 1_000, 1, 32),
+        mllog("gradient_accumulation_steps", point, 1_000, 1, 4),
+        mllog("opt_base_learning_rate", point, 1_000, 1, 0.1),
+        mllog("init_start", begin, 2_000, 2),
+        mllog("init_stop", end, 3_000, 3),
+        mllog("run_start", begin, 4_000, 4),
+        mllog("epoch_start", begin, 5_000, 5, epoch_num=2),
+        mllog("tracked_stats", point, 7_250, 7, stats, step=7, epoch_num=2),
+        mllog("eval_start", begin, 7_500, 8, **at),
+        mllog("eval_accuracy", point, 8_000, 8, 76.0, **at),
+        mllog("eval_stop", end, 8_000, 8, **at),
+        mllog("epoch_stop", end, 9_000, 9, epoch_num=2),
+        mllog("run_stop", end, 10_000, 11, status="success"),
+    ]
+
+
+def test_dllogger(tmp_path: Path) -> None:
+    written("dllogger", tmp_path)
+    lines = (tmp_path / "dllogger.json").read_text().splitlines()
+    assert all(line.startswith("TCAPPDLL {") for line in lines)
+    entries = [json.loads(line.removeprefix("TCAPPDLL ")) for line in lines]
+    assert [entry["type"] for entry in entries] == ["METADATA"] * 3 + ["LOG"] * 3
+    assert (entries[1]["metric"], entries[1]["metadata"]) == (
+        "train.ips",
+        {"unit": "points/s", "GOAL": "MAXIMIZE", "STAGE": "TRAIN"},
+    )
+    step, evaluation, summary = entries[3:]
+    assert list(step) == ["timestamp", "datetime", "elapsedtime", "type", "step", "data"]
+    assert (step["timestamp"], step["elapsedtime"], step["step"]) == ("7.25", "6.25", [2, 7])
+    assert step["datetime"].endswith(".250000")
+    assert ast.literal_eval(step["data"]) == {
+        "rank": "0",
+        "train.loss": "0.5",
+        "train.ips": "80.0",
+        "train.total_time": "0.4",
+        "train.learning_rate": "0.1",
+    }
+    assert (evaluation["step"], ast.literal_eval(evaluation["data"])) == ([2, 7], {"rank": "0", "val.acc1": "76.0"})
+    assert (summary["step"], ast.literal_eval(summary["data"])) == ([], {"converged": "True", "p_whole": "81.5"})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    written("tensorboard", tmp_path)
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    scalars = {tag: [(point.step, point.value) for point in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+    assert scalars["train/loss"] == [(7, 0.5)]
+    assert scalars["eval/acc1"] == [(7, 76.0)]
+    assert scalars["train/throughput"] == [(7, 80.0)]
+
+
+def test_only_rank_0_writes(tmp_path: Path) -> None:
+    assert open_sinks(["mllog", "dllogger"], 1, str(tmp_path)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_beside_a_training(tmp_path: Path) -> None:
+    """Lines of every format from one real training, without changing its PerfLog."""
+    done = toy.start(toy.config(sinks=["mllog", "dllogger"], max_steps=2), tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    keys = [json.loads(line.split(" ", 1)[1])["key"] for line in (tmp_path / "mllog.log").read_text().splitlines()]
+    assert [keys[7], keys[-1]] == ["init_start", "run_stop"]
+    assert (tmp_path / "dllogger.json").read_text().count('"type": "LOG"') == 3
+    events = [event.event for event in toy.read_log(tmp_path / "rank0.out.log")]
+    assert (events[0], events[-1]) == ("SUBMIT_INFO", "FINISHED")

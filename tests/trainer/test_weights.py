@@ -1,0 +1,108 @@
+"""init_checkpoint: weights that fit are loaded, others are refused with what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import toy
+
+from flagperf.errors import ConfigError
+
+
+def weights() -> dict[str, torch.Tensor]:
+    """Weights of the network of toy.py."""
+    torch.manual_seed(99)
+    return dict(toy.network().state_dict())
+
+
+def test_training_starts_from_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "start.pt"
+    torch.save(weights(), path)
+    words = {"train_batch_size": 64, "max_steps": 1}
+    loaded = toy.losses(toy.train(toy.config(init_checkpoint=str(path), **words), tmp_path))
+    network, points = toy.network(), toy.Points(64)
+    network.load_state_dict(weights())
+    loss = torch.nn.functional.cross_entropy(network(points.inputs), points.labels)
+    assert loaded == [pytest.approx(loss.item(), rel=1e-6)]
+    assert loaded != toy.losses(toy.train(toy.config(**words), tmp_path))
+
+
+class Published(toy.Classification):
+    """Knows the names of a published file."""
+
+    def initial_weights(self, checkpoint: Any) -> dict[str, torch.Tensor]:
+        return {name.removeprefix("module."): tensor for name, tensor in checkpoint["state_dict"].items()}
+
+
+def test_the_task_knows_other_names(tmp_path: Path) -> None:
+    torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in weights().items()}}, tmp_path / "w.pt")
+    words = {"init_checkpoint": str(tmp_path / "w.pt"), "max_steps": 1}
+    events = toy.train(toy.config(task={"_target_": "test_weights.Published"}, **words), tmp_path)
+    torch.save(weights(), tmp_path / "w.pt")
+    assert toy.losses(events) == toy.losses(toy.train(toy.config(**words), tmp_path))
+
+
+def without(given: dict[str, torch.Tensor]) -> Any:
+    del given["3.bias"]
+    return given
+
+
+def beside(given: dict[str, torch.Tensor]) -> Any:
+    return given | {"4.weight": torch.ones(1)}
+
+
+def reshaped(given: dict[str, torch.Tensor]) -> Any:
+    return given | {"0.weight": torch.ones(16, 9)}
+
+
+def foreign(_: dict[str, torch.Tensor]) -> Any:
+    return {f"layer{number}": torch.ones(1) for number in range(4)}
+
+
+MISFITS = {
+    "missing": (without, "missing: 3.bias"),
+    "too many": (beside, "not in the network: 4.weight"),
+    "shape": (reshaped, "shape of 0.weight: [16, 9], the network has [16, 8]"),
+    "all": (foreign, "missing: 0.weight; missing: 0.bias; missing: 3.weight; missing: 3.bias; "
+            "not in the network: layer0 … and 3 more"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "problem"), MISFITS.values(), ids=MISFITS.keys())
+def test_misfits(change: Callable[[dict[str, torch.Tensor]], Any], problem: str, tmp_path: Path) -> None:
+    path = tmp_path / "start.pt"
+    torch.save(change(weights()), path)
+    with pytest.raises(ConfigError) as refused:
+        toy.train(toy.config(init_checkpoint=str(path)), tmp_path)
+    assert str(refused.value) == (
+        "the weights do not fit the network\n"
+        f"  where:   {path}\n"
+        "  key:     init_checkpoint\n"
+        f"  given:   {problem}\n"
+        "  do:      use the checkpoint that belongs to this case and size"
+    )
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^no such file\n.*\n  key:     init_checkpoint\n  given:   /nowhere/w.pt$"):
+        toy.train(toy.config(init_checkpoint="/nowhere/w.pt"), tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\x03\x04 half a zip"], ids=["empty", "text", "torn"])
+def test_unreadable(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "start.pt"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"^cannot read the weights\n") as refused:
+        toy.train(toy.config(init_checkpoint=str(path)), tmp_path)
+    assert refused.value.where == str(path)
+
+
+def test_code_in_a_file_is_not_run(tmp_path: Path) -> None:
+    path = tmp_path / "start.pt"
+    torch.save({"0.weight": Path("/tmp")}, path)
+    with pytest.raises(ConfigError, match=r"allowed: a file of torch.save that holds tensors"):
+        toy.train(toy.config(init_checkpoint=str(path)), tmp_path)
