@@ -1,0 +1,43 @@
+"""The documents: links lead somewhere, commands are accepted, both READMEs say the same."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from flagperf.cli import VERBS
+from flagperf.compose import compose_jobs
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")])
+LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words after `flagperf` of each command line in a README's code blocks."""
+    lines = [line for block in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")) for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("flagperf")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page: Path) -> None:
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_both_readmes_show_the_same_commands() -> None:
+    assert commands("README.md") == commands("README.zh.md")
+    assert len(commands("README.md")) > 5
+
+
+@pytest.mark.parametrize("words", commands("README.md"), ids=" ".join)
+def test_the_commands_of_the_readme_are_accepted(words: list[str]) -> None:
+    if words and words[0] in VERBS:
+        return
+    multirun = "-m" in words
+    jobs = compose_jobs([word for word in words if word != "-m"], multirun=multirun, config_dirs=[])
+    assert len(jobs) > 1 if multirun else len(jobs) == 1
