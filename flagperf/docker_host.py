@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -39,6 +40,10 @@ class DaemonError(HostError):
     """The host answers, its docker daemon does not."""
 
     lost = "docker daemon"
+
+
+class _Unreachable(Exception):
+    """No connection to the daemon can be made."""
 
 
 class DockerHost:
@@ -78,11 +83,11 @@ class DockerHost:
             again: whether the work may be done again when the connection drops in the middle of it.
 
         Raises:
-            docker.errors.APIError: the daemon refused.
+            docker.errors.DockerException: the daemon refused.
             DaemonError: the daemon cannot be reached, although the host can.
             HostError: the host cannot be reached.
         """
-        from docker.errors import APIError, DockerException
+        from docker.errors import APIError
         from requests.exceptions import RequestException
 
         loop = asyncio.get_running_loop()
@@ -93,7 +98,7 @@ class DockerHost:
                 return await loop.run_in_executor(self._threads, work, client)
             except APIError:
                 raise
-            except (DockerException, RequestException, OSError) as error:
+            except (_Unreachable, RequestException, OSError) as error:
                 await self._disconnect()
                 if loop.time() >= deadline or not again:
                     problem, advice = await self._why(error)
@@ -103,12 +108,16 @@ class DockerHost:
     async def client(self) -> DockerClient:
         """The client, made again where the last one was given up."""
         from docker import DockerClient
+        from docker.errors import DockerException
 
         async with self._connecting:
             if self._client is None:
                 socket = await self._connected.enter_async_context(self.transport.unix_socket(SOCKET))
                 make = partial(DockerClient, base_url=f"unix://{socket}", version="auto", timeout=API_TIMEOUT)
-                self._client = await asyncio.get_running_loop().run_in_executor(self._threads, make)
+                try:
+                    self._client = await asyncio.get_running_loop().run_in_executor(self._threads, make)
+                except DockerException as error:
+                    raise _Unreachable(str(error)) from error
             return self._client
 
     async def _disconnect(self) -> None:
@@ -119,5 +128,8 @@ class DockerHost:
 
     async def _why(self, error: BaseException) -> tuple[str, str]:
         """Problem and advice for a daemon that does not answer."""
+        with contextlib.suppress(_Unreachable):
+            await self.client()
+            return f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
         done = await self.transport.run(Command(("sh", "-c", LOOK)), timeout=LOOK_TIMEOUT)
         return REASONS.get(done.stdout.strip(), (f"docker does not answer: {error}", "look into dockerd's log"))

@@ -97,11 +97,11 @@ class ImageSupply:
         await self._ask(docker, f"cannot be copied from {first.host}", copy)
 
     async def _ask(self, docker: DockerHost, problem: str, work: Callable[[DockerClient], Any]) -> None:
-        from docker.errors import APIError, ImageLoadError
+        from docker.errors import DockerException
 
         try:
             await docker.call(work, again=False)
-        except (APIError, ImageLoadError) as error:
+        except DockerException as error:
             why = getattr(error, "explanation", None) or str(error)
             raise HostError(docker.host, f"image {self.image.reference} {problem}: {why}") from error
 

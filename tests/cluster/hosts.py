@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -76,6 +77,7 @@ KbdInteractiveAuthentication no
 UsePAM no
 StrictModes no
 UseDNS no
+SetEnv PATH=/usr/sbin:/usr/bin:/sbin:/bin
 Subsystem sftp internal-sftp
 """
 
@@ -374,11 +376,11 @@ def image_mounts() -> list[str]:
     return ["/usr", *dict.fromkeys((sys.base_prefix, sys.prefix))]
 
 
-def empty_image() -> bytes:
+def empty_image(*programs: Path) -> bytes:
     """A tar of almost nothing, for `docker import`."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
-        for name in ("etc", "tmp", "sbin", "root", "proc", "sys", "dev", "run", "var/tmp"):
+        for name in ("etc", "tmp", "sbin", "root", "proc", "sys", "dev", "run", "var/tmp", "usr"):
             folder = tarfile.TarInfo(name)
             folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name.endswith("tmp") else 0o755
             tar.addfile(folder)
@@ -390,7 +392,14 @@ def empty_image() -> bytes:
         entry = tarfile.TarInfo("etc/passwd")
         entry.size = len(passwd)
         tar.addfile(entry, io.BytesIO(passwd))
+        for path in {path for program in programs for path in _with_libraries(program)}:
+            tar.add(path.resolve(), str(path.parent.resolve() / path.name).lstrip("/"))
     return stream.getvalue()
+
+
+def _with_libraries(program: Path) -> list[Path]:
+    libraries = re.findall(r"(/\S+) \(0x", _do("ldd", program))
+    return [program, *map(Path, libraries)]
 
 
 def _claim_network() -> int:

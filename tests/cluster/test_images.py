@@ -1,0 +1,161 @@
+"""How hosts come to an image: each policy on two real hosts, and what is said where it fails."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from flagperf_run import FAKE, Done, User
+from hosts import IMAGE, Host, TestCluster, empty_image
+
+SHELL = "flagperf-test:shell"  # what a Dockerfile of a test begins with
+RUN = (*FAKE, "runtime=docker", f"runtime.python={sys.executable}", "nnodes=2", "max_steps=1")
+
+DOCKERFILE = """
+ARG BASE_IMAGE
+FROM ${BASE_IMAGE}
+COPY requirements.txt more-requirements.txt extra/note /opt/
+RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \\
+    while read -r line; do echo "conf: $line"; done </run/secrets/pip.conf; \\
+    while read -r line; do echo "ca: $line"; done </run/secrets/ca.pem; \\
+    echo "proxy: $https_proxy"; echo done >/opt/built
+"""
+
+
+def layers(host: Host, image: str) -> str:
+    return host.output("docker", "inspect", "-f", "{{json .RootFS.Layers}}", image)
+
+
+def tags(host: Host) -> list[str]:
+    """Images that flagperf built."""
+    return sorted(host.output("docker", "images", "-q", "--filter", "reference=flagperf-cpu-pytorch").split())
+
+
+@pytest.fixture
+def folder(lab: TestCluster, tmp_path: Path) -> Path:
+    """A folder with a Dockerfile; both hosts have the image that it starts from."""
+    archive = empty_image(Path("/bin/sh"))
+    for host in lab.hosts:
+        host.output("docker", "import", "-", SHELL, stdin=archive)
+    folder = tmp_path / "my image"
+    (folder / "extra").mkdir(parents=True)
+    (folder / "extra" / "note").write_text("hello")
+    (folder / "Dockerfile").write_text(DOCKERFILE)
+    (tmp_path / "ca.pem").write_text("my-certificate\n")
+    return folder
+
+
+def build(user: User, folder: Path, run_name: str, *words: str) -> Done:
+    source = f"vendor.image={{pytorch: {{base: '{SHELL}', folder: '{folder}', requirements: [my-package]}}}}"
+    settings = (
+        "+cluster.image.policy=build",
+        "+cluster.image.index=https://index.example/simple",
+        f"+cluster.image.ca_certificate={folder.parent / 'ca.pem'}",
+        "+cluster.image.https_proxy=http://proxy.example:1",
+    )
+    return user.run(*RUN, source, *settings, *words, run_name=run_name)
+
+
+@pytest.mark.slow
+def test_built_once_copied_to_the_others_and_again_when_its_content_changes(
+    lab: TestCluster, tmp_path: Path, folder: Path
+) -> None:
+    user = User(lab, tmp_path, steps=True)
+    first = build(user, folder, "first")
+    assert first.exit_code == 0, first.output
+    (image,) = tags(lab.hosts[0])
+    assert tags(lab.hosts[1]) == [image]
+    assert layers(lab.hosts[0], image) == layers(lab.hosts[1], image)
+    assert "h2: image flagperf-cpu-pytorch:" in first.log
+    assert ": copied from h1" in first.log
+
+    saved = subprocess.run(["tar", "xO"], input=save(lab.hosts[0], image), capture_output=True).stdout
+    assert b"my-package\n" in saved
+    assert not [secret for secret in (b"my-certificate", b"index.example", b"proxy.example") if secret in saved]
+
+    second = build(user, folder, "second")
+    assert (second.exit_code, tags(lab.hosts[0])) == (0, [image])
+    assert "image flagperf-cpu" not in second.log
+
+    (folder / "extra" / "note").write_text("changed")
+    third = build(user, folder, "third")
+    assert third.exit_code == 0, third.output
+    assert len(tags(lab.hosts[0])) == len(tags(lab.hosts[1])) == 2
+    assert lab.hosts[0].run("sh", "-c", "ls /srv/flagperf | grep build").stdout == ""
+
+
+def save(host: Host, image: str) -> bytes:
+    host.output("docker", "save", "-o", "/srv/saved.tar", image)
+    return (host.root / "srv" / "saved.tar").read_bytes()
+
+
+@pytest.mark.slow
+def test_a_dockerfile_that_fails_shows_its_last_lines(lab: TestCluster, tmp_path: Path, folder: Path) -> None:
+    (folder / "Dockerfile").write_text(f"FROM {SHELL}\nRUN echo before; echo the reason >&2; exit 7\n")
+    done = build(User(lab, tmp_path, steps=True), folder, "run")
+    assert done.exit_code == 3
+    assert "flagperf: h1: image flagperf-cpu-pytorch:" in done.output
+    assert f"cannot be built from {folder}: exit code 1\n" in done.output
+    assert "the reason" in done.output
+    assert lab.hosts[0].run("sh", "-c", "ls /srv/flagperf /tmp").stdout.split() == ["/srv/flagperf:", "/tmp:"]
+
+
+@pytest.mark.slow
+def test_loaded_from_an_archive_of_the_launcher(lab: TestCluster, tmp_path: Path) -> None:
+    archive = tmp_path / "image.tar"
+    lab.hosts[0].output("docker", "tag", IMAGE, "theirs:1")
+    archive.write_bytes(save(lab.hosts[0], "theirs:1"))
+    lab.hosts[0].output("docker", "rmi", "theirs:1")
+    words = (
+        "+cluster.image.policy=load",
+        f"+cluster.image.archive={archive}",
+        "vendor.image={pytorch: {name: 'theirs:1'}}",
+    )
+    done = User(lab, tmp_path, steps=True).run(*RUN, *words)
+    assert done.exit_code == 0, done.output
+    assert layers(lab.hosts[1], "theirs:1") == layers(lab.hosts[0], IMAGE)
+
+
+@pytest.mark.slow
+def test_an_archive_without_the_image(lab: TestCluster, tmp_path: Path) -> None:
+    archive = tmp_path / "image.tar"
+    with tarfile.open(archive, "w"):
+        pass
+    words = (
+        "+cluster.image.policy=load",
+        f"+cluster.image.archive={archive}",
+        "vendor.image={pytorch: {name: 'theirs:1'}}",
+    )
+    done = User(lab, tmp_path, steps=True).run(*RUN, *words)
+    assert done.exit_code == 3
+    assert re.search("flagperf: h[12]: image theirs:1 cannot be loaded: ", done.output), done.output
+
+
+@pytest.mark.slow
+def test_pulled_from_a_registry(lab: TestCluster, tmp_path: Path) -> None:
+    name = "127.0.0.1:5000/theirs:1"
+    here = Path(__file__).with_name("registry.py")
+    for host in lab.hosts:
+        host.output("docker", "save", "-o", "/srv/saved.tar", IMAGE)
+        host.output("sh", "-c", "mkdir /srv/registry; tar xf /srv/saved.tar -C /srv/registry")
+        host.output("cp", str(here), "/srv")
+        host.output("sh", "-c", f"{sys.executable} /srv/registry.py 5000 /srv/registry >/dev/null 2>&1 &")
+    words = ("+cluster.image.policy=pull", f"vendor.image={{pytorch: {{name: '{name}'}}}}")
+    try:
+        done = User(lab, tmp_path, steps=True).run(*RUN, *words)
+        assert done.exit_code == 0, done.output
+        assert layers(lab.hosts[1], name) == layers(lab.hosts[0], IMAGE)
+    finally:
+        for host in lab.hosts:
+            host.run("pkill", "-f", "registry.py")
+
+
+def test_a_registry_that_does_not_answer(lab: TestCluster, tmp_path: Path) -> None:
+    words = ("+cluster.image.policy=pull", "vendor.image={pytorch: {name: '127.0.0.1:5001/none:1'}}")
+    done = User(lab, tmp_path, steps=True).run(*RUN, *words)
+    assert done.exit_code == 3
+    assert re.search("flagperf: h[12]: image 127.0.0.1:5001/none:1 cannot be pulled: .*refused", done.output)
