@@ -16,7 +16,7 @@ from transformers import GPT2Model
 from cases.glm.network import GLMForMultipleChoice
 from cases.glm.task import INPUTS
 from flagperf.errors import ConfigError
-from flagperf.trainer.build import load_weights
+from flagperf.trainer.build import load_weights, recompute
 from flagperf.trainer.components import component
 
 Config = dict[str, Any]
@@ -74,6 +74,28 @@ def test_one_step_equals_transformers(tiny: Callable[[str], Config]) -> None:
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     assert norm.item() == pytest.approx(gradients.norm().item(), rel=1e-4)
     assert (task.samples(batch), task.units(batch)) == (4, 4)
+
+
+def test_recomputed_activations_give_the_same_gradients(tiny: Callable[[str], Config]) -> None:
+    config = tiny("glm")
+    network, task = component(config, "network"), component(config, "task")
+    batch = first_questions(config, 4)
+    task.loss(network, batch).backward()
+    kept = [parameter.grad.clone() for parameter in network.parameters()]
+    network.zero_grad()
+    recompute(network, config["checkpoint_modules"])
+    task.loss(network, batch).backward()
+    assert all(torch.equal(parameter.grad, grad) for parameter, grad in zip(network.parameters(), kept, strict=True))
+
+
+def test_bf16_autocast_is_near(tiny: Callable[[str], Config]) -> None:
+    config = tiny("glm")
+    network, task = component(config, "network"), component(config, "task")
+    batch = first_questions(config, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = task.loss(network, batch)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(task.loss(network, batch).item(), rel=0.02)
 
 
 def test_padding_changes_nothing(tiny: Callable[[str], Config]) -> None:
