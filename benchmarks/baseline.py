@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ def sample_data() -> Path:
         with tempfile.TemporaryDirectory() as results:
             subprocess.run([*FLAGPERF, "max_steps=1", f"result_dir={results}"], check=True)
     return folder
+
+
+def bare_environment() -> dict[str, str]:
+    """The environment of both sides: this process's, with what the vendor's file sets for the ranks."""
+    return {**os.environ, **config()["vendor"]["environment"]}
 
 
 def bare_command(*, steps: int, warmup_steps: int, ranks: int = 2) -> list[str]:

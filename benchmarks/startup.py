@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from baseline import FLAGPERF, bare_command, last_json, sample_data
+from baseline import FLAGPERF, bare_command, bare_environment, last_json, sample_data
 
 from flagperf import perflog
 
@@ -22,8 +22,9 @@ LIMIT = 1.0  # seconds above the bare script
 
 
 def bare() -> float:
+    command, environment = bare_command(steps=1, warmup_steps=0), bare_environment()
     started = time.time()
-    output = subprocess.run(bare_command(steps=1, warmup_steps=0), capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     return float(last_json(output)["first_step"]) - started
 
 

@@ -15,15 +15,15 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from baseline import FLAGPERF, bare_command, last_json, sample_data
+from baseline import FLAGPERF, bare_command, bare_environment, last_json, sample_data
 
 STEPS, WARMUP_STEPS = 150, 20
 
 
 def bare() -> tuple[float, float]:
     """Images per second and GiB."""
-    command = bare_command(steps=STEPS, warmup_steps=WARMUP_STEPS)
-    figures = last_json(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    command, environment = bare_command(steps=STEPS, warmup_steps=WARMUP_STEPS), bare_environment()
+    figures = last_json(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     return float(figures["images_per_second"]), float(figures["memory_gib"])
 
 
