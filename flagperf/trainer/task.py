@@ -33,12 +33,13 @@ class Task:
     def to_device(self, batch: Any, device: torch.device, memory_format: torch.memory_format) -> Any:
         """Move one batch, asynchronously where its memory is pinned; tensors with channels get the memory format."""
         if isinstance(batch, Tensor):
-            form = memory_format if batch.dim() == 4 else torch.preserve_format
-            return batch.to(device, non_blocking=True, memory_format=form)
-        if isinstance(batch, Mapping):
-            return {key: self.to_device(part, device, memory_format) for key, part in batch.items()}
+            if batch.dim() == 4:
+                return batch.to(device, non_blocking=True, memory_format=memory_format)
+            return batch if batch.device == device else batch.to(device, non_blocking=True)
         if isinstance(batch, (list, tuple)):
             return [self.to_device(part, device, memory_format) for part in batch]
+        if isinstance(batch, Mapping):
+            return {key: self.to_device(part, device, memory_format) for key, part in batch.items()}
         return batch
 
     def loss(self, network: nn.Module, batch: Any) -> Tensor:
