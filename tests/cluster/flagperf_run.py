@@ -18,7 +18,15 @@ DOCKER = ("runtime=docker", f"vendor.image.pytorch.name={IMAGE}", f"runtime.pyth
 SMALL = ("max_steps=6", "log_freq=1", "num_workers=0")
 STEPS = {
     "title": "tests/cluster/workload/steps.py in place of torchrun and a training",
-    "launch": ["{python}", "-m", "steps", "{config}", "{node_rank}", "{nproc}", "${oc.env:SCENARIO,fine}"],
+    "launch": [
+        "{python}",
+        "-c",
+        "import steps; steps.start()",
+        "{config}",
+        "{node_rank}",
+        "{nproc}",
+        "${oc.env:SCENARIO,fine}",
+    ],
 }
 FAKE = (f"code_dir={Path(__file__).parent / 'workload'}", "model=resnet50", "size=tiny")
 
@@ -54,6 +62,10 @@ class User:
         path = self.config_dir / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(yaml.safe_dump(dict(content), sort_keys=False))
+
+    def read(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load((self.config_dir / f"{name}.yaml").read_text())
+        return found
 
     def start(self, *words: str, run_name: str = "run", scenario: str = "fine") -> subprocess.Popen[str]:
         command = [str(Path(sys.executable).with_name("flagperf")), "--config-dir", str(self.config_dir), *words]

@@ -1,6 +1,6 @@
 """Stands for a training in tests of the launcher: PerfLog of steps that take a moment, or an end of some other kind.
 
-    python -m steps CONFIG NODE_RANK NPROC SCENARIO[@NODE]
+    python -c "import steps; steps.start()" CONFIG NODE_RANK NPROC SCENARIO[@NODE]
 
 Started like torchrun on each node; the ranks it stands for are all this one process.
 """
@@ -34,6 +34,9 @@ def main(config_path: str, node_rank: int, nproc: int, scenario: str) -> None:
         for log in logs:
             log.log(event, value)
 
+    print(f"MINE={os.environ.get('MINE')}", flush=True)
+    if what == "look":
+        print((Path(config["data_dir"]) / "train/a/1.jpg").read_text(), flush=True)
     tell("SUBMIT_INFO", {"vendor": "cpu", "case": config["case"], "config": config})
     tell("TRAIN_START")
     for step in range(1, config["max_steps"] + 1):
@@ -62,5 +65,5 @@ def happen(what: str) -> None:
             hoard[place] = 1
 
 
-if __name__ == "__main__":
+def start() -> None:
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

@@ -1,0 +1,165 @@
+"""flagperf on two hosts: real trainings to their target, rounds and sweeps, and every place a user can name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from flagperf_run import DOCKER, FAKE, User
+from hosts import TestCluster
+
+PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
+NODE_LOGS = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
+STRANGE = "a b'c\"d$(touch hacked)`e`ü漢"
+
+
+def node_files(folder: Path) -> dict[str, set[str]]:
+    return {node.name: {path.name for path in node.iterdir()} for node in folder.iterdir() if node.is_dir()}
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize(
+    ("model", "nproc", "runtime"),
+    [
+        pytest.param("glm", 1, DOCKER, id="glm 2x1"),
+        pytest.param("resnet50", 2, DOCKER, id="resnet50 2x2", marks=pytest.mark.slow),
+        pytest.param("glm", 2, DOCKER, id="glm 2x2", marks=pytest.mark.slow),
+        pytest.param("resnet50", 1, DOCKER, id="resnet50 2x1", marks=pytest.mark.slow),
+        pytest.param("glm", 1, PROCESS, id="glm 2x1 without docker", marks=pytest.mark.slow),
+    ],
+)
+def test_a_real_training_reaches_its_target(
+    lab: TestCluster, tmp_path: Path, model: str, nproc: int, runtime: tuple[str, ...]
+) -> None:
+    words = (f"model={model}", "size=tiny", "nnodes=2", f"nproc={nproc}", "num_workers=0", "require_target=true")
+    done = User(lab, tmp_path).run(*runtime, *words, timeout=270)
+    assert done.exit_code == 0, done.output
+    name = f"{model}-pytorch-cpux2x{nproc}"
+    result = done.result(name)
+    assert (result["verdict"], result["target_reached"], result["sample_data"]) == ("VALID", True, True)
+    ranks = [f"rank{rank}.out.log" for rank in range(2 * nproc)]
+    files = node_files(done.folder / name / "round1")
+    assert files == {
+        "h1_noderank0": NODE_LOGS | set(ranks[:nproc]),
+        "h2_noderank1": NODE_LOGS | set(ranks[nproc:]),
+    }
+    phases = {"connect", "check", "image", "send", "start", "imports", "init", "first_step", "stop", "collect", "clean"}
+    assert set(result["phases"]["h2_noderank1"]) == phases
+    for host in lab.hosts:
+        assert host.run("ls", "/srv/flagperf").stdout.split() in (["sample"], [])
+        assert host.output("docker", "ps", "-aq") == ""
+
+
+def test_rounds_of_a_sweep(lab: TestCluster, tmp_path: Path) -> None:
+    words = ("nnodes=2", "repeat=2", "max_steps=2", "train_batch_size=8,16", "-m")
+    done = User(lab, tmp_path, steps=True).run(*FAKE, *DOCKER, *words)
+    assert done.exit_code == 0, done.output
+    found = sorted(str(path.parent.relative_to(done.folder)) for path in done.folder.glob("*/round*/result.json"))
+    jobs = [f"resnet50-pytorch-cpux2x1,train_batch_size={size}" for size in (16, 8)]
+    assert found == [f"{job}/round{number}" for job in jobs for number in (1, 2)]
+
+
+@pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
+def test_strange_characters_in_every_name(lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]) -> None:
+    data = f"/srv/{STRANGE}/data"
+    user = User(lab, tmp_path, steps=True, work_dir=f"/srv/{STRANGE}/work")
+    for host in lab.hosts:
+        host.output("mkdir", "-p", f"{data}/train/class a", f"{data}/val/class a")
+        host.output("touch", f"{data}/train/class a/1.jpg", f"{data}/val/class a/1.jpg")
+    quoted = STRANGE.replace("\\", "\\\\").replace('"', '\\"')
+    words = ("nnodes=2", "max_steps=1", f'+vendor.environment.MINE="{quoted}"', f'data_dir="/srv/{quoted}/data"')
+    done = user.run(*FAKE, *runtime, *words, run_name=f'"{quoted}"')
+    folder = tmp_path / "result" / STRANGE
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in folder.glob("*/round1/*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
+    log = (folder / "resnet50-pytorch-cpux2x1/round1/h2_noderank1/start_pytorch_task.log").read_text()
+    assert f"MINE={STRANGE}\n" in log
+    assert [host.run("sh", "-c", "find / -xdev -name hacked 2>/dev/null").stdout for host in lab.hosts] == ["", ""]
+    assert not Path("hacked").exists()
+
+
+def test_data_lies_elsewhere_on_one_host(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    cluster = user.read("cluster/lab")
+    cluster["nodes"][1]["data_dir"] = "/srv/fast disk"
+    user.write("cluster/lab", cluster)
+    for host, place in zip(lab.hosts, ("/srv/data", "/srv/fast disk"), strict=True):
+        host.output("mkdir", "-p", f"{place}/train/a", f"{place}/val/a")
+        host.output("sh", "-c", f"echo of {host.name} >'{place}/train/a/1.jpg'; touch '{place}/val/a/1.jpg'")
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=1", "data_dir=/srv/data", scenario="look")
+    assert done.exit_code == 0, done.output
+    logs = sorted((done.folder / "resnet50-pytorch-cpux2x1/round1").glob("*/start_pytorch_task.log"))
+    assert [f"of h{number}\n" in log.read_text() for number, log in enumerate(logs, 1)] == [True, True]
+
+
+def test_data_missing_on_one_host(lab: TestCluster, tmp_path: Path) -> None:
+    lab.hosts[0].output("mkdir", "-p", "/srv/data/train/a", "/srv/data/val/a")
+    lab.hosts[0].output("touch", "/srv/data/train/a/1.jpg", "/srv/data/val/a/1.jpg")
+    done = User(lab, tmp_path, steps=True).run(*FAKE, *DOCKER, "nnodes=2", "data_dir=/srv/data")
+    assert done.exit_code == 2
+    assert "host h2" in done.output and "/srv/data" in done.output and "train/<class>" in done.output, done.output
+
+
+def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path)
+    words = ("cluster=lab", *DOCKER, "nnodes=2")
+    well = user.run("doctor", *words)
+    assert well.exit_code == 0, well.output
+    checks = {" ".join(line.split()[:2]) for line in well.output.splitlines()[1:]}
+    names = ("ssh", "host", "clock", "own", "disk", "memory", "shm", "devices", "data", "interface", "port", "docker")
+    assert checks >= {f"{host} {name}" for host in ("h1", "h2") for name in (*names, "image", "leftovers")}
+    lab.hosts[0].stop("dockerd")
+    lab.hosts[1].stop("sshd", 9)
+    ill = user.run("doctor", *words)
+    assert ill.exit_code == 3
+    said = {" ".join(line.split()) for line in ill.output.splitlines() if "failed" in line}
+    assert said == {
+        "h1 docker failed the docker daemon does not run start it there: systemctl start docker",
+        f"h2 ssh failed the ssh port refuses connections: {lab.hosts[1].address} "
+        "start sshd there, or correct the port in the cluster file",
+    }
+
+
+def test_clean_removes_what_is_left_of_dead_runs_only(lab: TestCluster, tmp_path: Path) -> None:
+    from flagperf import owner
+
+    ended = subprocess.Popen(["true"])
+    dead = owner.myself().split()
+    ended.wait()
+    dead[2] = str(ended.pid)
+    owners = {"dead": " ".join(dead), "alive": owner.myself(), "other": "elsewhere boot 1 2"}
+    for name, by in owners.items():
+        folder = f"/srv/flagperf/{name}"
+        lab.hosts[0].output("mkdir", "-p", folder)
+        lab.hosts[0].output("sh", "-c", 'printf %s "$1" >"$2/.owner"', "-", by, folder)
+        lab.hosts[0].output(
+            "docker", "create", "--name", name, "--label", f"flagperf.owner={by}", "flagperf-test:empty", "x"
+        )
+    lab.hosts[0].output("docker", "create", "--name", "foreign", "flagperf-test:empty", "x")
+    done = User(lab, tmp_path).run("clean", "cluster=lab")
+    assert done.exit_code == 0, done.output
+    assert [" ".join(line.split()) for line in done.output.splitlines() if " clean " in line] == [
+        "h1 clean ok /srv/flagperf/dead",
+        "h1 clean ok container dead",
+        "h2 clean ok nothing to remove",
+    ]
+    assert lab.hosts[0].output("ls", "/srv/flagperf").split() == ["alive", "other"]
+    names = lab.hosts[0].output("docker", "ps", "-a", "--format", "{{.Names}}").split()
+    assert sorted(names) == ["alive", "foreign", "other"]
+
+
+def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=1", "dry_run=true")
+    assert done.exit_code == 0, done.output
+    lines = [line for line in done.output.splitlines() if line.startswith("docker run ")]
+    assert len(lines) == 2
+    folder = "/srv/flagperf/run"
+    done.folder.parent.mkdir(exist_ok=True)
+    log = f"{folder}/resnet50-pytorch-cpux2x1/round1/h1_noderank0"
+    lab.hosts[0].output("mkdir", "-p", log, "/srv/flagperf/sample", f"{folder}/code")
+    pasted = lab.hosts[0].run("sh", "-c", lines[0])
+    said = lab.hosts[0].output("cat", f"{log}/start_pytorch_task.log")
+    assert pasted.returncode != 0 and "No module named 'steps'" in said  # a dry run sends no code
