@@ -36,6 +36,7 @@ def test_typed_parts() -> None:
         visible_devices=None,
         container=run.vendor.container,
         image=run.vendor.image,
+        environment={"OMP_WAIT_POLICY": "PASSIVE"},
     )
     assert run.hardware == Hardware(
         name="cpu", title="any CPU", memory_gib=None, power_w=None, peak_flops={}, vendor="cpu"
