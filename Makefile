@@ -13,10 +13,10 @@ run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
 test: $(DEV)
-	$(VENV)/bin/pytest -m "not slow"
+	$(VENV)/bin/pytest -m "not slow" --durations=20
 
 slow: $(DEV)
-	$(VENV)/bin/pytest -m slow
+	$(VENV)/bin/pytest -m slow --durations=20
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .

@@ -103,7 +103,13 @@ def test_report_again_gives_the_same_report(tmp_path: Path) -> None:
 
 
 def test_a_missed_target_is_an_exit_code_of_its_own(tmp_path: Path) -> None:
-    words = ("max_steps=2", "require_target=true", "division=open", "eval_interval_epochs=null", "eval_interval_steps=2")
+    words = (
+        "max_steps=2",
+        "require_target=true",
+        "division=open",
+        "eval_interval_epochs=null",
+        "eval_interval_steps=2",
+    )
     assert flagperf(*words, cwd=tmp_path).returncode == 6
 
 
