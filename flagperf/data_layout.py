@@ -28,6 +28,17 @@ def is_sample(config: Mapping[str, Any]) -> bool:
     )
 
 
+def moved(value: Any, old: str, new: str) -> Any:
+    """A configuration in which all paths below the data_dir `old` are below `new`."""
+    if isinstance(value, Mapping):
+        return {key: moved(item, old, new) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [moved(item, old, new) for item in value]
+    if isinstance(value, str) and (value == old or value.startswith(f"{old}/")):
+        return new + value[len(old) :]
+    return value
+
+
 def check_layout(data: Mapping[str, Any], folder: Path) -> None:
     """Refuse a data_dir that is not there, or has fewer entries than the case's `data.require` asks for.
 

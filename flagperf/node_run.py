@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
+import yaml
+
 from flagperf import checks
 from flagperf.blame import LAST_LINES, NOTICE
+from flagperf.data_layout import moved
 from flagperf.errors import HostError
 from flagperf.facts import Facts, read_facts
 from flagperf.leftovers import claim, remove_dead_folders
@@ -94,11 +98,21 @@ class NodeRun:
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "sys_info.log").write_text(self.facts.text() + self._versions(), encoding="utf-8")
-        await self.transport.put(self.folder.parents[1] / "config.yaml", f"{self.node.case_dir}/config.yaml")
+        await self._send_config()
         if self._sends_code:
             await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.config.get("code_dir"))
         if not self.transport.local and self.run.config["resume"]:
             await self.transport.put(Path(self.run.config["resume"]), self.plan.config["resume"])
+
+    async def _send_config(self) -> None:
+        """Bring config.yaml; where a host has its data elsewhere and no container hides that, with its own paths."""
+        source, own = self.folder.parents[1] / "config.yaml", self.node.node.data_dir
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            if own and self.node.container is None:
+                yaml.safe_dump(moved(self.plan.config, self.run.config["data_dir"], own), file, sort_keys=False)
+                file.flush()
+                source = Path(file.name)
+            await self.transport.put(source, f"{self.node.case_dir}/config.yaml")
 
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""

@@ -3,10 +3,12 @@ leaves nothing on any host while the logs are kept."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,20 +51,16 @@ def finish(process: subprocess.Popen[str], within: float) -> str:
     return output
 
 
-def assert_nothing_left(lab: TestCluster, *, but: tuple[str, ...] = ()) -> None:
-    """No process, container or run folder of flagperf on any host that is up."""
+def assert_nothing_left(lab: TestCluster, *, but_files: tuple[str, ...] = ()) -> None:
+    """No process, container or folder of a run on any host that is up."""
     for host in lab.hosts:
         if not host.alive:
             continue
-        left = host.run(
-            "sh",
-            "-c",
-            "pgrep -af '[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600';"
-            "ls -d /srv/flagperf/[!s]* /tmp/flagperf*",
-        )
-        assert left.stdout == "", f"{host.name}: {left.stdout}"
+        assert host.run("pgrep", "-af", "[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600").stdout == ""
+        files = set(host.run("sh", "-c", "ls -A /srv/flagperf; ls -d /tmp/flagperf*").stdout.split())
+        assert files <= {"sample", *but_files}, host.name
         if host.run("docker", "version").returncode == 0:
-            assert host.output("docker", "ps", "-a", "--format", "{{.Names}}").split() == list(but)
+            assert host.output("docker", "ps", "-a", "--format", "{{.Names}}") == "", host.name
 
 
 def container(action: str, host: int = 1) -> Callable[[TestCluster], object]:
@@ -229,3 +227,62 @@ def test_a_container_of_the_same_name_by_someone_else_is_not_touched(lab: TestCl
     assert said in done.output, done.output
     assert lab.hosts[1].output("docker", "ps", "-a", "--format", "{{.Names}}").split() == [name]
     assert lab.hosts[0].output("docker", "ps", "-aq") == ""
+
+
+def fill(lab: TestCluster) -> None:
+    lab.hosts[1].run("dd", "if=/dev/zero", "of=/srv/flagperf/filler", "bs=1M")
+
+
+def test_the_disk_of_a_host_fills_up(lab: TestCluster, tmp_path: Path) -> None:
+    lab.hosts[1].output("sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=80m none /srv/flagperf")
+    process = start(User(lab, tmp_path, steps=True))
+    fill(lab)
+    output = finish(process, 15)
+    assert process.returncode == 5, output
+    assert re.search(r"h2 \(node rank 1\): disk full: no space left for /srv/flagperf/run/", output), output
+    assert_nothing_left(lab, but_files=("filler",))
+
+
+def test_the_disk_of_the_launcher_fills_up(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    small = tmp_path / "result"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", small], check=True)
+    try:
+        process = start(user)
+        with (small / "filler").open("wb") as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(1 << 20))
+                file.flush()
+        output = finish(process, 20)
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
+    assert process.returncode == 3, output
+    assert "flagperf: no space is left for results; what was written before stays" in output
+    assert_nothing_left(lab)
+
+
+def test_a_hang_is_told_within_its_deadline(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    began = time.monotonic()
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG, "deadlines.stall=3", scenario="hang@0")
+    assert done.exit_code == 5
+    assert "hang: no progress for 3 s (deadlines.stall)" in done.output, done.output
+    assert time.monotonic() - began < 20
+    assert_nothing_left(lab)
+
+
+def test_a_configured_port_that_is_taken(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, rendezvous={"port": 29511})
+    script = "import socket, time; s = socket.create_server(('', 29511)); time.sleep(60)"
+    lab.hosts[0].output("sh", "-c", f'{sys.executable} -c "{script}" >/dev/null 2>&1 &')
+    try:
+        words = ("model=resnet50", "size=tiny", "nnodes=2", "max_steps=1")
+        done = user.run(*DOCKER, *words)
+        assert done.exit_code == 5
+        assert "h1 (node rank 0): rendezvous port 29511 is taken" in done.output, done.output
+        doctor = user.run("doctor", "cluster=lab", *DOCKER)
+        assert doctor.exit_code == 3 and "port 29511 is taken" in doctor.output, doctor.output
+    finally:
+        lab.hosts[0].run("pkill", "-f", "create_server")
+    assert_nothing_left(lab)

@@ -80,7 +80,8 @@ def test_strange_characters_in_every_name(lab: TestCluster, tmp_path: Path, runt
     assert not Path("hacked").exists()
 
 
-def test_data_lies_elsewhere_on_one_host(lab: TestCluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
+def test_data_lies_elsewhere_on_one_host(lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]) -> None:
     user = User(lab, tmp_path, steps=True)
     cluster = user.read("cluster/lab")
     cluster["nodes"][1]["data_dir"] = "/srv/fast disk"
@@ -88,7 +89,7 @@ def test_data_lies_elsewhere_on_one_host(lab: TestCluster, tmp_path: Path) -> No
     for host, place in zip(lab.hosts, ("/srv/data", "/srv/fast disk"), strict=True):
         host.output("mkdir", "-p", f"{place}/train/a", f"{place}/val/a")
         host.output("sh", "-c", f"echo of {host.name} >'{place}/train/a/1.jpg'; touch '{place}/val/a/1.jpg'")
-    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=1", "data_dir=/srv/data", scenario="look")
+    done = user.run(*FAKE, *runtime, "nnodes=2", "max_steps=1", "data_dir=/srv/data", scenario="look")
     assert done.exit_code == 0, done.output
     logs = sorted((done.folder / "resnet50-pytorch-cpux2x1/round1").glob("*/start_pytorch_task.log"))
     assert [f"of h{number}\n" in log.read_text() for number, log in enumerate(logs, 1)] == [True, True]
