@@ -1,0 +1,168 @@
+"""All checks of a run on many hosts, against asyncssh and ansible that only run `true` there; and planning for many.
+
+    python benchmarks/fanout.py [HOSTS] [ROUNDS]
+
+The hosts are one sshd on this loopback, with one connection for each, whose shells read no start files. Needs Debian's
+openssh-server. Where ansible is not on PATH its line is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import getpass
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import asyncssh
+
+from flagperf.compose import compose
+from flagperf.doctor import examine
+from flagperf.execute import make_transports
+from flagperf.node_run import NodeRun
+from flagperf.plan import make_plan
+from flagperf.runtime import make_runtimes
+from flagperf.schema import Cluster, Node, RunConfig, Ssh
+
+LIMIT_TRUE = 2.0  # times asyncssh's `true`
+LIMIT_ANSIBLE = 0.1  # times ansible's
+LIMIT_PLAN = 1.0  # seconds for 1000 nodes
+
+SSHD = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host_key
+AuthorizedKeysFile {folder}/key.pub
+PidFile {folder}/sshd.pid
+UsePAM no
+StrictModes no
+PermitRootLogin yes
+MaxStartups 1000
+Subsystem sftp internal-sftp
+SetEnv PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME={folder}
+"""
+
+
+@dataclass(frozen=True)
+class Sshd:
+    port: int
+    key: Path
+    known_hosts: Path
+
+
+@contextlib.contextmanager
+def sshd() -> Iterator[Sshd]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for key in ("host_key", "key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        (folder / "sshd_config").write_text(SSHD.format(port=port, folder=folder))
+        (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {(folder / 'host_key.pub').read_text()}")
+        Path("/run/sshd").mkdir(exist_ok=True)
+        server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-f", folder / "sshd_config", "-E", folder / "log"])
+        try:
+            while not (folder / "sshd.pid").exists():
+                time.sleep(0.01)
+            yield Sshd(port, folder / "key", folder / "known_hosts")
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def run_on(server: Sshd, hosts: int, folder: str) -> RunConfig:
+    nodes = tuple(Node(f"h{number}", "127.0.0.1", server.port, getpass.getuser()) for number in range(hosts))
+    ssh = Ssh(key=str(server.key), known_hosts=str(server.known_hosts), config="/dev/null")
+    cluster = Cluster("loopback", "one sshd", nodes, ssh, work_dir=folder)
+    words = [f"runtime.python={sys.executable}", f"sample_dir={folder}"]
+    return replace(compose(words), nnodes=hosts, cluster=cluster)
+
+
+async def true(server: Sshd, hosts: int) -> None:
+    """asyncssh alone: connect, run `true`, as many at a time as flagperf connects."""
+    gate = asyncio.Semaphore(8)
+
+    async def one() -> None:
+        async with gate:
+            connection = await asyncssh.connect(
+                "127.0.0.1",
+                server.port,
+                client_keys=[str(server.key)],
+                known_hosts=str(server.known_hosts),
+                config=[],
+            )
+        async with connection:
+            await connection.run("true", check=True)
+
+    await asyncio.gather(*(one() for _ in range(hosts)))
+
+
+async def checks(run: RunConfig, folder: Path) -> None:
+    """The phases `connect` and `check` of a run."""
+    plan = make_plan(run, 1, folder=folder)
+    transports = make_transports(run, run.cluster.nodes)
+    runtimes = make_runtimes(run, plan, transports)
+
+    async def one(rank: int) -> None:
+        async with transports[rank]:
+            await NodeRun(run, plan, rank, transports[rank], runtimes[rank], folder).check()
+
+    await asyncio.gather(*(one(rank) for rank in range(run.nnodes)))
+
+
+def ansible(server: Sshd, hosts: int, folder: Path) -> None:
+    inventory = folder / "inventory"
+    inventory.write_text(
+        "".join(f"h{number} ansible_host=127.0.0.1 ansible_port={server.port}\n" for number in range(hosts))
+    )
+    options = f"-o UserKnownHostsFile={server.known_hosts} -o ControlMaster=no -o ControlPath=none"
+    subprocess.run(
+        ["ansible", "all", "-i", inventory, "-f", "8", "-m", "raw", "-a", "true"],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "ANSIBLE_PRIVATE_KEY_FILE": str(server.key), "ANSIBLE_SSH_ARGS": options},
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def main(hosts: int, rounds: int) -> None:
+    with sshd() as server, tempfile.TemporaryDirectory() as name:
+        folder, run = Path(name), run_on(server, hosts, name)
+        works: dict[str, Callable[[], object]] = {
+            "asyncssh, true": lambda: asyncio.run(true(server, hosts)),
+            "checks of a run": lambda: asyncio.run(checks(run, folder)),
+            "flagperf doctor": lambda: asyncio.run(examine(run)),
+        }
+        if shutil.which("ansible"):
+            works["ansible, raw true"] = lambda: ansible(server, hosts, folder)
+        asyncio.run(true(server, 2))  # imports and caches
+        times = {what: [seconds(work) for _ in range(rounds)] for what, work in works.items()}
+        medians = {what: statistics.median(found) for what, found in times.items()}
+        base = medians["asyncssh, true"]
+        for what, median in medians.items():
+            print(f"{what:18} {hosts} hosts {median:6.2f} s   {median / base:5.2f} x asyncssh")
+        print(f"checks / asyncssh {medians['checks of a run'] / base:.2f} (limit {LIMIT_TRUE})")
+        if "ansible, raw true" in medians:
+            ratio = medians["checks of a run"] / medians["ansible, raw true"]
+            print(f"checks / ansible {ratio:.3f} (limit {LIMIT_ANSIBLE})")
+        many = run_on(server, 1000, name)
+        print(f"plan for 1000 nodes {seconds(lambda: make_plan(many, 1)):.3f} s (limit {LIMIT_PLAN:g} s)")
+
+
+if __name__ == "__main__":
+    main(*(int(word) for word in (*sys.argv[1:], *("64", "5")[len(sys.argv) - 1 :])))
