@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from array import array
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -32,11 +32,11 @@ class Clock:
 
     def start(self) -> None:
         """The first lap begins now."""
-        self._begin = time.perf_counter()
+        self._begin = perf_counter()
 
     def lap(self, kind: int) -> None:
         """A lap ends and the next begins; STEP is the compute lap that ends an optimizer step."""
-        self._laps.append((kind, time.perf_counter()))
+        self._laps.append((kind, perf_counter()))
 
     def mark(self) -> int:
         """The place in the row of laps, for `read`."""
@@ -46,31 +46,25 @@ class Clock:
         """Bring `seconds` and `steps` up to a mark, or to the last lap; waits until the device has got there."""
         count = len(self._laps) if mark is None else mark - self._read
         laps, self._laps = self._laps[:count], self._laps[count:]
+        if not laps:
+            return
         self._read += len(laps)
-        if laps:
-            self._wait(laps[-1][1])
-        for kind, end in laps:
-            self._add(kind, self._seconds(self._begin, end))
-            self._begin = end
+        for (kind, _), seconds in zip(laps, self._durations([end for _, end in laps]), strict=True):
+            self.seconds[kind] += seconds
+            if kind < EVALUATE:
+                self._step += seconds
+                if kind == STEP:
+                    self.steps.append(self._step)
+                    self._step = 0.0
+        self._begin = laps[-1][1]
 
     @property
     def compute(self) -> float:
         """Seconds of pure computing."""
         return self.seconds[COMPUTE] + self.seconds[STEP]
 
-    def _add(self, kind: int, seconds: float) -> None:
-        self.seconds[kind] += seconds
-        if kind < EVALUATE:
-            self._step += seconds
-        if kind == STEP:
-            self.steps.append(self._step)
-            self._step = 0.0
-
-    def _wait(self, moment: Any) -> None:
-        """Moments of the host have always come."""
-
-    def _seconds(self, begin: Any, end: Any) -> float:
-        return float(end - begin)
+    def _durations(self, ends: list[Any]) -> list[float]:
+        return [end - begin for begin, end in zip([self._begin, *ends[:-1]], ends, strict=True)]
 
 
 class DeviceClock(Clock):
@@ -94,12 +88,11 @@ class DeviceClock(Clock):
         event.record()
         return event
 
-    def _wait(self, moment: Any) -> None:
-        moment.synchronize()
-
-    def _seconds(self, begin: Any, end: Any) -> float:
-        self._free.append(begin)
-        return float(begin.elapsed_time(end)) / 1000
+    def _durations(self, ends: list[Any]) -> list[float]:
+        ends[-1].synchronize()
+        begins = [self._begin, *ends[:-1]]
+        self._free += begins
+        return [begin.elapsed_time(end) / 1000 for begin, end in zip(begins, ends, strict=True)]
 
 
 def clock_for(device: torch.device) -> Clock:

@@ -6,10 +6,10 @@ It knows devices, precision, distribution, timing, evaluation, stopping and logg
 from __future__ import annotations
 
 import math
-import time
 from array import array
 from collections.abc import Generator, Mapping
 from contextlib import nullcontext
+from time import perf_counter, time
 from typing import Any
 
 from torch import Tensor
@@ -37,7 +37,10 @@ class Training:
         self.parts, self.perflog = parts, perflog
         self.words, self.task, self.precision = parts.words, parts.task, parts.precision
         self.loss = self.precision.cast(self.task.loss)
-        self.optimizer, self.scheduler = parts.optimizer, parts.scheduler
+        self.micro_steps = self.words.gradient_accumulation_steps
+        self.optimizer = parts.optimizer
+        self.step_scheduler = parts.scheduler if self.words.lr_interval == "step" else None
+        self.epoch_scheduler = parts.scheduler if self.words.lr_interval == "epoch" else None
         self.sample_data = is_sample_data(parts.config["data_dir"])
         # A result on sample data never claims the target of the full case.
         self.target = None if self.sample_data and parts.config["size"] == "full" else self.words.target
@@ -62,13 +65,13 @@ class Training:
     def run(self) -> None:
         """Train until a rule says stop."""
         if self.words.initial_evaluation and not self.resumed_from:
-            began = time.perf_counter()
+            began = perf_counter()
             metrics = evaluate(self.parts, self._heartbeat)
-            self._log("INIT_EVALUATION", {**metrics, "time": time.perf_counter() - began})
+            self._log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
         self.parts.world.wait()
         self._log("INIT_END")
         self._log("TRAIN_START")
-        self.began, self.began_wall = time.perf_counter(), time.time()
+        self.began, self.began_wall = perf_counter(), time()
         self.batches = self._train_stream()
         if self.random_state is not None:
             set_random_state(self.random_state, self.parts.device)
@@ -82,7 +85,7 @@ class Training:
         finally:
             self.records.write()
         self.clock.read()
-        self.seconds, self.seconds_wall = time.perf_counter() - self.began, time.time() - self.began_wall
+        self.seconds, self.seconds_wall = perf_counter() - self.began, time() - self.began_wall
         self._log("TRAIN_END")
         self.batches.close()  # ends the processes of the loader
 
@@ -108,9 +111,9 @@ class Training:
 
     def _step(self) -> None:
         """One optimizer step; the last of its micro steps averages the gradients over the ranks."""
-        self.step_began = time.time()
-        self.losses: list[Tensor] = []
-        for _ in range(self.words.gradient_accumulation_steps - 1):
+        self.step_began = time()
+        self.losses: list[Tensor] = []  # of the micro steps
+        for _ in range(self.micro_steps - 1):
             with self._without_sync():
                 self._micro_step()
             self.clock.lap(COMPUTE)
@@ -118,18 +121,18 @@ class Training:
         self.learning_rate = self.optimizer.param_groups[0]["lr"]
         self.grad_norm = self.precision.step(self.optimizer, self.parts.parameters, self.words.clip_grad)
         self.optimizer.zero_grad()
-        if self.scheduler is not None and self.words.lr_interval == "step":
-            self.scheduler.step()
+        if self.step_scheduler is not None:
+            self.step_scheduler.step()
         self.clock.lap(STEP)
         self.units_by_step.append(self.units)
-        self.step_ended = time.time()
+        self.step_ended = time()
 
     def _micro_step(self) -> None:
         batch = next(self.batches)
         self.clock.lap(DATA)
         loss = self.loss(self.model, batch)
-        self.precision.backward(loss, self.words.gradient_accumulation_steps)
-        self.losses.append(loss.detach())
+        self.precision.backward(loss, self.micro_steps)
+        self.losses.append(loss)
 
     def _after_step(self, samples: int) -> None:
         """What may be due after a step of so many samples of the whole job."""
@@ -146,8 +149,8 @@ class Training:
     def _after_epoch(self) -> None:
         if self.rules.evaluates_epoch(self.progress):
             self._evaluate()
-        if self.scheduler is not None and self.words.lr_interval == "epoch":
-            self.scheduler.step()
+        if self.epoch_scheduler is not None:
+            self.epoch_scheduler.step()
         if self.rules.ends_with_epoch(self.progress.epoch):
             self.stop_reason = self.stop_reason or "max_epochs"
         self.progress.epoch += 1
@@ -190,7 +193,7 @@ class Training:
     def _heartbeat(self) -> None:
         """Show that the loop moves: with the records that are held, or a line of its own."""
         self.records.write()
-        if time.time() - self.perflog.written > HEARTBEAT:
+        if time() - self.perflog.written > HEARTBEAT:
             phase = "train" if self.parts.network.training else "evaluate"
             self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.progress.step})
 

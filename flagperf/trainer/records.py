@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 class _Record(NamedTuple):
     step: Step
-    values: Tensor  # on the host, or on its way there
+    values: Tensor | list[float]  # units, loss and what else there is; on their way to the host, or there
     mark: int
 
 
@@ -60,16 +60,22 @@ class StepRecords:
     def open(self, step: Step) -> None:
         """Start the way of a step's numbers to the host; no waiting on a device."""
         self.settle()
-        losses = step.losses
-        loss = losses[0].float() if len(losses) == 1 else torch.stack(losses).float().mean()
-        numbers = [number.float() for number in (step.grad_norm, step.loss_scale) if number is not None]
-        values = torch.stack([loss, torch.full_like(loss, step.units - self._units), *numbers])
-        self.world.sum(values)
-        if self.device.type != "cpu":
-            values = torch.empty(values.shape, pin_memory=True).copy_(values, non_blocking=True)
+        loss = step.losses[0] if len(step.losses) == 1 else torch.stack(step.losses).mean()
+        numbers = [number for number in (loss.detach(), step.grad_norm, step.loss_scale) if number is not None]
+        units = step.units - self._units
+        values = self._from_device(numbers, units) if self._lag else self._from_host(numbers, units)
         self.clock.lap(BOOKS)
         self._open = _Record(step, values, self.clock.mark())
         self.opened, self._units = step.number, step.units
+
+    def _from_host(self, numbers: list[Tensor], units: int) -> Tensor | list[float]:
+        values = [float(units), *(number.item() for number in numbers)]
+        return values if self.world.size == 1 else self.world.sum(torch.tensor(values, dtype=torch.float64))
+
+    def _from_device(self, numbers: list[Tensor], units: int) -> Tensor:
+        values = torch.stack([torch.full_like(numbers[0], units, dtype=torch.float32), *(n.float() for n in numbers)])
+        self.world.sum(values)
+        return torch.empty(values.shape, pin_memory=True).copy_(values, non_blocking=True)
 
     @property
     def due(self) -> int:
@@ -83,8 +89,10 @@ class StepRecords:
         record, self._open = self._open, None
         if self._lag:
             self.clock.read(record.mark)
-        values = record.values.tolist()
-        self.loss = values[0] = values[0] / self.world.size
+        values = record.values
+        units, *sums = values.tolist() if isinstance(values, Tensor) else values
+        values = [units, *(value / self.world.size for value in sums)]  # these are means over the ranks
+        self.loss = values[1]
         self.checksum = zlib.crc32(struct.pack("<d", self.loss), self.checksum)
         self._settled.append((record, values))
 
@@ -96,7 +104,7 @@ class StepRecords:
 
     def _write(self, step: Step, values: list[float], mark: int) -> None:
         self.clock.read(mark)
-        loss, units, *extra = values
+        units, loss, *extra = values
         times = self.clock.steps[self._steps :]
         data_wait = self.clock.seconds[DATA]
         value: dict[str, Any] = {
@@ -109,7 +117,7 @@ class StepRecords:
             "data_wait": data_wait - self._data_wait,
         }
         names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]
-        value.update(zip(names, (number / self.world.size for number in extra), strict=True))
+        value.update(zip(names, extra, strict=True))
         self.perflog.log("STEP_BEGIN", {"step": step.number}, time_ms=int(step.began * 1000))
         self.perflog.log("STEP_END", value, time_ms=int(step.ended * 1000))
         self._steps, self._data_wait = len(self.clock.steps), data_wait

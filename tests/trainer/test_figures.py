@@ -119,8 +119,8 @@ def test_laps_leave_no_time_out() -> None:
             clock.read(clock.mark())
     passed = time.perf_counter() - began
     clock.read()
-    assert sum(clock.seconds) == pytest.approx(passed, abs=1e-3)
-    assert [round(seconds / 0.0022) for seconds in clock.seconds] == pytest.approx([4, 1, 3, 1, 1, 1], abs=1)
+    assert sum(clock.seconds) == pytest.approx(passed, rel=0.05)
+    assert all(clock.seconds[kind] >= 0.002 * kinds.count(kind) for kind in kinds)
     assert len(clock.steps) == 3
     assert sum(clock.steps) == pytest.approx(sum(clock.seconds) - clock.seconds[EVALUATE] - clock.seconds[CHECKPOINT])
     assert clock.compute == clock.seconds[COMPUTE] + clock.seconds[STEP]
