@@ -79,7 +79,7 @@ def efficientnet() -> nn.Module:
 
 
 def swin_transformer() -> nn.Module:
-    return models.SwinTransformer([4, 4], 48, [2, 2], [3, 6], [4, 4], num_classes=10)
+    return models.SwinTransformer([4, 4], 48, [2, 2], [3, 6], [4, 4], num_classes=10, stochastic_depth_prob=0.0)
 
 
 def bigtransfer() -> nn.Module:
