@@ -95,15 +95,14 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
     if not Path(path).is_file():
         raise ConfigError("no such file", where="config.yaml", key="init_checkpoint", given=path)
     try:
-        with torch.serialization.safe_globals(NUMPY_ARRAYS):
-            content = torch.load(path, map_location="cpu", weights_only=True)
+        content = _read_weights(path)
     except Exception as error:  # torch.load raises what the damage happens to lead to
         raise ConfigError(
             "cannot read the weights",
             where=path,
             key="init_checkpoint",
             given=f"a file that is damaged or holds other objects ({type(error).__name__})",
-            allowed="a file of torch.save that holds tensors, arrays and plain values only",
+            allowed="a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz",
         ) from error
     given, wanted = task.initial_weights(content), network.state_dict()
     misfits = [
@@ -125,6 +124,15 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
             advice="use the checkpoint that belongs to this case and size",
         )
     network.load_state_dict(given)
+
+
+def _read_weights(path: str) -> Any:
+    """Content of a file of torch.save, or the arrays of an .npz file by name."""
+    if Path(path).suffix == ".npz":
+        with np.load(path) as arrays:
+            return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    with torch.serialization.safe_globals(NUMPY_ARRAYS):
+        return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def distribute(network: nn.Module, words: Words, device: torch.device, world: World) -> nn.Module:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import toy
@@ -19,9 +20,17 @@ def weights() -> dict[str, torch.Tensor]:
     return dict(toy.network().state_dict())
 
 
-def test_training_starts_from_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "start.pt"
-    torch.save(weights(), path)
+def save_arrays(given: dict[str, torch.Tensor], path: Path) -> None:
+    np.savez(path, **{name: tensor.numpy() for name, tensor in given.items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "save"),
+    [pytest.param("start.pt", torch.save, id="torch.save"), pytest.param("start.npz", save_arrays, id="npz")],
+)
+def test_training_starts_from_the_file(name: str, save: Callable[..., None], tmp_path: Path) -> None:
+    path = tmp_path / name
+    save(weights(), path)
     words = {"train_batch_size": 64, "max_steps": 1}
     loaded = toy.losses(toy.train(toy.config(init_checkpoint=str(path), **words), tmp_path))
     network, points = toy.network(), toy.Points(64)
