@@ -148,11 +148,13 @@ class NodeRun:
             await self.transport.get(checkpoints, self.folder.parent / CHECKPOINTS)
 
     async def clean(self) -> None:
-        await self.runtime.clean()
-        if not self.transport.local:
-            await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
-        elif self._sends_code:
-            await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
+        try:
+            await self.runtime.clean()
+        finally:  # the folder goes also where the docker daemon is gone
+            if not self.transport.local:
+                await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
+            elif self._sends_code:
+                await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
 
     async def _do(self, *words: str) -> None:
         done = await self.transport.run(Command(words), timeout=SHORT)

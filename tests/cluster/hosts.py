@@ -26,6 +26,7 @@ from types import TracebackType
 ROOT = Path("/var/lib/flagperf-test-cluster")
 PROGRAMS = ("dockerd", "sshd", "ssh-keygen", "ip", "nsenter", "unshare", "setpriv", "docker-init")
 HOME = str(Path.home()).lstrip("/")  # empty on the hosts: no start files of a shell
+OWN_PLACES = (HOME, "tmp", "var/tmp", "srv")  # each host has its own
 IMAGE = "flagperf-test:empty"
 AS_MADE_IMAGE = "flagperf-test:as-made"  # tells whether a test replaced IMAGE
 BOOT_SECONDS = 30.0
@@ -36,7 +37,7 @@ hostname {name}
 mount --make-rprivate /
 mount -t proc proc /proc
 {keep_python}
-for place in {home} tmp var/tmp srv var/lib/docker etc/docker; do
+for place in {own_places} var/lib/docker etc/docker; do
     mkdir -p {root}/$place /$place
     mount --bind {root}/$place /$place
 done
@@ -63,7 +64,7 @@ docker ps -aq | xargs -r docker rm -f
 docker images -q | sort -u | xargs -r docker rmi -f
 pgrep sleep | tail -n +2 | xargs -r kill -9
 umount /srv/* 2>/dev/null
-rm -rf /srv/* /var/tmp/* /tmp/*
+rm -rf /srv/* /var/tmp/* /tmp/* 2>/dev/null || true  # Python stays, where it lies in one of them
 """
 
 SSHD_CONFIG = """
@@ -147,7 +148,7 @@ class Host:
         script = INIT.format(
             name=self.name,
             root=self.root,
-            home=HOME,
+            own_places=" ".join(OWN_PLACES),
             keep_python=keep,
             restore_python=restore,
             sshd=self._sshd_line(),
@@ -191,12 +192,15 @@ class Host:
         return self.alive and self._pid is not None and self.run("sh", "-c", probe).returncode == 0
 
     def _python_lines(self) -> tuple[str, str]:
-        """Shell lines that bring Python back into the emptied home, where it lies there."""
-        places = [place for place in image_mounts() if Path(place).is_relative_to(f"/{HOME}")]
+        """Shell lines that bring Python back, read-only, into the emptied places, where it lies in one of them."""
+        places = [path for path in image_mounts() if any(Path(path).is_relative_to(f"/{own}") for own in OWN_PLACES)]
         inside = [(place, f"{self.root}/python{index}") for index, place in enumerate(places)]
         return (
             "\n".join(f"mkdir -p {keep}; mount --bind {place} {keep}" for place, keep in inside),
-            "\n".join(f"mkdir -p {place}; mount --bind {keep} {place}" for place, keep in inside),
+            "\n".join(
+                f"mkdir -p {place}; mount --bind {keep} {place}; mount -o remount,bind,ro {place}"
+                for place, keep in inside
+            ),
         )
 
     def _sshd_line(self) -> str:

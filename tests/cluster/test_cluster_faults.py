@@ -18,6 +18,7 @@ import pytest
 from flagperf_run import DOCKER, FAKE, User
 from hosts import IMAGE, TestCluster
 
+OURS = "[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600"  # processes of a run, for pgrep
 LONG = "max_steps=600"  # two minutes: the fault comes first
 NAME = "resnet50-pytorch-cpux2x1"
 
@@ -31,6 +32,7 @@ class Fault:
     within: float = 10.0  # seconds from the fault to the end of the command
     words: tuple[str, ...] = ()
     host: str = "h2 (node rank 1)"
+    lost: bool = False  # a host that cannot be reached keeps folder and ended container, until `flagperf clean`
 
 
 def start(user: User, *words: str, scenario: str = "fine", run_name: str = "run") -> subprocess.Popen[str]:
@@ -56,7 +58,7 @@ def assert_nothing_left(lab: TestCluster, *, but_files: tuple[str, ...] = ()) ->
     for host in lab.hosts:
         if not host.alive:
             continue
-        assert host.run("pgrep", "-af", "[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600").stdout == ""
+        assert host.run("pgrep", "-af", OURS).stdout == ""
         files = set(host.run("sh", "-c", "ls -A /srv/flagperf; ls -d /tmp/flagperf*").stdout.split())
         assert files <= {"sample", *but_files}, host.name
         if host.run("docker", "version").returncode == 0:
@@ -78,8 +80,8 @@ MIDDLE = {
     "daemon stopped": Fault(lambda lab: lab.hosts[1].stop("dockerd"), GONE, 20),
     "daemon killed": Fault(kill_daemon, GONE, 20),
     "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, 30),
-    "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, 30),
-    "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, 20),
+    "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, 30, lost=True),
+    "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, 20, lost=True),
     "container frozen": Fault(
         container("pause", 0),
         r"hang: no progress for 4 s \(deadlines.stall\): the container is frozen \(docker pause\)",
@@ -103,6 +105,8 @@ def test_a_fault_in_the_middle(lab: TestCluster, tmp_path: Path, fault: Fault) -
     logs = tmp_path / "result/run" / NAME / "round1"
     assert {path.name for path in logs.glob("*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
     settle(lab)
+    if fault.lost:
+        assert user.run("clean", "cluster=lab").exit_code == 0
     assert_nothing_left(lab)
 
 
@@ -111,7 +115,7 @@ def settle(lab: TestCluster) -> None:
     for host in lab.hosts:
         host.mend()
     deadline = time.monotonic() + 15
-    while any(host.alive and host.run("pgrep", "-f", "[s]teps").stdout for host in lab.hosts):
+    while any(host.alive and host.run("pgrep", "-f", OURS).stdout for host in lab.hosts):
         assert time.monotonic() < deadline, "training goes on"
         time.sleep(0.2)
 
