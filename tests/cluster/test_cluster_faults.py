@@ -114,6 +114,8 @@ def settle(lab: TestCluster) -> None:
     """Give the hosts back what they lost, and the time to notice that their launcher is gone."""
     for host in lab.hosts:
         host.mend()
+        if host.alive and host.run("pgrep", "-x", "sshd").returncode:
+            host.start_sshd()
     deadline = time.monotonic() + 15
     while any(host.alive and host.run("pgrep", "-f", OURS).stdout for host in lab.hosts):
         assert time.monotonic() < deadline, "training goes on"
