@@ -19,7 +19,9 @@ PROBE = r"""
 field() { printf '%s: %s\n' "$1" "$2"; }
 first() { sed -n "s/^$1[^:=]*[:=] *//p" "$2" 2>/dev/null | head -n 1 | tr -d '"'; }
 place=$1
-while [ -n "$place" ] && [ ! -d "$place" ]; do place=${place%/*}; done
+while [ ! -d "${place:-/}" ]; do
+    case $place in */*) place=${place%/*} ;; *) place=. ;; esac
+done
 field time "$(date '+%Y-%m-%d %H:%M:%S %z')"
 field epoch "$(date +%s.%N)"
 field host "$(uname -n)"

@@ -58,3 +58,10 @@ def test_reading() -> None:
 def test_free_port_is_one_that_nobody_listens_on() -> None:
     taken = " ".join(f"{port:04X}" for port in PORTS if port != 23456)
     assert Facts({"listening": taken}).free_port() == 23456
+
+
+@pytest.mark.asyncio
+async def test_a_relative_folder_that_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    facts = await read_facts(LocalTransport("here"), "result/of a run")
+    assert facts.number("disk_free_kib") == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1024, rel=0.05)
