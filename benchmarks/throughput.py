@@ -33,11 +33,9 @@ def flagperf() -> tuple[float, float]:
         words = [
             "nproc=2",
             "division=open",
-            "target=null",
             f"max_steps={STEPS}",
             f"warmup_steps={WARMUP_STEPS}",
-            "eval_interval_epochs=null",
-            "initial_evaluation=false",
+            "eval_start_samples=1000000000",
             f"result_dir={folder}",
             f"data_dir={sample_data()}",
         ]

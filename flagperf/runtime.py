@@ -5,7 +5,9 @@ conf/runtime/<name>.yaml names it. One object serves one node in one round.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Protocol
 
 from flagperf.errors import HostError
@@ -57,6 +59,8 @@ class ProcessRuntime:
         """Refuse an interpreter that is not there, or that lacks the module which starts the ranks."""
         python, *words = self.node.launch.argv
         module = words[words.index("-m") + 1].partition(".")[0] if "-m" in words else "sys"
+        if self.transport.local and python == sys.executable and find_spec(module):
+            return  # the launcher's own interpreter need not be started to know
         look = f"import sys, importlib.util as util; sys.exit(util.find_spec({module!r}) is None)"
         done = await self.transport.run(Command((python, "-c", look)), timeout=LOOK_TIMEOUT)
         if done.exit_status:
