@@ -15,30 +15,48 @@ PROBE_TIMEOUT = 30.0  # seconds; it takes milliseconds unless a file system hang
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
 
 # $1: a folder of the run, which may not be there yet; $2: glob of the accelerator's device files, or empty.
+# Few processes, because all hosts of a cluster are looked at at once: one awk reads what the kernel tells in files.
 PROBE = r"""
-field() { printf '%s: %s\n' "$1" "$2"; }
-first() { sed -n "s/^$1[^:=]*[:=] *//p" "$2" 2>/dev/null | head -n 1 | tr -d '"'; }
 place=$1
 while [ ! -d "${place:-/}" ]; do
     case $place in */*) place=${place%/*} ;; *) place=. ;; esac
 done
-field time "$(date '+%Y-%m-%d %H:%M:%S %z')"
-field epoch "$(date +%s.%N)"
-field host "$(uname -n)"
-field os "$(first PRETTY_NAME /etc/os-release)"
-field kernel "$(uname -srm)"
-field cpu "$(first 'model name' /proc/cpuinfo)"
-field cores "$(getconf _NPROCESSORS_ONLN)"
-field memory_kib "$(first MemTotal /proc/meminfo | tr -dc 0-9)"
-field memory_available_kib "$(first MemAvailable /proc/meminfo | tr -dc 0-9)"
-field shm_kib "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $2 }')"
-field disk_free_kib "$(df -Pk "${place:-/}" | awk 'NR == 2 { print $4 }')"
-field hardware "$(cat /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name 2>/dev/null | tr '\n' ' ')"
-field devices "$([ -z "$2" ] || ls -d $2 2>/dev/null | tr '\n' ' ')"
-field driver "$(head -n 1 /proc/driver/nvidia/version 2>/dev/null)"
-field listening "$(cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
-    awk '$4 == "0A" { sub(/.*:/, "", $2); print $2 }' | tr '\n' ' ')"
-field addresses "$(ip -o -4 addr show 2>/dev/null | awk '{ sub(/\/.*/, "", $4); print $2 "=" $4 }' | tr '\n' ' ')"
+files=
+for file in /etc/os-release /proc/cpuinfo /proc/meminfo /proc/net/tcp /proc/net/tcp6 /proc/driver/nvidia/version \
+    /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name; do
+    [ -r "$file" ] && files="$files $file"
+done
+date '+time: %Y-%m-%d %H:%M:%S %z%nepoch: %s.%N'
+{
+    echo "#kernel"; uname -nsrm
+    echo "#devices"; for file in $2; do [ -e "$file" ] && echo "$file"; done
+    echo "#shm"; df -Pk /dev/shm
+    echo "#disk"; df -Pk "${place:-/}"
+    echo "#addresses"; ip -o -4 addr show
+} 2>/dev/null | awk '
+    function value(line) { sub(/^[^:=]*[:=][ \t]*/, "", line); gsub(/"/, "", line); return line }
+    NR == FNR && /^#/ { part = $1; row = 0; next }
+    NR == FNR && part == "#kernel" { host = $2; kernel = $1 " " $3 " " $4 }
+    NR == FNR && part == "#devices" { devices = devices $0 " " }
+    NR == FNR && part == "#shm" && ++row == 2 { shm = $2 }
+    NR == FNR && part == "#disk" && ++row == 2 { disk = $4 }
+    NR == FNR && part == "#addresses" { sub(/\/.*/, "", $4); addresses = addresses $2 "=" $4 " " }
+    NR == FNR { next }
+    FILENAME ~ /os-release$/ && /^PRETTY_NAME=/ { os = value($0) }
+    FILENAME ~ /cpuinfo$/ && /^processor/ { cores++ }
+    FILENAME ~ /cpuinfo$/ && /^model name/ && cpu == "" { cpu = value($0) }
+    FILENAME ~ /meminfo$/ && /^MemTotal:/ { total = $2 }
+    FILENAME ~ /meminfo$/ && /^MemAvailable:/ { available = $2 }
+    FILENAME ~ /tcp6?$/ && $4 == "0A" { sub(/.*:/, "", $2); listening = listening $2 " " }
+    FILENAME ~ /nvidia/ && FNR == 1 { driver = $0 }
+    FILENAME ~ /dmi/ { hardware = hardware $0 " " }
+    END {
+        print "host: " host; print "os: " os; print "kernel: " kernel; print "cpu: " cpu; print "cores: " cores
+        print "memory_kib: " total; print "memory_available_kib: " available
+        print "shm_kib: " shm; print "disk_free_kib: " disk; print "hardware: " hardware
+        print "devices: " devices; print "driver: " driver; print "listening: " listening
+        print "addresses: " addresses
+    }' - $files
 """
 
 
