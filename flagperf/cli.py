@@ -7,6 +7,7 @@ import asyncio
 import errno
 import itertools
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -17,6 +18,8 @@ from flagperf.errors import ConfigError, FlagperfError, HostError, NoValidCaseEr
 if TYPE_CHECKING:
     from flagperf.doctor import Row
     from flagperf.schema import RunConfig
+
+BEGAN = time.time()  # of the command, but for the start of the interpreter
 
 HELP = """\
 flagperf trains real models on AI accelerators and reports numbers that can be compared.
@@ -96,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
     from flagperf.session import run_jobs
 
-    return asyncio.run(run_jobs(jobs, Console()))
+    return asyncio.run(run_jobs(jobs, Console(), BEGAN))
 
 
 def list_choices(options: argparse.Namespace) -> int:

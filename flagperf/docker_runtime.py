@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +36,7 @@ class DockerRuntime:
     def __init__(self, run: RunConfig, plan: Plan, node: NodePlan, transport: Transport, images: ImageSupply) -> None:
         self.run, self.transport, self.images = run, transport, images
         self.docker = DockerHost(transport, patience=run.cluster.ssh.reconnect)
+        self.facts: Mapping[str, str] = {}
         self._made = False
         self._starting: asyncio.Task[None] | None = None
         self._keeper: Process | None = None
@@ -50,6 +51,7 @@ class DockerRuntime:
 
     async def prepare(self) -> None:
         await self.images.supply(self.docker, self.node.rank)
+        self.facts = await self._ask(partial(image_facts, reference=self.container.image))
 
     async def launch(self) -> Process:
         folders = [mount.source for mount in self.container.mounts if not mount.read_only]
@@ -101,6 +103,18 @@ def containers(client: DockerClient) -> dict[str, str]:
     """Containers that flagperf made on a host, with their owners."""
     found = client.api.containers(all=True, filters={"label": OWNER})
     return {container["Names"][0].lstrip("/"): container["Labels"][OWNER] for container in found}
+
+
+def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
+    """What sys_info.log says of docker and the image: its ID here, and its digest in the registry it came from."""
+    image = client.images.get(reference)
+    digests = ", ".join(image.attrs.get("RepoDigests") or ())
+    return {
+        "docker": client.version()["Version"],
+        "image": reference,
+        "image_id": str(image.id),
+        "image_digest": digests or "none: it was not pulled from a registry",
+    }
 
 
 def remove(client: DockerClient, name: str) -> None:

@@ -64,7 +64,7 @@ date '+time: %Y-%m-%d %H:%M:%S %z%nepoch: %s.%N'
 class Facts:
     """One host, as the probe saw it. A figure that the host does not tell is None."""
 
-    fields: Mapping[str, str]  # as printed, in order: the text of sys_info.log
+    fields: Mapping[str, str]  # as printed, in order
 
     def number(self, name: str) -> int | None:
         value = self.fields.get(name, "")
@@ -90,9 +90,10 @@ class Facts:
         taken = self.listening
         return random.choice([port for port in PORTS if port not in taken])
 
-    def text(self) -> str:
-        """Content of sys_info.log."""
-        return "".join(f"{name}: {value}\n" for name, value in self.fields.items() if name != "listening")
+
+def sys_info(fields: Mapping[str, str]) -> str:
+    """Content of sys_info.log, from what is known of a host and of where its ranks run."""
+    return "".join(f"{name}: {value}\n" for name, value in fields.items() if name != "listening")
 
 
 async def read_facts(transport: Transport, folder: str, device_files: str | None = None) -> Facts:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
@@ -16,9 +14,10 @@ from flagperf import checks
 from flagperf.blame import LAST_LINES, NOTICE
 from flagperf.data_layout import moved
 from flagperf.errors import HostError
-from flagperf.facts import Facts, read_facts
+from flagperf.facts import Facts, read_facts, sys_info
 from flagperf.leftovers import claim, remove_dead_folders
 from flagperf.monitors.running import running
+from flagperf.page_caches import clear_page_caches
 from flagperf.payload import send_code
 from flagperf.perflog import Event
 from flagperf.resume import CHECKPOINTS
@@ -27,7 +26,6 @@ from flagperf.schema import Command, NodePlan, Plan, RunConfig
 from flagperf.transport import Process, Transport
 from flagperf.watch import Tail
 
-PACKAGES = ("torch", "torchvision", "transformers")  # whose versions sys_info.log names
 MILESTONES = {"SUBMIT_INFO": "imports", "TRAIN_START": "init", "STEP_END": "first_step"}  # event → phase it ends
 SHORT = 10.0  # seconds that a command may take which reads a few lines
 FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
@@ -37,6 +35,7 @@ class NodeRun:
     """Does a node's part of a round, phase by phase; `flagperf.execute` says when."""
 
     facts: Facts
+    about: Mapping[str, str]  # lines of sys_info.log
 
     def __init__(
         self, run: RunConfig, plan: Plan, rank: int, transport: Transport, runtime: Runtime, round_folder: Path
@@ -89,7 +88,11 @@ class NodeRun:
         await self.runtime.check()
 
     async def prepare(self) -> None:
+        """Make ready what takes long and is no part of the measured start."""
         await self.runtime.prepare()
+        self.about = {**self.facts.fields, **self.runtime.facts}
+        if self.run.config["clear_caches"]:
+            self.about["page_caches"] = await clear_page_caches(self.transport)
 
     async def send(self) -> None:
         """Make the log folder and bring what the ranks read: the configuration and, to another host, the code."""
@@ -97,7 +100,7 @@ class NodeRun:
             await claim(self.transport, str(Path(self.node.case_dir).parent))
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "sys_info.log").write_text(self.facts.text() + self._versions(), encoding="utf-8")
+        (self.folder / "sys_info.log").write_text(sys_info(self.about), encoding="utf-8")
         await self._send_config()
         if self._sends_code:
             await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.config.get("code_dir"))
@@ -216,15 +219,3 @@ class NodeRun:
 
     def _tail(self, path: str, copies: Path | None) -> Tail:
         return Tail(self.transport, path, copies / Path(path).name if copies else None)
-
-    def _versions(self) -> str:
-        """Lines of sys_info.log for the environment of the training processes, where it is the launcher's own."""
-        if not self.transport.local or self.run.runtime["kind"] != "process":
-            return ""
-        found = {"python": platform.python_version()}
-        for name in PACKAGES:
-            try:
-                found[name] = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:
-                found[name] = "not installed"
-        return "".join(f"{name}: {version}\n" for name, version in found.items())

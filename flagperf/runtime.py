@@ -5,11 +5,14 @@ conf/runtime/<name>.yaml names it. One object serves one node in one round.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Protocol
 
+from flagperf import versions
 from flagperf.errors import HostError
 from flagperf.schema import Command, NodePlan, Plan, RunConfig
 from flagperf.transport import Process, Transport
@@ -19,6 +22,8 @@ LOOK_TIMEOUT = 30.0  # seconds, for starting an interpreter once
 
 class Runtime(Protocol):
     """Runs one node's part of a plan. Every method raises HostError when the host or its docker cannot do it."""
+
+    facts: Mapping[str, str]  # what sys_info.log says of where the ranks run; known once prepared
 
     def place(self, plan: Plan, node: NodePlan) -> None:
         """Go by this plan from now on."""
@@ -50,6 +55,7 @@ class ProcessRuntime:
 
     def __init__(self, plan: Plan, node: NodePlan, transport: Transport) -> None:
         self.transport = transport
+        self.facts: Mapping[str, str] = {}
         self.place(plan, node)
 
     def place(self, plan: Plan, node: NodePlan) -> None:
@@ -59,8 +65,8 @@ class ProcessRuntime:
         """Refuse an interpreter that is not there, or that lacks the module which starts the ranks."""
         python, *words = self.node.launch.argv
         module = words[words.index("-m") + 1].partition(".")[0] if "-m" in words else "sys"
-        if self.transport.local and python == sys.executable and find_spec(module):
-            return  # the launcher's own interpreter need not be started to know
+        if self._is_own(python) and find_spec(module):
+            return
         look = f"import sys, importlib.util as util; sys.exit(util.find_spec({module!r}) is None)"
         done = await self.transport.run(Command((python, "-c", look)), timeout=LOOK_TIMEOUT)
         if done.exit_status:
@@ -72,7 +78,16 @@ class ProcessRuntime:
             )
 
     async def prepare(self) -> None:
-        return None
+        """Find out the versions in the environment of the ranks."""
+        python = self.node.launch.argv[0]
+        if self._is_own(python):
+            self.facts = versions.versions()
+            return
+        done = await self.transport.run(
+            Command((python, "-")), timeout=LOOK_TIMEOUT, stdin=Path(versions.__file__).read_bytes()
+        )
+        if done.exit_status == 0:
+            self.facts = json.loads(done.stdout)
 
     async def launch(self) -> Process:
         log = f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
@@ -83,6 +98,10 @@ class ProcessRuntime:
 
     async def close(self) -> None:
         return None
+
+    def _is_own(self, python: str) -> bool:
+        """Whether it is the launcher's own interpreter, which need not be started to know what it has."""
+        return self.transport.local and python == sys.executable
 
 
 def make_runtimes(run: RunConfig, plan: Plan, transports: Sequence[Transport]) -> list[Runtime]:

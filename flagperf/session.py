@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,8 +20,10 @@ from flagperf.schema import Outcome, Result, RunConfig, Summary
 log = logging.getLogger(__name__)
 
 
-async def run_jobs(jobs: Sequence[RunConfig], console: Console) -> int:
+async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) -> int:
     """Run all jobs, one after another, and report them. A job that fails does not keep the next from running.
+
+    `began`: when the command was given, in seconds since the epoch. The first round counts from then.
 
     Returns the exit code of the first job that did not end well, 0 when all did.
 
@@ -34,7 +37,7 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console) -> int:
         for number, job in enumerate(jobs, 1):
             _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
             try:
-                done = await _run_job(job, folder, console)
+                done = await _run_job(job, folder, console, began if number == 1 else None)
             except FlagperfError as error:
                 if len(jobs) == 1:
                     raise
@@ -54,7 +57,7 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console) -> int:
     return next((code for code in codes if code), 0)
 
 
-async def _run_job(job: RunConfig, folder: Path, console: Console) -> Summary:
+async def _run_job(job: RunConfig, folder: Path, console: Console, began: float | None) -> Summary:
     """All rounds of a job. A failed round does not keep the next from running; an interrupt does."""
     results: list[Result] = []
     for number in range(1, job.repeat + 1):
@@ -62,12 +65,21 @@ async def _run_job(job: RunConfig, folder: Path, console: Console) -> Summary:
             console.print(f"round {number} of {job.repeat}", style="bold", highlight=False)
         with Progress(job, console) as progress:
             outcome = await execute(job, make_plan(job, number), folder, progress)
+        if began is not None and number == 1:
+            outcome = _since_command(outcome, began)
         results.append(_read(job, outcome, number))
         if outcome.status == "interrupted":
             break
     done = summary.summarize(job, results)
     summary.write(done, folder / job.name)
     return done
+
+
+def _since_command(outcome: Outcome, began: float) -> Outcome:
+    """The outcome of a round to which what came before it belongs, as its phase `compose`."""
+    seconds = outcome.started - began
+    phases = {node: {"compose": seconds, **found} for node, found in outcome.phases.items()}
+    return dataclasses.replace(outcome, phases=phases, started=began, seconds=outcome.seconds + seconds)
 
 
 def _read(job: RunConfig, outcome: Outcome, number: int) -> Result:

@@ -101,6 +101,7 @@ WORDS: dict[str, Word] = {
     "result_dir": text(platform=True),
     "run_name": text(null=True, platform=True),
     "resume": text(null=True, platform=True),
+    "clear_caches": switch(platform=True),
     "require_target": switch(platform=True),
     "dry_run": switch(platform=True),
     "log_level": text("debug", "info", "warning", "error", platform=True),

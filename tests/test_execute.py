@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
+import platform
 import random
 import socket
+import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -56,11 +61,32 @@ async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunCo
     }
     assert yaml.safe_load((case / "config.yaml").read_text()) == workload.config
     assert json.loads((case / "plan.json").read_text())["nodes"][0]["log_dir"] == str(node)
+    about = dict(line.split(": ", 1) for line in (node / "sys_info.log").read_text().splitlines())
+    assert about["kernel"] == f"{platform.system()} {platform.release()} {platform.machine()}"
+    assert (about["python"], about["torch"]) == (platform.python_version(), version("torch"))
+    assert "page_caches" not in about
     phases = outcome.phases[node.name]
     assert list(phases) == [
         *("connect", "check", "image", "send", "start", "imports", "init", "first_step", "stop", "collect", "clean")
     ]
     assert sum(phases.values()) < outcome.seconds
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+async def test_a_host_forgets_cached_files_where_asked_to(workload: RunConfig) -> None:
+    file = Path(os.__file__)  # on a disk, and nobody reads it: Python has it compiled
+    file.read_bytes()
+    assert resident(file) > 0
+    run = dataclasses.replace(workload, config={**workload.config, "clear_caches": True})
+    outcome = await run_round(run, create(run))
+    about = (next(outcome.folder.glob("*_noderank0")) / "sys_info.log").read_text()
+    assert (resident(file), "page_caches: cleared\n" in about) == (0, True)
+
+
+def resident(path: Path) -> int:
+    """Bytes of a file that are in memory."""
+    done = subprocess.run(["fincore", "-nbo", "RES", str(path)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
 
 
 async def test_rounds_lie_beside_each_other(workload: RunConfig) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flagperf.facts import PORTS, Facts, read_facts
+from flagperf.facts import PORTS, Facts, read_facts, sys_info
 from flagperf.transport import LocalTransport
 
 
@@ -52,7 +52,7 @@ def test_reading() -> None:
     assert facts.listening == {8080, 80}
     assert facts.interface("10.0.0.1") == "eth0"
     assert facts.interface("10.0.0.2") is None
-    assert facts.text() == "cores: 8\nshm_kib: \naddresses: lo=127.0.0.1 eth0=10.0.0.1\ndevices: \n"
+    assert sys_info(facts.fields) == "cores: 8\nshm_kib: \naddresses: lo=127.0.0.1 eth0=10.0.0.1\ndevices: \n"
 
 
 def test_free_port_is_one_that_nobody_listens_on() -> None:

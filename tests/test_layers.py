@@ -24,8 +24,8 @@ STAGES = {
     "docker": {"docker_host", "docker_process", "docker_runtime", "image_supply", "leftovers", "owner", "payload"},
     "monitors": {"monitors"},
     "execute": {
-        "blame", "checks", "execute", "facts", "interrupt", "node_run", "progress", "resume", "run_folder", "runtime",
-        "stacks", "supervise", "watch",
+        "blame", "checks", "execute", "facts", "interrupt", "node_run", "page_caches", "progress", "resume",
+        "run_folder", "runtime", "stacks", "supervise", "versions", "watch",
     },
     "result": {"rank_log", "evidence", "verdict", "result", "summary", "report"},
     "cli": {"cli", "session", "run_log", "check", "doctor", "clean"},
