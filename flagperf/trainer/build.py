@@ -33,7 +33,7 @@ def build_network(config: Mapping[str, Any], words: Words, task: Task, device: t
     """The network on its device, with the weights to start from, and what is changed inside it."""
     network: nn.Module = component(config, "network")
     if words.init_checkpoint is not None:
-        load_weights(network, task, words.init_checkpoint)
+        load_weights(task.pretrained(network), task, words.init_checkpoint)
     if words.sync_bn and world.size > 1:
         if device.type == "cpu":
             raise ConfigError(

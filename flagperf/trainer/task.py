@@ -25,8 +25,12 @@ class Task:
         """What the optimizer gets: parameters, or parameter groups where the recipe treats some differently."""
         return network.parameters()
 
+    def pretrained(self, network: nn.Module) -> nn.Module:
+        """The part of the network that `init_checkpoint` fills: all of it, unless the recipe starts from a backbone."""
+        return network
+
     def initial_weights(self, checkpoint: Any) -> Mapping[str, Tensor]:
-        """State dict of the network from what `init_checkpoint` holds; published files may use other names."""
+        """State dict of that part from what `init_checkpoint` holds; published files may use other names."""
         weights: Mapping[str, Tensor] = checkpoint
         return weights
 

@@ -55,6 +55,27 @@ def test_the_task_knows_other_names(tmp_path: Path) -> None:
     assert toy.losses(events) == toy.losses(toy.train(toy.config(**words), tmp_path))
 
 
+class Backbone(toy.Classification):
+    """Starts from weights of the first layer alone."""
+
+    def pretrained(self, network: torch.nn.Module) -> torch.nn.Module:
+        return network[0]  # type: ignore[index,no-any-return]
+
+
+def test_the_task_knows_which_part_is_filled(tmp_path: Path) -> None:
+    """The rest keeps the weights that it has without the file."""
+    first = torch.nn.Linear(8, 16)
+    torch.save(first.state_dict(), tmp_path / "w.pt")
+    words = {"train_batch_size": 64, "max_steps": 1}
+    task = {"task": {"_target_": "test_weights.Backbone"}, "init_checkpoint": str(tmp_path / "w.pt")}
+    loaded = toy.losses(toy.train(toy.config(**words, **task), tmp_path))
+    torch.manual_seed(0)
+    network, points = toy.network(), toy.Points(64)
+    network[0].load_state_dict(first.state_dict())
+    loss = torch.nn.functional.cross_entropy(network(points.inputs), points.labels)
+    assert loaded == [pytest.approx(loss.item(), rel=1e-6)]
+
+
 def without(given: dict[str, torch.Tensor]) -> Any:
     del given["3.bias"]
     return given
