@@ -39,6 +39,7 @@ verbs:
   doctor   can these words run on this cluster? one line a check, and what to do
   clean    remove what runs that died left behind on a cluster
   check    vendor=NAME: what a vendor's files lack
+  data     check | sample | prepare: look at a case's data_dir, write sample data, convert the original data
 
 words are `key=value`. The ones needed most:
   model=NAME  vendor=NAME  hardware=NAME  cluster=NAME  size=full|tiny  runtime=docker|process
@@ -156,6 +157,31 @@ def check(options: argparse.Namespace) -> int:
     return ConfigError.exit_code if any(lack.needed for lack in lacks) else 0
 
 
+def data(options: argparse.Namespace) -> int:
+    """Look at a case's data, write its sample data or convert its original data; then print what is there."""
+    from flagperf import data as case_data
+    from flagperf.data_layout import check_layout, count_entries
+
+    action, *words = options.words or [""]
+    if action not in case_data.SIZES:
+        allowed = nearest(action, case_data.SIZES)
+        advice = "flagperf data check model=NAME data_dir=PATH"
+        raise ConfigError("data takes first what to do", given=action, allowed=allowed, advice=advice)
+    source = next((word.removeprefix("source=") for word in words if word.startswith("source=")), None)
+    job = case_data.compose_case(action, [word for word in words if not word.startswith("source=")], options.config_dir)
+    if action == "sample":
+        case_data.write_sample(job)
+    elif action == "prepare":
+        case_data.prepare(job, source)
+    folder, layout = Path(job.config["data_dir"]), job.config["data"]
+    print(f"in {folder}:")
+    for pattern, least, found in count_entries(layout, folder):
+        print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""))
+    if action == "check":
+        check_layout(layout, folder)
+    return 0
+
+
 def doctor(options: argparse.Namespace) -> int:
     """Print what may keep the words from running on the cluster; exit code 3 when something will."""
     from flagperf.doctor import examine
@@ -195,6 +221,7 @@ VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
     "list": list_choices,
     "report": report_again,
     "check": check,
+    "data": data,
     "doctor": doctor,
     "clean": clean,
 }

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flagperf.errors import ConfigError
 
@@ -46,8 +46,7 @@ def check_layout(data: Mapping[str, Any], folder: Path) -> None:
         data: the case's `data` mapping: name, tree (shown in the message), require (glob → least number of entries).
         folder: data_dir on this machine.
     """
-    expected = data.get("tree", "").rstrip()
-    allowed = f"{data.get('name', 'the data of the case')}, laid out as\n{_indented(expected)}" if expected else None
+    allowed = expected(data)
     if not folder.is_dir():
         problem = "data_dir is not a folder" if folder.exists() else "data_dir does not exist"
         raise ConfigError(problem, key="data_dir", given=folder, allowed=allowed)
@@ -63,5 +62,32 @@ def check_layout(data: Mapping[str, Any], folder: Path) -> None:
             raise ConfigError(problem, key="data_dir", given=folder, allowed=allowed)
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
+def has_layout(data: Mapping[str, Any], folder: Path) -> bool:
+    """Whether `check_layout` has nothing to say."""
+    try:
+        check_layout(data, folder)
+    except ConfigError:
+        return False
+    return True
+
+
+class Entries(NamedTuple):
+    """What there is in a data_dir of one of the globs that the case requires."""
+
+    pattern: str
+    least: int
+    found: int
+
+
+def count_entries(data: Mapping[str, Any], folder: Path) -> list[Entries]:
+    """Count all entries of a data_dir that the case requires, which takes some seconds where there are millions."""
+    required = data.get("require", {}).items()
+    return [Entries(pattern, least, sum(1 for _ in folder.glob(pattern))) for pattern, least in required]
+
+
+def expected(data: Mapping[str, Any]) -> str | None:
+    """What a case's data is, and its tree; None where the case says nothing of it."""
+    tree = data.get("tree", "").splitlines()
+    if not tree:
+        return None
+    return "\n".join([f"{data.get('name', 'the data of the case')}, laid out as", *(f"    {line}" for line in tree)])

@@ -28,7 +28,7 @@ STAGES = {
         "run_folder", "runtime", "stacks", "supervise", "versions", "watch",
     },
     "result": {"rank_log", "evidence", "verdict", "result", "summary", "report"},
-    "cli": {"cli", "session", "run_log", "check", "doctor", "clean"},
+    "cli": {"cli", "session", "run_log", "check", "data", "doctor", "clean"},
     "trainer": {"trainer"},
 }  # fmt: skip
 
@@ -97,6 +97,7 @@ def test_no_circles() -> None:
             ["model=glm", "vendor=nvidia", "hardware=A100", "nnodes=2", "nproc=8", "dry_run=true"], id="dry run"
         ),
         pytest.param(["model=gml"], id="refusal"),
+        pytest.param(["data", "check", "model=glm", "data_dir=/"], id="data check"),
     ],
 )
 def test_the_launcher_never_imports_torch(argv: list[str]) -> None:

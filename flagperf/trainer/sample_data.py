@@ -54,7 +54,12 @@ def build_sample_data(config: Mapping[str, Any], folder: Path) -> None:
         partial = Path(f"{folder}.partial")
         shutil.rmtree(partial, ignore_errors=True)  # left by a writer that was killed
         partial.mkdir()
-        component(config["data"], "sample", str(partial))
-        marker = {"case": config["case"], "sample": config["data"]["sample"]}
-        Path(partial, MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+        write_sample_data(config, partial)
         os.rename(partial, folder)  # noqa: PTH104
+
+
+def write_sample_data(config: Mapping[str, Any], folder: Path) -> None:
+    """Write the sample data of the case into an empty folder, and the marker that says so."""
+    component(config["data"], "sample", str(folder))
+    marker = {"case": config["case"], "sample": config["data"]["sample"]}
+    Path(folder, MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
