@@ -9,27 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
 from flagperf.trainer.task import Task
 
 Batch = dict[str, Tensor]  # of cases.glm.data.RecordQuestions.collate_fn
 
 INPUTS = ("text", "position", "context", "target", "target_mask")  # of the network, in order
-
-# Names in the published checkpoint → ours. GPT-2 keeps the weights of its linear layers transposed.
-NAMES = {
-    "word_embeddings": "transformer.wte",
-    "transformer.position_embeddings": "transformer.wpe",
-    "transformer.block_position_embeddings": "block_position",
-    "transformer.final_layernorm": "transformer.ln_f",
-    "transformer.layers": "transformer.h",
-    "input_layernorm": "ln_1",
-    "post_attention_layernorm": "ln_2",
-    "attention.query_key_value": "attn.c_attn",
-    "attention.dense": "attn.c_proj",
-    "mlp.dense_h_to_4h": "mlp.c_fc",
-    "mlp.dense_4h_to_h": "mlp.c_proj",
-}
 
 
 class MultipleChoice(Task):
@@ -47,7 +33,7 @@ class MultipleChoice(Task):
 
     def initial_weights(self, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
         """Weights of a checkpoint of THUDM/GLM such as blocklm-large-blank, under our names."""
-        return dict(_renamed(name, weight) for name, weight in checkpoint.get("module", {}).items())
+        return gpt2_weights(checkpoint.get("module", {}))
 
     def to_device(self, batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:  # noqa: ARG002
         return {name: values.to(device, non_blocking=True) for name, values in batch.items()}
@@ -75,9 +61,3 @@ class MultipleChoice(Task):
 def _only_choices(scores: Tensor, batch: Batch) -> Tensor:
     """Scores in full precision, those of repeated choices beyond reach."""
     return scores.float().masked_fill(~batch["is_choice"], torch.finfo(torch.float32).min)
-
-
-def _renamed(name: str, weight: Tensor) -> tuple[str, Tensor]:
-    for published, ours in NAMES.items():
-        name = name.replace(f"{published}.", f"{ours}.")
-    return name, weight.t() if ".c_" in name and name.endswith(".weight") else weight

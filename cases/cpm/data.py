@@ -1,0 +1,83 @@
+"""Short conversations, one a line of UTF-8 text: `对话上文:<post> 回复:<reply>`."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from cases.cpm.tokens import Tokenizer
+from flagperf.errors import ConfigError
+
+IGNORED = -100  # the label where nothing is to be predicted; PyTorch's losses leave it out
+
+
+class Conversations(Dataset[tuple[Tensor, Tensor]]):
+    """Tokens of the lines and, as labels, the token that follows each, padded to `length`.
+
+    A line is tokens up to its end and `<eod>`. One with more than `length` + 1 of them makes several samples, which
+    begin so many tokens apart. Tokens are made when they are asked for: those of the whole data set take a minute.
+
+    Args:
+        path: text file.
+        tokenizer: path of the sentencepiece model.
+        vocab_size: how many tokens the network knows.
+        length: tokens of a sample.
+    """
+
+    def __init__(self, path: str, tokenizer: str, vocab_size: int, length: int) -> None:
+        self.tokenizer = Tokenizer(tokenizer, vocab_size)
+        self.length = length
+        self.lines = _lines(path)
+        self.samples = [(number, start) for number, line in enumerate(self.lines) for start in self._starts(line)]
+
+    def _starts(self, line: str) -> range:
+        """Where the samples of a line begin among its tokens. A lone `<eod>` has nothing to predict."""
+        if _most_tokens(line) <= self.length + 1:
+            return range(1)
+        return range(0, len(self._tokens(line)) - 1, self.length + 1)
+
+    def _tokens(self, line: str) -> list[int]:
+        return [*self.tokenizer.encode(line), self.tokenizer.end]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        number, start = self.samples[index]
+        tokens = torch.full((self.length + 1,), self.tokenizer.pad)
+        part = self._tokens(self.lines[number])[start : start + self.length + 1]
+        tokens[: len(part)] = torch.tensor(part)
+        labels = tokens[1:].clone()
+        labels[len(part) - 1 :] = IGNORED
+        return tokens[:-1], labels
+
+
+def conversation(post: str, reply: str) -> str:
+    """One line of the text files."""
+    return f"对话上文:{post} 回复:{reply}\n"
+
+
+def _most_tokens(line: str) -> int:
+    """What the tokens of a line and `<eod>` cannot exceed, found a hundred times faster than they are.
+
+    A token holds at least one character of what sentencepiece sees: the normalized characters (NFKC makes several of
+    some), with a space before each word.
+    """
+    return len(unicodedata.normalize("NFKC", line)) + len(line) + 1
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            lines = file.readlines()
+    except FileNotFoundError:
+        raise ConfigError("no such file in the data set", where=path, key="data_dir") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError("the text is not UTF-8", where=path, key="data_dir", given=str(error)) from None
+    if not lines:
+        raise ConfigError("no conversations in this split of the data set", where=path, key="data_dir")
+    return lines

@@ -1,0 +1,68 @@
+"""Language modelling: the next token of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cases.cpm.data import IGNORED
+from cases.megatron import gpt2_weights
+from cases.optimization import decay_except
+from flagperf.trainer.task import Task
+
+Batch = tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
+
+NO_WORDS = 1e-11  # a sum of word vectors that is shorter has no direction
+
+
+class LanguageModel(Task):
+    """A transformers network with a language-modelling head."""
+
+    def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
+        return decay_except(network, ["*.bias", "LayerNorm.*"])
+
+    def initial_weights(self, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Weights of a checkpoint of CPM-1-Finetune, under the names of GPT2LMHeadModel."""
+        weights = gpt2_weights(checkpoint.get("model", checkpoint))
+        words = weights.get("transformer.wte.weight")
+        return weights if words is None else weights | {"lm_head.weight": words}
+
+    def loss(self, network: nn.Module, batch: Batch) -> Tensor:
+        """Cross-entropy, the mean over all tokens of the batch that are to be predicted."""
+        tokens, labels = batch
+        logits = network(input_ids=tokens).logits
+        return functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED)
+
+    def samples(self, batch: Batch) -> int:
+        return len(batch[0])
+
+    def evaluate(self, network: Any, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
+        """How well the next token of each place is predicted from the true tokens before it.
+
+        `loss`: mean cross-entropy of all tokens (nat). `perplexity`: e to its power.
+        `embedding_average`: mean over the samples of the cosine between the sum of the word vectors of the predicted
+        tokens and that of the true ones (embedding average, arXiv:1603.08023), with the
+        word vectors of the network itself, as FlagPerf has it.
+        """
+        from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
+
+        loss, similarity = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        vectors = network.get_input_embeddings().weight
+        for tokens, labels in batches:
+            logits, counts = network(input_ids=tokens).logits.float(), labels != IGNORED
+            losses = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
+            loss.update(losses, counts.flatten())
+            predicted, true = (
+                (vectors[words] * counts[..., None]).sum(dim=1) for words in (logits.argmax(-1), labels * counts)
+            )
+            similarity.update(functional.cosine_similarity(predicted, true, eps=NO_WORDS), true.norm(dim=1) > NO_WORDS)
+        mean = loss.compute()
+        return {
+            "embedding_average": round(float(similarity.compute()), 6),  # the digits of float32
+            "perplexity": float(mean.exp()),
+            "loss": float(mean),
+        }
