@@ -42,7 +42,8 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
             raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
         return str(Path(given).expanduser().absolute()), None
     sample = final.get("data.sample")
-    if sample and final.choices["size"] != "full":  # a full case trains on generated data only where data_dir says so
+    # A full case trains on generated data only where data_dir says so, or where nothing but the shapes counts.
+    if sample and (final.choices["size"] != "full" or final.get("synthetic")):
         folder = sample_folder(final.get("sample_dir"), final.get("case"), sample)
         return str(folder), f"sample data: {folder}"
     if final.get("dry_run"):

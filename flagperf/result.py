@@ -78,6 +78,8 @@ def result_of_logs(
     verdict, reasons = judge(evidence)
     values = evidence.finished
     sample_data = bool(values["sample_data"]) if "sample_data" in values else _chose_sample_data(config)
+    synthetic = bool(config.get("synthetic"))
+    target_applies = not synthetic and (config["size"] != "full" or not sample_data)
     return Result(
         case=config["case"],
         framework=config["framework"]["name"],
@@ -93,12 +95,13 @@ def result_of_logs(
         reasons=reasons,
         sample_data=sample_data,
         target=target,
-        target_reached=_reached(target, values, asked) if config["size"] != "full" or not sample_data else None,
+        target_reached=_reached(target, values, asked) if target_applies else None,
         values=values,
         failure=failure,
         monitors=_monitors(folder, logs, config["nproc"], values.get("num_trained_samples")),
         sweep=sweep or {},
         seconds=seconds,
+        synthetic=synthetic,
     )
 
 

@@ -360,7 +360,7 @@ class Result:
     reasons: tuple[str, ...]
     sample_data: bool
     target: Target | None
-    target_reached: bool | None  # None: no target applies (sample data of a full-size case, ended early)
+    target_reached: bool | None  # None: no target applies (sample data of a full-size case, synthetic, ended early)
     values: Mapping[str, Any]
     failure: str | None = None
     monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
@@ -368,6 +368,7 @@ class Result:
     sweep: Mapping[str, str] = field(default_factory=dict)
     started: float | None = None  # wall clock of the launcher, seconds since the epoch
     seconds: float | None = None  # the whole round, by the launcher's clock
+    synthetic: bool = False  # trained on batches that stay in device memory
 
 
 @dataclass(frozen=True)

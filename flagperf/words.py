@@ -137,6 +137,7 @@ WORDS: dict[str, Word] = {
     "deterministic": switch(),
     "cudnn_benchmark": switch(),
     "num_workers": count(0),
+    "synthetic": switch(),
     "init_checkpoint": text(null=True),
     "checkpoint_freq": count(null=True),
     "log_freq": count(),

@@ -261,6 +261,18 @@ def test_sample_data_of_a_case(tmp_path: Path) -> None:
     assert compose(["model=toy", "data_dir=data"], [bench]).config["data_dir"] == str(Path("data").absolute())
 
 
+def test_a_synthetic_training_of_a_full_case_needs_no_data(tmp_path: Path) -> None:
+    """Its shapes are those of the sample data that the full size asks for."""
+    bench = write(tmp_path, {"model/toy": TOY + SAMPLE})
+    words = ["model=toy", "size=full", "sample_dir=/samples", "synthetic=true"]
+    run = compose([*words, "division=open"], [bench])
+    assert run.config["data_dir"].startswith("/samples/toy-")
+    assert [(change.key, change.after) for change in run.changes] == [("synthetic", True)]
+    for refused, problem in ((words, "a closed run may not change this key"), (words[:3], "the case needs its data")):
+        with pytest.raises(ConfigError, match=problem):
+            compose(refused, [bench])
+
+
 def test_a_dry_run_needs_no_data(tmp_path: Path) -> None:
     run = compose(["model=toy", "dry_run=true"], [write(tmp_path, {"model/toy": TOY})])
     assert (run.config["data_dir"], run.notes) == ("<data_dir>", ("no data_dir is given: <data_dir> stands for it",))

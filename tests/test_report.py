@@ -147,6 +147,12 @@ def test_row() -> None:
             id="full on sample data",
         ),
         pytest.param(
+            a_summary(a_result(synthetic=True, sample_data=True, target_reached=None)),
+            "target",
+            "does not apply: synthetic",
+            id="synthetic",
+        ),
+        pytest.param(
             a_summary(a_result(target_reached=None, values={"stop_reason": "max_steps"})),
             "target",
             "not shown: ended by max_steps",
@@ -158,6 +164,12 @@ def test_row() -> None:
         pytest.param(a_summary(a_result(status="failed", verdict="INVALID")), "target", "–", id="failed"),
         pytest.param(
             a_summary(a_result(sample_data=True), division="open"), "notes", "sample data; open division", id="notes"
+        ),
+        pytest.param(
+            a_summary(a_result(synthetic=True, sample_data=True), division="open"),
+            "notes",
+            "synthetic; open division",
+            id="notes of a synthetic run",
         ),
         pytest.param(
             a_summary(a_result(), a_result(round=2, status="failed", verdict="INVALID")),
@@ -236,6 +248,12 @@ def test_sample_data_and_open_division_are_said(tmp_path: Path) -> None:
         f"> {cells.SAMPLE_DATA_NOTE}",
         f"> {cells.OPEN_NOTE}",
     ]
+
+
+def test_synthetic_is_said() -> None:
+    """Where the held batches came from counts for nothing then."""
+    summaries = [a_summary(a_result(synthetic=True, sample_data=True)), a_summary()]
+    assert cells.warnings(summaries) == [cells.SYNTHETIC_NOTE]
 
 
 def test_rounds_that_differ_are_said() -> None:

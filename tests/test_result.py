@@ -74,6 +74,7 @@ def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:
         pytest.param({"target": None}, {}, None, id="no target"),
         pytest.param({"size": "tiny"}, {"sample_data": True}, True, id="tiny on sample data: its own target"),
         pytest.param({"size": "full"}, {"sample_data": True}, None, id="full on sample data: never claimed"),
+        pytest.param({"size": "tiny", "synthetic": True}, {"sample_data": True}, None, id="synthetic: never claimed"),
         pytest.param(
             {"target": {"metric": "acc1", "value": 96.0, "direction": "lower"}}, {"final_acc1": 95.0}, True, id="lower"
         ),
@@ -112,6 +113,11 @@ def test_target_of_a_training_that_a_limit_ended(
 )
 def test_sample_data_of_a_round_that_broke_off(tmp_path: Path, data_dir: str | None, sample_data: bool) -> None:
     assert read(tmp_path, status="failed", data_dir=data_dir).sample_data is sample_data
+
+
+def test_a_synthetic_round_is_marked(tmp_path: Path) -> None:
+    assert read(tmp_path, status="failed", synthetic=True).synthetic is True
+    assert read(tmp_path, status="failed").synthetic is False
 
 
 def test_monitors_are_summed_up(tmp_path: Path) -> None:

@@ -24,6 +24,10 @@ SAMPLE_DATA_NOTE = (
     "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
     "it does not show that the case's own target is reached."
 )
+SYNTHETIC_NOTE = (
+    "Synthetic: each rank trains on a few batches that stay in device memory. It shows how fast the machine computes; "
+    "loading data, evaluating and reaching a target are no part of it."
+)
 COLUMNS_NOTE = (
     "e2e_time: start to end of the processes; p_whole: samples over the whole training time; p_train: without "
     "evaluation and checkpoints; p_core: without waiting for data either; all of the whole job. "
@@ -130,10 +134,11 @@ def target(summary: Summary) -> str:
         return "the case has none"
     on_samples = any(result.sample_data for result in results)
     if all(answer is None for answer in answers):
-        applies = not on_samples or summary.config["size"] != "full"
-        return (
-            f"not shown: ended by {results[0].values.get('stop_reason')}" if applies else "does not apply: sample data"
-        )
+        if any(result.synthetic for result in results):
+            return "does not apply: synthetic"
+        if on_samples and summary.config["size"] == "full":
+            return "does not apply: sample data"
+        return f"not shown: ended by {results[0].values.get('stop_reason')}"
     reached = sum(answer is True for answer in answers)
     if reached in (0, len(answers)):
         words = "reached" if reached else "missed"
@@ -150,7 +155,9 @@ def condition(goal: Target) -> str:
 def notes(summary: Summary) -> list[str]:
     """What a reader must know before comparing this row with another."""
     found = []
-    if any(result.sample_data for result in summary.results):
+    if any(result.synthetic for result in summary.results):
+        found.append("synthetic")
+    elif any(result.sample_data for result in summary.results):
         found.append("sample data")
     if summary.config["division"] == "open":
         found.append("open division")
@@ -179,10 +186,11 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
     """What a reader must know before believing the figures."""
     jobs = list(summaries)
     results = [result for summary in jobs for result in summary.results]
-    sampled = any(result.sample_data for result in results)
+    synthetic = any(result.synthetic for result in results)
+    sampled = any(result.sample_data and not result.synthetic for result in results)
     opened = any(result.division == "open" for result in results)
     noisy = [f"{job.name}: {NOISE_NOTE.format(percent(_noise(job)))}" for job in jobs if _noise(job) > NOISY]
-    return [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + noisy
+    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + noisy
 
 
 def _noise(summary: Summary) -> float:

@@ -48,12 +48,15 @@ class TrainBatches(Sampler[Numbered]):
 
     def steps(self, epoch: int) -> list[int]:
         """Samples of the whole job in each step of an epoch."""
-        if hasattr(self.dataset, "batches"):
-            sizes = [len(batch) for batch in self._batches(epoch)]
-        else:
-            sizes = [self.batch_size] * (len(self.dataset) // self.batch_size)
+        sizes = self._sizes(epoch)
         starts = range(0, len(sizes) - self.per_step + 1, self.per_step)
         return [sum(sizes[start : start + self.per_step]) for start in starts]
+
+    def _sizes(self, epoch: int) -> list[int]:
+        """Samples of each batch of an epoch, as cheaply as they can be known."""
+        if hasattr(self.dataset, "batches"):
+            return [len(batch) for batch in self._batches(epoch)]
+        return [self.batch_size] * (len(self.dataset) // self.batch_size)
 
     def __iter__(self) -> Iterator[Numbered]:
         epoch, step = self.epoch, self.step

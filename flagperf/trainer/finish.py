@@ -40,6 +40,7 @@ def finished(training: Training, began: float) -> dict[str, Any]:
         "final_loss": training.records.loss,
         "target": config["target"] if training.target else None,
         "sample_data": training.sample_data,
+        "synthetic": words.synthetic,
         **mfu(training, forward, job["steady_throughput"] or job["p_train"]),
         "parameters": sum(parameter.numel() for parameter in parts.network.parameters()),
         "peak_memory_kind": memory_kind,

@@ -25,6 +25,7 @@ from flagperf.trainer.randomness import set_random_state
 from flagperf.trainer.records import Step, StepRecords
 from flagperf.trainer.rules import Progress, Rules
 from flagperf.trainer.sample_data import is_sample_data
+from flagperf.trainer.synthetic import held_stream
 
 HOLD = 0.2  # seconds that records of fast steps may wait, to be written together
 HEARTBEAT = 10.0  # seconds without a PerfLog line after which a loop that moves says so
@@ -68,11 +69,11 @@ class Training:
             began = perf_counter()
             metrics = evaluate(self.parts, self._heartbeat)
             self._log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
+        self.batches = self._train_stream()
         self.parts.world.wait()
         self._log("INIT_END")
         self._log("TRAIN_START")
         self.began, self.began_wall = perf_counter(), time()
-        self.batches = self._train_stream()
         if self.random_state is not None:
             set_random_state(self.random_state, self.parts.device)
         self.clock.start()
@@ -203,15 +204,20 @@ class Training:
         """Batches on the device without end, counted as they are taken."""
         parts = self.parts
         parts.train_batches.start_at(self.progress.epoch, self.progress.step_in_epoch)
+        if self.words.synthetic:
+            return held_stream(parts, self._count)
 
         def move(batch: Any) -> Any:
-            self.samples += self.task.samples(batch)
-            self.units += self.task.units(batch)
+            self._count(self.task.samples(batch), self.task.units(batch))
             return parts.to_device(batch)
 
         return on_device(
             loader(parts.train_data, parts.train_batches, self.words.num_workers, parts.device), move, parts.device
         )
+
+    def _count(self, samples: int, units: int) -> None:
+        self.samples += samples
+        self.units += units
 
     def _without_sync(self) -> Any:
         return self.distributed.no_sync() if self.parts.world.size > 1 else nullcontext()  # type: ignore[operator]

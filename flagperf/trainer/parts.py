@@ -16,6 +16,7 @@ from flagperf.trainer.data import TrainBatches
 from flagperf.trainer.device import open_device
 from flagperf.trainer.precision import Precision
 from flagperf.trainer.randomness import choose_algorithms, seed_all
+from flagperf.trainer.synthetic import HeldBatches
 from flagperf.trainer.task import Task
 from flagperf.trainer.words import Words
 from flagperf.trainer.world import World
@@ -74,8 +75,9 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     seed_all(words.seed + 1 + world.rank)  # dropout differs from rank to rank
 
     train_data = component(config, "train_data")
-    batches = TrainBatches(train_data, words.train_batch_size, words.gradient_accumulation_steps, world, words.seed)
-    eval_data = component(config, "eval_data")
+    sampler = HeldBatches if words.synthetic else TrainBatches
+    batches = sampler(train_data, words.train_batch_size, words.gradient_accumulation_steps, world, words.seed)
+    eval_data = None if words.synthetic else component(config, "eval_data")
     return Parts(
         config, words, world, device, precision, task, network, optimizer, scheduler, train_data, batches, eval_data
     )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.sample_data import is_sample_data
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Words:
     deterministic: bool
     cudnn_benchmark: bool
     num_workers: int
+    synthetic: bool
     init_checkpoint: str | None
     resume: str | None
     checkpoint_freq: int | None
@@ -70,9 +73,11 @@ class Words:
         for field in fields(cls):
             if field.name not in config:
                 raise ConfigError("a word of the training loop is missing", where="config.yaml", key=field.name)
-        target = Target(**config["target"]) if config["target"] else None
-        words = cls(**{field.name: config[field.name] for field in fields(cls)} | {"target": target})
-        ends = (words.max_steps, words.max_epochs, words.max_samples_termination, words.max_time, target)
+        values = {field.name: config[field.name] for field in fields(cls)}
+        if config["synthetic"]:
+            values |= _of_synthetic(config)
+        words = cls(**values | {"target": Target(**values["target"]) if values["target"] else None})
+        ends = (words.max_steps, words.max_epochs, words.max_samples_termination, words.max_time, words.target)
         if all(end is None for end in ends):
             raise ConfigError(
                 "nothing would ever end this training",
@@ -94,3 +99,13 @@ class Words:
         """Whether any word asks for an evaluation."""
         intervals = (self.eval_interval_steps, self.eval_interval_samples, self.eval_interval_epochs)
         return self.initial_evaluation or self.target is not None or any(interval is not None for interval in intervals)
+
+
+def _of_synthetic(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a synthetic training goes by: nothing is evaluated, and sample data holds no weights to start from."""
+    evaluation = ("eval_interval_steps", "eval_interval_samples", "eval_interval_epochs", "target")
+    values: dict[str, Any] = {**dict.fromkeys(evaluation), "initial_evaluation": False}
+    weights, folder = config["init_checkpoint"], config["data_dir"]
+    if weights and is_sample_data(folder) and Path(weights).is_relative_to(folder):
+        values["init_checkpoint"] = None
+    return values
