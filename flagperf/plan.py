@@ -184,4 +184,5 @@ def _node_commands(node: NodePlan) -> str:
 
 
 def _comments(title: str, lines: list[str] | None = None) -> str:
-    return "\n".join([f"# {title}", *(f"#   {line}" for line in lines or ())])
+    """Lines of comment; a name in them may itself have several lines."""
+    return "\n".join(line.replace("\n", "\n# ") for line in [f"# {title}", *(f"#   {line}" for line in lines or ())])

@@ -79,7 +79,8 @@ def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
 
 def _write_yaml(path: Path, content: object, title: str) -> None:
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
-    path.write_text(f"{title}\n{text}", encoding="utf-8")
+    comment = title.replace("\n", "\n# ")  # a name may have several lines
+    path.write_text(f"{comment}\n{text}", encoding="utf-8")
 
 
 def _without_config(plan: Plan) -> dict[str, object]:

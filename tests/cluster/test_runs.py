@@ -12,7 +12,7 @@ from hosts import TestCluster
 
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 NODE_LOGS = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
-STRANGE = "a b'c\"d$(touch hacked)`e`ü漢"
+STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\nf"
 
 
 def node_files(folder: Path) -> dict[str, set[str]]:
