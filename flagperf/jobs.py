@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flagperf.changes import leaves
 from flagperf.errors import ConfigError
 from flagperf.places import options
+from flagperf.user_files import sweep_of
 from flagperf.words import GROUPS, meant
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Job:
 def make_jobs(words: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[Job]:
     """The jobs that the words make; the last value listed changes fastest."""
     axes: list[list[tuple[Override, bool]]] = []
-    for word in words:
-        override = _parse(word)
+    given = [_parse(word) for word in words]
+    for override in (*given, *_of_experiments(given, multirun, folders)):
         if override.is_sweep_override():
             texts = _swept_texts(override, multirun, folders)
             axes.append([(_parse(f"{override.get_key_element()}={text}"), True) for text in texts])
@@ -47,6 +48,24 @@ def make_jobs(words: Sequence[str], multirun: bool, folders: Sequence[Path]) -> 
     if len({str(job.swept) for job in jobs}) < len(jobs):
         raise ConfigError("two jobs of this sweep are the same", given=" ".join(words), advice="repeat=N repeats a job")
     return jobs
+
+
+def _of_experiments(given: Sequence[Override], multirun: bool, folders: Sequence[Path]) -> Iterator[Override]:
+    """The sweeps that experiments hold, as Hydra's own `hydra.sweeper.params`, but for the keys that words set."""
+    named = [override for override in given if override.key_or_group == "experiment"]
+    single = [override.value() for override in named if not override.is_sweep_override()]
+    for name in itertools.chain.from_iterable(value if isinstance(value, list) else [value] for value in single):
+        sweep = sweep_of(_option("experiment", name, folders), folders)
+        if sweep and not multirun:
+            raise ConfigError(
+                f"this experiment is a sweep over {', '.join(sweep)}",
+                key="experiment",
+                given=name,
+                advice=f"flagperf -m +experiment={name}",
+            )
+        for key, text in sweep.items():
+            if key not in (override.key_or_group for override in given):
+                yield _parse(f"{key}={text}")
 
 
 def _parse(word: str) -> Override:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -34,6 +35,18 @@ def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
         for key in keys if rooted and not may_root else ():
             if key not in (group, "defaults"):
                 raise ConfigError(f"a {group} file may set {group} only", where=str(path), key=key, allowed=group)
+
+
+def sweep_of(experiment: str, folders: Sequence[Path]) -> dict[str, str]:
+    """The sweep that an experiment holds as `hydra.sweeper.params`: key → values, as words write them."""
+    check_user_files([f"experiment/{experiment}"], folders)
+    path = find(f"experiment/{experiment}", folders)
+    part: Any = yaml.safe_load(path.read_text(encoding="utf-8")) if path else None
+    for name in ("hydra", "sweeper", "params"):
+        part = part.get(name) if isinstance(part, dict) else None
+    if not isinstance(part or {}, dict):
+        raise ConfigError("not a mapping of keys to values", where=str(path), key="hydra.sweeper.params", given=part)
+    return {str(key): str(value) for key, value in (part or {}).items()}
 
 
 def _read(path: Path) -> tuple[list[str], bool]:

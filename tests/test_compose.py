@@ -220,6 +220,23 @@ def test_sweeps(words: list[str], names: list[str], sweeps: list[dict[str, str]]
     assert [run.sweep for run in runs] == sweeps
 
 
+SWEEP = "# @package _global_\nhydra: {sweeper: {params: {lr: '0.1,0.2', seed: 1}}}\nmax_steps: 3\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        pytest.param(["+experiment=a"], [(0.1, 1), (0.2, 1)], id="as the file says"),
+        pytest.param(["+experiment=a", "lr=0.3"], [(0.3, 1)], id="a word replaces it"),
+        pytest.param(["+experiment=a", "seed=2,3", "lr=1"], [(1, 2), (1, 3)], id="a sweep replaces it"),
+    ],
+)
+def test_an_experiment_that_holds_a_sweep(tmp_path: Path, words: list[str], found: list[tuple[float, int]]) -> None:
+    runs = compose_sweep([*words, "data_dir=/data"], [write(tmp_path, {"experiment/a": SWEEP})])
+    assert [(run.config["lr"], run.config["seed"]) for run in runs] == found
+    assert {run.config["max_steps"] for run in runs} == {3}
+
+
 def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
     bench = write(
         tmp_path,

@@ -48,6 +48,17 @@ FORM = "docs/configuration.md explains the words; text with commas or brackets n
             id="unknown vendor",
         ),
         pytest.param(
+            ["+experiment=all_cases"],
+            lines(
+                "this experiment is a sweep over model",
+                where="command line",
+                key="experiment",
+                given="all_cases",
+                do="flagperf -m +experiment=all_cases",
+            ),
+            id="an experiment that is a sweep, without -m",
+        ),
+        pytest.param(
             ["nprc=2"],
             lines("unknown key", where="command line", key="nprc", do="did you mean 'nproc'?"),
             id="unknown key",

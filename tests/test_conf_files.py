@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from flagperf.changes import leaves
-from flagperf.compose import compose
+from flagperf.compose import compose, compose_jobs, compose_sweep
 from flagperf.places import CONF
 from flagperf.schema import RunConfig
 from flagperf.words import is_under
@@ -96,7 +96,15 @@ def test_other_groups(group: str) -> None:
 
 @pytest.mark.parametrize("experiment", of("experiment"))
 def test_experiment(experiment: str) -> None:
-    compose([f"+experiment={experiment}", "dry_run=true"])
+    """Composed as a sweep where it is one: every file says so in its command."""
+    multirun = f"flagperf -m +experiment={experiment}" in text(f"experiment/{experiment}")
+    compose_jobs([f"+experiment={experiment}", "dry_run=true"], multirun=multirun)
+
+
+@pytest.mark.parametrize("experiment", ["all_cases", "tiny_targets"])
+def test_a_suite_has_every_case(experiment: str) -> None:
+    jobs = compose_sweep([f"+experiment={experiment}", "dry_run=true"])
+    assert [job.case for job in jobs] == CASES
 
 
 @pytest.mark.parametrize("name", TUNINGS)
