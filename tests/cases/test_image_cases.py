@@ -1,11 +1,9 @@
-"""The image cases beside resnet50, each against its library, and trained by real ranks."""
+"""The image cases beside resnet50, each against its library."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +17,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from torchvision import models
 from torchvision.models.efficientnet import FusedMBConvConfig, MBConvConfig
 from torchvision.transforms import v2
-from toy import fork_ranks, losses, train, values
 
 from flagperf.compose import compose
 from flagperf.trainer.components import component
 
-CASES = ["mobilenetv2", "vit", "efficientnet", "swin_transformer", "bigtransfer"]
 Tiny = Callable[[str], dict[str, Any]]
 
 
@@ -145,40 +141,3 @@ def jolted(network: nn.Module) -> nn.Module:
 def gradient_norm(network: nn.Module) -> float:
     gradients: list[Tensor] = [parameter.grad.flatten() for parameter in network.parameters()]
     return torch.cat(gradients).norm().item()
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_two_ranks(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
-    """They end with equal parameters, and resumed after three of five steps they go on as if never interrupted."""
-    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
-    config = tiny(case) | {"nproc": 2, "max_steps": 5, "log_freq": 1, "train_batch_size": 4}
-    whole = fork_ranks(partial(train, config | {"checkpoint_freq": 3}), tmp_path / "whole")
-    again = fork_ranks(partial(train, config | {"resume": str(tmp_path / "checkpoint")}), tmp_path / "again")
-    finished = [events[-1].value for events in (*whole, *again)]
-    checksums = {rank["parameters_checksum"] for value in finished for rank in value["ranks"]}
-    assert len(checksums) == 1
-    assert [value["global_steps"] for value in finished] == [5] * 4
-    for before, after in zip(whole, again, strict=True):
-        assert losses(after) == losses(before)[3:]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_bf16(tiny: Tiny, tmp_path: Path, case: str) -> None:
-    """Steps under autocast have nearly the losses of fp32."""
-    config = tiny(case) | {"max_steps": 3, "log_freq": 1, "num_workers": 0}
-    exact, rounded = (
-        losses(*fork_ranks(partial(train, config | {"precision": precision}), tmp_path / precision, ranks=1))
-        for precision in ("fp32", "amp_bf16")
-    )
-    assert rounded == pytest.approx(exact, rel=0.03)
-    assert rounded != exact
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
-def test_tiny_target(tiny: Tiny, tmp_path: Path, case: str) -> None:
-    for events in fork_ranks(partial(train, tiny(case) | {"nproc": 2}), tmp_path):
-        finished = events[-1].value
-        assert (finished["stop_reason"], finished["converged"]) == ("target", True)
-        assert finished["final_acc1"] == values(events, "EVALUATE")[-1]["acc1"] >= 90
-        assert math.isfinite(finished["final_loss"])

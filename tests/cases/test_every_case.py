@@ -1,0 +1,44 @@
+"""What holds for each shipped case: its ranks stay equal, it resumes where it stopped, and it trains in bf16."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toy import fork_ranks, losses, train
+
+from flagperf.places import CONF
+
+CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+Tiny = Callable[[str], dict[str, Any]]
+STEPS = {"max_steps": 5, "log_freq": 1, "initial_evaluation": False}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_ranks(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """They end with equal parameters, and resumed after three of five steps they go on as if never interrupted."""
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
+    config = tiny(case) | STEPS | {"nproc": 2}
+    whole = fork_ranks(partial(train, config | {"checkpoint_freq": 3}), tmp_path / "whole")
+    again = fork_ranks(partial(train, config | {"resume": str(tmp_path / "checkpoint")}), tmp_path / "again")
+    finished = [events[-1].value for events in (*whole, *again)]
+    checksums = {rank["parameters_checksum"] for value in finished for rank in value["ranks"]}
+    assert len(checksums) == 1
+    assert [value["global_steps"] for value in finished] == [5] * 4
+    for before, after in zip(whole, again, strict=True):
+        assert losses(after) == losses(before)[3:]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bf16(tiny: Tiny, tmp_path: Path, case: str) -> None:
+    """Steps under autocast have nearly the losses of fp32."""
+    config = tiny(case) | STEPS | {"max_steps": 3, "num_workers": 0}
+    exact, rounded = (
+        losses(*fork_ranks(partial(train, config | {"precision": precision}), tmp_path / precision, ranks=1))
+        for precision in ("fp32", "amp_bf16")
+    )
+    assert rounded == pytest.approx(exact, rel=0.03)
+    assert rounded != exact
