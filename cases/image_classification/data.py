@@ -63,6 +63,7 @@ class RepeatedAugmentation:
 
     def __init__(self, dataset: ImageFolder, repeats: int) -> None:
         self.dataset, self.repeats = dataset, repeats
+        self.classes = dataset.classes
 
     def __len__(self) -> int:
         return len(self.dataset)

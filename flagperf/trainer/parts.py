@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from flagperf.errors import ConfigError
 from flagperf.trainer.build import build_network, distribute
 from flagperf.trainer.components import component
 from flagperf.trainer.data import TrainBatches
@@ -78,6 +79,33 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     sampler = HeldBatches if words.synthetic else TrainBatches
     batches = sampler(train_data, words.train_batch_size, words.gradient_accumulation_steps, world, words.seed)
     eval_data = None if words.synthetic else component(config, "eval_data")
+    check_classes(train_data, eval_data)
     return Parts(
         config, words, world, device, precision, task, network, optimizer, scheduler, train_data, batches, eval_data
+    )
+
+
+def check_classes(train_data: Any, eval_data: Any) -> None:
+    """Refuse an evaluation on other classes than the training's, where the data sets name theirs in `classes`.
+
+    Folders are numbered in the order of their names: one that a split lacks would shift the labels of all that follow.
+    """
+    trained, evaluated = (getattr(data, "classes", None) for data in (train_data, eval_data))
+    if trained is None or evaluated is None or list(trained) == list(evaluated):
+        return
+    parts = {
+        "missing in the evaluation data": [str(name) for name in trained if name not in evaluated],
+        "missing in the training data": [str(name) for name in evaluated if name not in trained],
+    }
+    found = [
+        f"{len(names)} {where}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+        for where, names in parts.items()
+        if names
+    ]
+    raise ConfigError(
+        "training and evaluation data have different classes",
+        where=str(getattr(eval_data, "root", "config.yaml")),
+        key="data_dir",
+        given="; ".join(found) or "the same classes in another order",
+        allowed="the same classes in both splits",
     )

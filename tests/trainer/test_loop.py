@@ -426,6 +426,11 @@ REFUSED = {
         {"train_data": toy.node("Points", count=31), "gradient_accumulation_steps": 4},
         "the training data is too small for one step",
     ),
+    "other classes": (
+        {"train_data": toy.node("labelled", classes="abc"), "eval_data": toy.node("labelled", classes="acb")},
+        "training and evaluation data have different classes\n  where:   config.yaml\n  key:     data_dir\n"
+        "  given:   the same classes in another order",
+    ),
     "no module to recompute": ({"activation_checkpointing": True}, "which modules recompute"),
     "no such module": (
         {"activation_checkpointing": True, "checkpoint_modules": "torch.nn.Conv2d"},

@@ -43,6 +43,13 @@ class Points(torch.utils.data.Dataset[Batch]):
         return self.inputs[index] + self.noise * torch.randn(8), self.labels[index]
 
 
+def labelled(classes: str) -> Points:
+    """Points whose classes have names of one letter."""
+    points = Points(64)
+    points.classes = list(classes)  # type: ignore[attr-defined]
+    return points
+
+
 def network(dropout: float = 0.0) -> nn.Module:
     """Two layers."""
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Dropout(dropout), nn.Linear(16, 2))

@@ -16,9 +16,11 @@ from sklearn.datasets import load_digits
 from torchvision.transforms import v2
 
 from cases.image_classification.data import images
+from flagperf.data_layout import moved
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 from flagperf.trainer.data import loader, on_device
+from flagperf.trainer.parts import check_classes
 
 AS_IS = [v2.Identity()]
 
@@ -47,6 +49,34 @@ def test_every_kind_of_jpeg_is_rgb(tmp_path: Path, mode: str) -> None:
     Image.new(mode, (10, 20)).save(path)
     ((image, label),) = images(str(tmp_path), 1, AS_IS)
     assert (tuple(image.shape), label) == ((3, 20, 10), 0)
+
+
+@pytest.mark.parametrize("case", ["resnet50", "vit"])
+@pytest.mark.parametrize(
+    ("split", "given"),
+    [
+        pytest.param("val", "1 missing in the evaluation data: 3", id="not in val"),
+        pytest.param("train", "1 missing in the training data: 3", id="not in train"),
+    ],
+)
+def test_splits_have_the_same_classes(
+    case: str,
+    split: str,
+    given: str,
+    tiny: Callable[[str], dict[str, Any]],
+    data_dir: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    """Without the folder of the threes, all digits after them would have other labels."""
+    shutil.copytree(data_dir(case), tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / split / "3")
+    with pytest.raises(ConfigError) as caught:
+        config = moved(tiny(case), str(data_dir(case)), str(tmp_path))
+        check_classes(component(config, "train_data"), component(config, "eval_data"))
+    assert str(caught.value) == (
+        f"training and evaluation data have different classes\n  where:   {tmp_path}/val\n  key:     data_dir\n"
+        f"  given:   {given}\n  allowed: the same classes in both splits"
+    )
 
 
 def test_a_corrupt_image_is_named(data_dir: Callable[[str], Path], tmp_path: Path) -> None:
