@@ -1,0 +1,1 @@
+"""Machine translation from English to German: Transformer big on WMT14."""
