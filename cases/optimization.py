@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import ChainedScheduler, LambdaLR, LRScheduler
+from torch.optim.lr_scheduler import ChainedScheduler, LambdaLR, LinearLR, LRScheduler, MultiStepLR
 
 
 def warmup_linear_decay(optimizer: Optimizer, steps: int, warmup: float, decay_ratio: float) -> LambdaLR:
@@ -62,6 +63,34 @@ def warmup_cosine_of_epochs(
         group["lr"] *= batch / lr_samples
     steps = epoch_samples // batch
     return warmup_cosine(optimizer, epochs * steps, warmup_epochs * steps, start_factor, end_factor)
+
+
+def piecewise_constant(optimizer: Optimizer, milestones: Sequence[int], factors: Sequence[float]) -> LambdaLR:
+    """The optimizer's lr up to the first milestone, then lr times the factor of the last milestone that was passed.
+
+    `milestones` are in intervals of the schedule, steps or epochs.
+    """
+    return LambdaLR(optimizer, lambda interval: [1.0, *factors][bisect_right(milestones, interval)])
+
+
+def warmup_multistep_of_epochs(
+    optimizer: Optimizer,
+    milestones: Sequence[int],
+    gamma: float,
+    warmup_steps: int,
+    start_factor: float,
+    epoch_samples: int,
+    step_samples: Sequence[int],
+) -> ChainedScheduler:
+    """lr * gamma after each of the epochs in `milestones`, and a linear warm-up that ends with the first epoch at most.
+
+    Args:
+        warmup_steps: optimizer steps from lr * start_factor to lr.
+        epoch_samples, step_samples: as of `warmup_cosine_of_epochs`.
+    """
+    steps = epoch_samples // math.prod(step_samples)
+    warmup = LinearLR(optimizer, start_factor, total_iters=max(1, min(warmup_steps, steps - 1)))
+    return ChainedScheduler([warmup, MultiStepLR(optimizer, [epoch * steps for epoch in milestones], gamma)])
 
 
 def chain(optimizer: Optimizer, schedules: Sequence[Callable[[Optimizer], LRScheduler]]) -> ChainedScheduler:

@@ -11,7 +11,14 @@ from timm.scheduler import CosineLRScheduler
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR, SequentialLR
 
-from cases.optimization import chain, decay_except, warmup_cosine, warmup_cosine_of_epochs, warmup_linear_decay
+from cases.optimization import (
+    chain,
+    decay_except,
+    piecewise_constant,
+    warmup_cosine,
+    warmup_cosine_of_epochs,
+    warmup_linear_decay,
+)
 
 
 def original_lr(step: int, lr: float, steps: int, warmup: float, decay_ratio: float) -> float:
@@ -121,3 +128,10 @@ def test_chain_equals_big_transfer() -> None:
     steps_down = partial(MultiStepLR, milestones=[3000, 6000, 9000, 10000], gamma=0.1)
     found = rates(chain(sgd(0.003), [warm_up, steps_down]), 10_100)
     assert found == pytest.approx([original(step) for step in range(10_100)], rel=1e-6, abs=4e-9)
+
+
+def test_piecewise_constant() -> None:
+    """Tacotron 2's schedule: lr falls by 0.3 and 1/3 in turn."""
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+    found = rates(piecewise_constant(optimizer, milestones=[2, 3, 5], factors=[0.3, 0.1, 0.03]), 7)
+    assert found == pytest.approx([0.1, 0.1, 0.03, 0.01, 0.01, 0.003, 0.003])

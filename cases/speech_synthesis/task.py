@@ -1,0 +1,76 @@
+"""Losses of Tacotron 2 and WaveGlow. The validation loss is the mean over all clips, each of the same weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
+
+from flagperf.trainer.task import Task
+
+Batch = tuple[Tensor, ...]  # of the case's data set, in the order of the network's arguments
+
+
+class SpeechSynthesis(Task):
+    """What both cases have in common; they differ in the loss of a clip and in what the throughput counts."""
+
+    def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
+        """Loss of each clip, [n]."""
+        raise NotImplementedError
+
+    def loss(self, network: nn.Module, batch: Batch) -> Tensor:
+        return self.clip_losses(network, batch).mean()
+
+    def samples(self, batch: Batch) -> int:
+        return len(batch[0])
+
+    def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
+        """`val_loss`: the mean over the clips of all ranks."""
+        from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
+
+        mean = MeanMetric(nan_strategy="disable").to(device)
+        for batch in batches:
+            mean.update(self.clip_losses(network, batch))
+        return {"val_loss": round(float(mean.compute()), 6)}  # the digits of float32
+
+
+class TextToMel(SpeechSynthesis):
+    """Tacotron 2: squared error of the spectrogram before and after the post-net, cross-entropy of "it ends here".
+
+    Args:
+        mask_padding: leave out what the network says beyond the end of a clip; the mean is still over all frames of
+            the padded batch. (The network's own mask_padding changes its output in place, which backward refuses.)
+    """
+
+    def __init__(self, mask_padding: bool) -> None:
+        self.mask_padding = mask_padding
+
+    def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
+        _, _, mel, lengths = batch
+        before, after, gate, _ = network(*batch)
+        frames = torch.arange(mel.shape[-1], device=mel.device)
+        ended = (frames >= lengths[:, None] - 1).float()
+        errors = [mse_loss(output.float(), mel, reduction="none").mean(dim=1) for output in (before, after)]
+        losses = sum(errors, binary_cross_entropy_with_logits(gate.float(), ended, reduction="none"))
+        if self.mask_padding:
+            losses = losses * (frames < lengths[:, None])
+        return losses.mean(dim=1)
+
+    def units(self, batch: Batch) -> int:
+        """Mel frames, without padding."""
+        return int(batch[3].sum())
+
+
+class MelToAudio(SpeechSynthesis):
+    """WaveGlow: negative log-likelihood of the audio per sample, less the constant log(2 pi) / 2."""
+
+    def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
+        mel, audio = batch
+        noise, stretch = network(mel, audio)
+        return (noise.float().square().sum(dim=(1, 2)) / 2 - stretch) / audio.shape[1]
+
+    def units(self, batch: Batch) -> int:
+        """Audio samples."""
+        return batch[1].numel()
