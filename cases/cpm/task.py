@@ -45,8 +45,8 @@ class LanguageModel(Task):
 
         `loss`: mean cross-entropy of all tokens (nat). `perplexity`: e to its power.
         `embedding_average`: mean over the samples of the cosine between the sum of the word vectors of the predicted
-        tokens and that of the true ones (embedding average, arXiv:1603.08023), with the
-        word vectors of the network itself, as FlagPerf has it.
+        tokens and that of the true ones (embedding average, arXiv:1603.08023), with the word vectors of the network
+        itself, as FlagPerf has it.
         """
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
@@ -55,11 +55,12 @@ class LanguageModel(Task):
         for tokens, labels in batches:
             logits, counts = network(input_ids=tokens).logits.float(), labels != IGNORED
             losses = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
-            loss.update(losses, counts.flatten())
+            loss.update(losses[counts.flatten()])  # not by weights, which MeanMetric forgets without a NaN strategy
             predicted, true = (
                 (vectors[words] * counts[..., None]).sum(dim=1) for words in (logits.argmax(-1), labels * counts)
             )
-            similarity.update(functional.cosine_similarity(predicted, true, eps=NO_WORDS), true.norm(dim=1) > NO_WORDS)
+            cosines = functional.cosine_similarity(predicted, true, eps=NO_WORDS)
+            similarity.update(cosines[true.norm(dim=1) > NO_WORDS])
         mean = loss.compute()
         return {
             "embedding_average": round(float(similarity.compute()), 6),  # the digits of float32

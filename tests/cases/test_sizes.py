@@ -30,11 +30,17 @@ def choice() -> Any:
     }
 
 
+def conversation() -> Any:
+    row = torch.zeros(1, 200, dtype=torch.long)
+    return row, row
+
+
 @pytest.mark.parametrize(
     ("case", "parameters", "gflop", "batch"),
     [
         pytest.param("resnet50", 25_557_032, 8.18, image, id="resnet50: one image of 224 pixels"),
         pytest.param("glm", 334_688_256, 367, choice, id="glm: one choice of 512 tokens"),
+        pytest.param("cpm", 334_080_000, 137, conversation, id="cpm: one conversation of 200 tokens"),
     ],
 )
 def test_full_size(case: str, parameters: int, gflop: float, batch: Callable[[], Any]) -> None:
