@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 
 import yaml
@@ -20,6 +20,7 @@ from flagperf.monitors.running import running
 from flagperf.page_caches import clear_page_caches
 from flagperf.payload import send_code
 from flagperf.perflog import Event
+from flagperf.plan import SCRATCH
 from flagperf.resume import CHECKPOINTS
 from flagperf.runtime import Runtime
 from flagperf.schema import Command, NodePlan, Plan, RunConfig
@@ -138,6 +139,8 @@ class NodeRun:
         try:
             if self.process is not None:
                 await self.process.stop()
+                with suppress(HostError):  # a lost host is reported by whoever trains on it
+                    await self._do("rm", "-rf", f"{self.node.log_dir}/{SCRATCH}")
         finally:
             await self._monitors.aclose()
 

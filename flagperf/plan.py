@@ -16,6 +16,7 @@ from flagperf.schema import Command, Deadlines, Node, NodePlan, Plan, RunConfig
 
 STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
+SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' launcher writes for itself
 MONITORS = ("cpu", "mem", "pwr")
 
 
@@ -117,6 +118,7 @@ def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder:
         "master_address": meeting.address,
         "master_port": meeting.port,
         "config": case_dir / "config.yaml",
+        "scratch": log_dir / SCRATCH,
     }
     env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1", **run.vendor.environment}
     if run.container or not node.local:
