@@ -34,7 +34,7 @@ class LanguageModel(Task):
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy, the mean over all tokens of the batch that are to be predicted."""
         tokens, labels = batch
-        logits = network(input_ids=tokens).logits
+        logits = network(input_ids=tokens, attention_mask=causal_mask(tokens)).logits
         return functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED)
 
     def samples(self, batch: Batch) -> int:
@@ -53,7 +53,8 @@ class LanguageModel(Task):
         loss, similarity = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
         vectors = network.get_input_embeddings().weight
         for tokens, labels in batches:
-            logits, counts = network(input_ids=tokens).logits.float(), labels != IGNORED
+            logits = network(input_ids=tokens, attention_mask=causal_mask(tokens)).logits.float()
+            counts = labels != IGNORED
             losses = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="none")
             loss.update(losses[counts.flatten()])  # not by weights, which MeanMetric forgets without a NaN strategy
             predicted, true = (
@@ -67,3 +68,13 @@ class LanguageModel(Task):
             "perplexity": float(mean.exp()),
             "loss": float(mean),
         }
+
+
+def causal_mask(tokens: Tensor) -> Tensor:
+    """Which places each place sees, [1, 1, length, length]: those up to itself.
+
+    transformers would make the same, but first look whether the batch holds packed sequences, for which the host waits
+    for the device.
+    """
+    length = tokens.shape[1]
+    return torch.ones(1, 1, length, length, dtype=torch.bool, device=tokens.device).tril()
