@@ -132,6 +132,8 @@ WORDS: dict[str, Word] = {
     "activation_checkpointing": switch(),
     "checkpoint_modules": text(null=True),
     "sync_bn": switch(),
+    "ema.decay": Word(float, above=0, high=1, null=True),
+    "ema.every": count(),
     "lr_interval": text("step", "epoch"),
     "seed": count(0),
     "deterministic": switch(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from flagperf.trainer.components import component
 from flagperf.trainer.task import Task
 from flagperf.trainer.words import Words
 from flagperf.trainer.world import World
+
+if TYPE_CHECKING:
+    from torch.optim.swa_utils import AveragedModel
 
 # What a NumPy array is made of in a checkpoint, by the names of NumPy 2 and 1: published ones hold random states.
 _REBUILD: Any = np.empty(0).__reduce__()[0]
@@ -133,6 +136,16 @@ def _read_weights(path: str) -> Any:
             return {name: torch.from_numpy(array) for name, array in arrays.items()}
     with torch.serialization.safe_globals(NUMPY_ARRAYS):
         return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def averaged(network: nn.Module, words: Words) -> AveragedModel | None:
+    """The moving average of the network's weights and buffers, where the words ask for one."""
+    if words.ema["decay"] is None:
+        return None
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+    average = get_ema_multi_avg_fn(words.ema["decay"])  # type: ignore[no-untyped-call]
+    return AveragedModel(network, multi_avg_fn=average, use_buffers=True)
 
 
 def distribute(network: nn.Module, words: Words, device: torch.device, world: World) -> nn.Module:

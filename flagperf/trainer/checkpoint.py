@@ -73,7 +73,8 @@ def load(folder: str, identity: Mapping[str, Any]) -> dict[str, Any]:
 
 def snapshot(parts: Parts, progress: Progress) -> None:
     """Save a training; returns on every rank when the file is complete."""
-    parts.world.copy_buffers(parts.network)
+    for network in dict.fromkeys((parts.network, parts.evaluated)):
+        parts.world.copy_buffers(network)
     random_states = parts.world.gather(random_state(parts.device))
     if parts.world.rank == 0:
         state = {name: part.state_dict() for name, part in _stateful(parts)}
@@ -93,6 +94,7 @@ def restore(parts: Parts, folder: str) -> tuple[Progress, dict[str, Any]]:
 def _stateful(parts: Parts) -> list[tuple[str, Any]]:
     named = {
         "network": parts.network,
+        "average": parts.average,
         "optimizer": parts.optimizer,
         "scheduler": parts.scheduler,
         "scaler": parts.precision.scaler,
@@ -102,7 +104,7 @@ def _stateful(parts: Parts) -> list[tuple[str, Any]]:
 
 def _identity(parts: Parts) -> dict[str, Any]:
     """What must not change for a resumed training to go on in the same way."""
-    keys = ("case", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision")
+    keys = ("case", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema", "synthetic")
     return {key: parts.config[key] for key in keys} | {"nnodes x nproc": parts.world.size}
 
 

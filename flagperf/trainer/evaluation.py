@@ -18,14 +18,14 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     Raises:
         ConfigError: the metric of the target is not among the metrics.
     """
-    words = parts.words
-    parts.world.copy_buffers(parts.network)
+    words, network = parts.words, parts.evaluated
+    parts.world.copy_buffers(network)
     share = eval_batches(len(parts.eval_data), words.eval_batch_size, parts.world)
     batches = on_device(loader(parts.eval_data, share, words.num_workers, parts.device), parts.to_device, parts.device)
-    parts.network.eval()
+    network.eval()
     with torch.no_grad(), parts.precision.autocast:
-        metrics = parts.task.evaluate(parts.network, _watched(batches, progress), parts.device)
-    parts.network.train()
+        metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
+    network.train()
     if words.target is not None and words.target.metric not in metrics:
         raise ConfigError(
             "the evaluation gives no such metric",

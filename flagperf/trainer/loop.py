@@ -121,6 +121,7 @@ class Training:
         self._micro_step()
         self.learning_rate = self.optimizer.param_groups[0]["lr"]
         self.grad_norm = self.precision.step(self.optimizer, self.parts.parameters, self.words.clip_grad)
+        self.parts.update_average(self.progress.step + 1)
         self.optimizer.zero_grad()
         if self.step_scheduler is not None:
             self.step_scheduler.step()
@@ -195,7 +196,7 @@ class Training:
         """Show that the loop moves: with the records that are held, or a line of its own."""
         self.records.write()
         if time() - self.perflog.written > HEARTBEAT:
-            phase = "train" if self.parts.network.training else "evaluate"
+            phase = "train" if self.parts.evaluated.training else "evaluate"
             self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.progress.step})
 
     # ---------------------------------------------------------------- small parts

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.build import build_network, distribute
+from flagperf.trainer.build import averaged, build_network, distribute
 from flagperf.trainer.components import component
 from flagperf.trainer.data import TrainBatches
 from flagperf.trainer.device import open_device
@@ -21,6 +21,9 @@ from flagperf.trainer.synthetic import HeldBatches
 from flagperf.trainer.task import Task
 from flagperf.trainer.words import Words
 from flagperf.trainer.world import World
+
+if TYPE_CHECKING:
+    from torch.optim.swa_utils import AveragedModel
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Parts:
     precision: Precision
     task: Task
     network: nn.Module  # itself: evaluated, saved
+    average: AveragedModel | None  # of the network, where the words ask for one: evaluated in its place, saved
     optimizer: Optimizer
     scheduler: Any  # a learning rate scheduler, or None
     train_data: Any
@@ -43,6 +47,16 @@ class Parts:
     def __post_init__(self) -> None:
         self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.memory_format = getattr(torch, self.words.memory_format)
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The network that is evaluated."""
+        return self.network if self.average is None else self.average.module
+
+    def update_average(self, step: int) -> None:
+        """After an optimizer step: let the average follow the network, where it is due."""
+        if self.average is not None and step % self.words.ema["every"] == 0:
+            self.average.update_parameters(self.network)
 
     def to_device(self, batch: Any) -> Any:
         """A batch as the network takes it."""
@@ -71,6 +85,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     seed_all(words.seed)  # the same weights on every rank
     task: Task = component(config, "task")
     network = build_network(config, words, task, device, world)
+    average = averaged(network, words)
     optimizer = component(config, "optimizer", task.parameters(network))
     scheduler = component(config, "lr_scheduler", optimizer)
     seed_all(words.seed + 1 + world.rank)  # dropout differs from rank to rank
@@ -81,7 +96,19 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     eval_data = None if words.synthetic else component(config, "eval_data")
     check_classes(train_data, eval_data)
     return Parts(
-        config, words, world, device, precision, task, network, optimizer, scheduler, train_data, batches, eval_data
+        config,
+        words,
+        world,
+        device,
+        precision,
+        task,
+        network,
+        average,
+        optimizer,
+        scheduler,
+        train_data,
+        batches,
+        eval_data,
     )
 
 

@@ -49,6 +49,7 @@ class Words:
     activation_checkpointing: bool
     checkpoint_modules: str | None
     sync_bn: bool
+    ema: Mapping[str, Any]
     ddp: Mapping[str, Any]
     lr_interval: str
     seed: int

@@ -32,6 +32,7 @@ INTERRUPTED = {
     "accumulating": ({"gradient_accumulation_steps": 2}, 6),
     "schedule by epoch": ({"lr_interval": "epoch"}, 8),
     "evaluating by steps": ({"eval_interval_steps": 5}, 5),
+    "averaging the weights": ({"ema": {"decay": 0.8, "every": 2}, "eval_interval_steps": 3}, 5),
     "fp16": ({"precision": "amp_fp16", "max_steps": 12}, 5),
 }
 
@@ -125,7 +126,15 @@ def test_no_checkpoint(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("train_batch_size", 4), ("seed", 5), ("case", "other"), ("precision", "amp_bf16")]
+    ("key", "value"),
+    [
+        ("train_batch_size", 4),
+        ("seed", 5),
+        ("case", "other"),
+        ("precision", "amp_bf16"),
+        ("ema", {"decay": 0.9, "every": 1}),
+    ],
+    ids=lambda item: item if isinstance(item, str) else "",
 )
 def test_of_another_training(key: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
