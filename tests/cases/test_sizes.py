@@ -35,19 +35,25 @@ def conversation() -> Any:
     return row, row
 
 
+def audio() -> Any:
+    masked = torch.arange(380)  # of 781 frames
+    return {"audio": torch.rand(1, 250_000), "masked": masked, "negatives": masked[:, None].expand(-1, 100)}
+
+
 @pytest.mark.parametrize(
     ("case", "parameters", "gflop", "batch"),
     [
         pytest.param("resnet50", 25_557_032, 8.18, image, id="resnet50: one image of 224 pixels"),
         pytest.param("glm", 334_688_256, 367, choice, id="glm: one choice of 512 tokens"),
         pytest.param("cpm", 334_080_000, 137, conversation, id="cpm: one conversation of 200 tokens"),
+        pytest.param("wav2vec2", 95_044_608, 240, audio, id="wav2vec2: 250,000 audio samples"),
     ],
 )
 def test_full_size(case: str, parameters: int, gflop: float, batch: Callable[[], Any]) -> None:
     config = compose([f"model={case}", "size=full", "data_dir=/data"]).config
     counter = FlopCounterMode(display=False)
     with torch.device("meta"):  # shapes only
-        network, task = component(config, "network"), component(config, "task")
+        network, task = component(config, "network").to("meta"), component(config, "task")  # some insist on the CPU
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
             task.loss(network, batch())
     assert sum(parameter.numel() for parameter in network.parameters()) == parameters

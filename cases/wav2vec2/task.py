@@ -1,0 +1,89 @@
+"""Contrastive learning: find the quantized features of a masked frame among those of other masked frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn import functional
+
+from cases.wav2vec2.masking import Batch
+from flagperf.trainer.task import Task
+
+
+class ContrastiveLearning(Task):
+    """Batches of masked clips.
+
+    Args:
+        loss_weights: of the two losses beside the contrastive one: how unevenly the code vectors are used, and the mean
+            square of the features.
+        num_codevectors: code vectors of all groups together.
+        logit_temp: what the cosine similarities are divided by.
+    """
+
+    def __init__(self, loss_weights: Sequence[float], num_codevectors: int, logit_temp: float) -> None:
+        self.diversity_weight, self.penalty_weight = loss_weights
+        self.num_codevectors, self.logit_temp = num_codevectors, logit_temp
+
+    def loss(self, network: nn.Module, batch: Batch) -> Tensor:
+        """Mean over the masked frames of the whole job: a rank with more of them counts more."""
+        weight = share_of_job(batch["masked"])
+        predicted, target, perplexity, penalty = network(batch["audio"], batch["masked"])
+        contrastive = _cross_entropy(self.logits(predicted, target, batch["negatives"])).mean()
+        diversity = (self.num_codevectors - perplexity) / self.num_codevectors
+        return weight * (contrastive + self.diversity_weight * diversity + self.penalty_weight * penalty)
+
+    def logits(self, predicted: Tensor, target: Tensor, negatives: Tensor) -> Tensor:
+        """Similarities to the true features and to the distractors, [masked frames, 1 + negatives].
+
+        Distractors with the same code as the true features are out of the question, as in the original.
+        """
+        from transformers import Wav2Vec2ForPreTraining
+
+        distractors = target[negatives.t()]
+        logits: Tensor = Wav2Vec2ForPreTraining.compute_contrastive_logits(
+            target[None], distractors, predicted, self.logit_temp
+        )
+        same = functional.pad((distractors == target).all(dim=-1), (0, 0, 1, 0))
+        return logits.float().masked_fill(same, float("-inf")).t()
+
+    def samples(self, batch: Batch) -> int:
+        return len(batch["audio"])
+
+    def units(self, batch: Batch) -> int:
+        """Masked frames."""
+        return len(batch["masked"])
+
+    def evaluate(self, network: nn.Module, batches: Iterable[list[Batch]], device: torch.device) -> dict[str, float]:
+        """`accuracy`: the share of masked frames whose true features are found; `eval_loss`: the contrastive loss."""
+        from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
+
+        accuracy, loss = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        for batch in (batch for same_length in batches for batch in same_length):
+            predicted, target, _, _ = network(batch["audio"], batch["masked"])
+            logits = self.logits(predicted, target, batch["negatives"])
+            accuracy.update(_found(logits))
+            loss.update(_cross_entropy(logits))
+        return {"accuracy": round(float(accuracy.compute()), 6), "eval_loss": round(float(loss.compute()), 6)}
+
+
+def share_of_job(masked: Tensor) -> Tensor:
+    """This rank's number of masked frames over the mean of all ranks. Stays on the device."""
+    count = torch.full((), len(masked), dtype=torch.float32, device=masked.device)
+    total, ranks = count.clone(), 1
+    # Without gradients one rank is alone with its batch: it counts operations.
+    if distributed.is_initialized() and torch.is_grad_enabled():
+        distributed.all_reduce(total)
+        ranks = distributed.get_world_size()
+    return count * ranks / total
+
+
+def _cross_entropy(logits: Tensor) -> Tensor:
+    """Of each masked frame; the true features come first."""
+    return functional.cross_entropy(logits, logits.new_zeros(len(logits), dtype=torch.long), reduction="none")
+
+
+def _found(logits: Tensor) -> Tensor:
+    """1 where the true features have the largest similarity, 0 elsewhere, also where all are equal."""
+    return ((logits.argmax(dim=1) == 0) & (logits.argmin(dim=1) != 0)).float()

@@ -1,0 +1,241 @@
+"""wav2vec2: network, loss and metric against transformers, also over ranks with unequal shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from sklearn.metrics import accuracy_score
+from torch import Tensor, distributed, nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+from toy import fork_ranks
+from transformers import Wav2Vec2Config, Wav2Vec2ForPreTraining
+
+from cases.wav2vec2.masking import Batch
+from cases.wav2vec2.network import Wav2Vec2
+from cases.wav2vec2.task import share_of_job
+from flagperf.compose import compose
+from flagperf.trainer.components import component
+from flagperf.trainer.data import eval_batches
+from flagperf.trainer.world import World
+
+Config = dict[str, Any]
+Tiny = Callable[[str], Config]
+
+TEMPERATURE = 2.0 * 0.99  # in the first update
+
+
+def network_of(config: Config, **words: Any) -> Wav2Vec2:
+    torch.manual_seed(1)
+    network: Wav2Vec2 = component({"network": {**config["network"], **words}}, "network")
+    return network
+
+
+def original(network: Wav2Vec2, config: Config) -> Wav2Vec2ForPreTraining:
+    """transformers' own network with the same weights."""
+    ours = ("_target_", "latent_temp", "feature_grad_mult", "micro_steps")
+    arguments = {name: value for name, value in config["network"].items() if name not in ours}
+    direct = Wav2Vec2ForPreTraining(Wav2Vec2Config(**arguments, mask_time_prob=0.65, mask_time_length=10))
+    direct.load_state_dict({name: value for name, value in network.state_dict().items() if name != "forwards"})
+    return direct
+
+
+def first_batch(config: Config, clips: int) -> Batch:
+    data = component(config, "train_data")
+    batch: Batch = data.collate_fn([data[index] for index in range(clips)])
+    return batch | {"audio": batch["audio"].double()}
+
+
+def gradient_norm(network: nn.Module) -> float:
+    gradients: list[Tensor] = [parameter.grad.flatten() for parameter in network.parameters()]
+    return torch.cat(gradients).norm().item()
+
+
+def mask_of(batch: Batch) -> Tensor:
+    """True where a frame is masked, [clips, frames]; 320 audio samples a frame, 400 the first."""
+    clips, samples = batch["audio"].shape
+    mask = torch.zeros(clips, (samples - 400) // 320 + 1, dtype=torch.bool)
+    mask.view(-1)[batch["masked"]] = True
+    return mask
+
+
+def test_one_step_equals_transformers(tiny: Tiny) -> None:
+    """In double precision; the library computes hidden states and codes, the losses are written out."""
+    config = tiny("wav2vec2")
+    network, task = network_of(config, feature_grad_mult=0.1).double(), component(config, "task")
+    batch = first_batch(config, 3)
+    torch.manual_seed(2)  # of the Gumbel noise
+    loss = task.loss(network, batch)
+    loss.backward()
+
+    direct, mask = original(network, config).double(), mask_of(batch)
+    features = direct.wav2vec2.feature_extractor(batch["audio"])
+    hidden = direct.wav2vec2(batch["audio"], mask_time_indices=mask)
+    direct.set_gumbel_temperature(TEMPERATURE)
+    torch.manual_seed(2)
+    quantized, perplexity = direct.quantizer(hidden.extract_features[mask][None])
+    predicted, target = direct.project_hid(hidden.last_hidden_state[mask]), direct.project_q(quantized[0])
+    losses = []
+    for frame, negatives in enumerate(batch["negatives"].tolist()):
+        others = [target[other] for other in negatives if not torch.equal(target[other], target[frame])]
+        similarities = functional.cosine_similarity(predicted[frame][None], torch.stack([target[frame], *others]))
+        losses.append(-(similarities / 0.1).log_softmax(dim=0)[0])
+    expected = torch.stack(losses).mean() + 0.1 * (32 - perplexity) / 32 + 0.1 * features.pow(2).mean()
+    expected.backward()
+    for parameter in direct.wav2vec2.feature_extractor.parameters():
+        parameter.grad *= 0.1
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert gradient_norm(network) == pytest.approx(gradient_norm(direct), rel=1e-6)
+    assert (task.samples(batch), task.units(batch)) == (3, int(mask.sum()))
+
+
+def test_evaluation_equals_the_library_as_a_whole(tiny: Tiny) -> None:
+    config = tiny("wav2vec2")
+    network, task = network_of(config).double().eval(), component(config, "task")
+    batch = first_batch(config, 3)
+    mask = mask_of(batch)
+    negatives = torch.zeros(*mask.shape, 20, dtype=torch.long)
+    negatives[mask] = batch["masked"][batch["negatives"]]
+    with torch.no_grad():
+        whole = (
+            original(network, config)
+            .double()
+            .eval()(batch["audio"], mask_time_indices=mask, sampled_negative_indices=negatives)
+        )
+        found = network(batch["audio"], batch["masked"])
+        logits = task.logits(found.predicted, found.target, batch["negatives"])
+    contrastive = functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long), reduction="sum")
+    assert contrastive.item() == pytest.approx(whole.contrastive_loss.item(), rel=1e-6)
+    assert found.perplexity.item() == pytest.approx(whole.codevector_perplexity.item(), rel=1e-6)
+
+
+def test_distractors_with_the_same_code_do_not_count(tiny: Tiny) -> None:
+    task = component(tiny("wav2vec2"), "task")
+    target = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    logits = task.logits(target.clone(), target, torch.tensor([[1, 2], [0, 2], [0, 1]]))
+    assert logits.tolist() == [[10, float("-inf"), 0], [10, float("-inf"), 0], [10, 0, 0]]
+
+
+def test_the_temperature_falls_with_each_update_and_survives_a_checkpoint(tiny: Tiny) -> None:
+    config = tiny("wav2vec2")
+    network = network_of(config, latent_temp=[2.0, 0.5, 0.7], micro_steps=2)
+    audio, masked = torch.zeros(1, 4000), torch.tensor([3, 4])
+    seen = []
+    for _ in range(10):
+        network(audio, masked)
+        seen.append(float(network.quantizer.temperature))
+    updates = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert seen == pytest.approx([max(2 * 0.7**update, 0.5) for update in updates], rel=1e-6)
+
+    again = network_of(config, latent_temp=[2.0, 0.5, 0.7], micro_steps=2)
+    again.load_state_dict(network.state_dict())
+    again.eval()(audio, masked)
+    assert int(again.forwards) == 10
+    again.train()(audio, masked)
+    assert float(again.quantizer.temperature) == pytest.approx(0.5)
+
+
+def test_the_temperature_is_exact_after_many_updates(tiny: Tiny) -> None:
+    network = network_of(tiny("wav2vec2"), latent_temp=[2.0, 0.5, 0.999995])
+    network.forwards.fill_(200_000)
+    assert float(network.temperature()) == pytest.approx(2 * 0.999995**200_000, rel=1e-6)
+
+
+def shares(folder: Path) -> float:  # noqa: ARG001
+    world = World.of()
+    world.connect(torch.device("cpu"), "gloo", 60)
+    masked = torch.arange((3, 5)[world.rank])
+    with torch.no_grad():
+        assert share_of_job(masked).item() == 1  # as rank 0 counts operations, alone
+    return share_of_job(masked).item()
+
+
+def test_a_masked_frame_weighs_the_same_on_every_rank(tmp_path: Path) -> None:
+    assert fork_ranks(shares, tmp_path) == [0.75, 1.25]
+
+
+def dropped_layers(config: Config, folder: Path) -> list[float]:  # noqa: ARG001
+    """Gradients of each layer, summed, after one step in which the ranks drop different layers."""
+    world = World.of()
+    world.connect(torch.device("cpu"), "gloo", 60)
+    network = network_of(config, layerdrop=0.5)
+    task, batch = component(config, "task"), first_batch(config, 2)
+    model = DistributedDataParallel(network.double(), find_unused_parameters=True)
+    torch.manual_seed(world.rank)
+    for _ in range(4):
+        task.loss(model, batch).backward()
+    distributed.barrier()
+    return [sum(float(p.grad.sum()) for p in layer.parameters()) for layer in network.wav2vec2.encoder.layers]
+
+
+def test_ranks_may_drop_different_layers(tiny: Tiny, tmp_path: Path) -> None:
+    first, second = fork_ranks(partial(dropped_layers, tiny("wav2vec2")), tmp_path)
+    assert first == second
+    assert all(first)
+
+
+def evaluated(config: Config, samples: int, folder: Path) -> dict[str, float]:  # noqa: ARG001
+    world = World.of()
+    world.connect(torch.device("cpu"), "gloo", 60)
+    network, task, data = network_of(config).eval(), component(config, "task"), component(config, "eval_data")
+    share = eval_batches(samples, 2, world)
+    batches = [data.collate_fn([data[index] for index in indices]) for _, indices in share]
+    with torch.no_grad():
+        metrics: dict[str, float] = task.evaluate(network, batches, torch.device("cpu"))
+    return metrics
+
+
+@pytest.mark.parametrize("samples", [11, 1], ids=["uneven", "none on one rank"])
+def test_the_metric_over_two_ranks_equals_one(tiny: Tiny, tmp_path: Path, samples: int) -> None:
+    config = tiny("wav2vec2")
+    first, second = fork_ranks(partial(evaluated, config, samples), tmp_path)
+    assert first == second
+
+    network, data = network_of(config).eval(), component(config, "eval_data")
+    best, losses = [], []
+    with torch.no_grad():
+        for clip in (data[index] for index in range(samples)):
+            found = network(clip["audio"], clip["masked"])
+            logits = component(config, "task").logits(found.predicted, found.target, clip["negatives"])
+            best += logits.argmax(dim=1).tolist()
+            losses += (-logits.log_softmax(dim=1)[:, 0]).tolist()
+    assert first == {
+        "accuracy": pytest.approx(accuracy_score([0] * len(best), best), abs=1e-6),
+        "eval_loss": pytest.approx(sum(losses) / len(losses), rel=1e-5),
+    }
+
+
+def test_all_equal_is_not_found(tiny: Tiny) -> None:
+    """As in the original: a network that gives the same for all frames has found nothing."""
+
+    class Same(nn.Module):
+        def forward(self, audio: Tensor, masked: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+            target = torch.eye(len(masked), len(masked) + 1) + 1e-6  # differ, and are equally far from the prediction
+            predicted = functional.one_hot(torch.full((len(masked),), len(masked)), len(masked) + 1).float()
+            return predicted, target, torch.zeros(()), audio.mean()
+
+    config = tiny("wav2vec2")
+    batch = component(config, "eval_data")[0]
+    metrics = component(config, "task").evaluate(Same(), [[batch]], torch.device("cpu"))
+    assert metrics["accuracy"] == 0
+
+
+def lr_of_the_original(step: int, lr: float = 5e-4, warmup: int = 32000, steps: int = 400000) -> float:
+    """lr after `step` optimizer steps."""
+    if step <= warmup:
+        return lr * step / warmup
+    return lr * (1 - (step - warmup) / (steps - warmup)) if step <= steps else 0.0
+
+
+def test_the_schedule_is_that_of_the_original() -> None:
+    config = compose(["model=wav2vec2", "size=full", "data_dir=/data"]).config
+    optimizer = component(config, "optimizer", [nn.Parameter(torch.zeros(1))])
+    (factor,) = component(config, "lr_scheduler", optimizer).lr_lambdas
+    steps = [0, 1, 31999, 32000, 32001, 200000, 399999, 400000, 500000]
+    assert [5e-4 * factor(step) for step in steps] == pytest.approx([lr_of_the_original(step) for step in steps])
+    assert config["max_steps"] == 400000
