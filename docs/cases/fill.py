@@ -1,0 +1,145 @@
+"""Renews what the pages of the cases take from files; everything else on them is written by people.
+
+    python docs/cases/fill.py                 from conf/: the data's tree, commands, what may be changed
+    python docs/cases/fill.py RUN_FOLDER…     takes in the results of these runs as well
+    python docs/cases/fill.py --check         changes nothing; fails when a page is out of date
+
+Such a part of a page lies between `<!-- name -->` and `<!-- /name -->`. The measured figures are kept in
+docs/cases/measured.json, which only this script writes: a new result takes the place of the one with the same machine,
+configuration and hyper-parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+from flagperf.compose import compose
+from flagperf.places import CONF
+from flagperf.report.cells import ABSENT, percent, row
+from flagperf.report.files import read_run
+from flagperf.report.markdown import table
+from flagperf.schema import Summary
+from flagperf.summary import usable, verdict
+
+FOLDER = Path(__file__).parent
+MEASURED = FOLDER / "measured.json"
+SCALES = {"1x1": "nproc=1", "1x8": "nproc=8", "2x8": "nnodes=2 nproc=8 cluster=lab"}
+SAME = ("machine", "size", "config", "precision", "fix_hp", "notes")  # what makes two results one row
+
+Row = dict[str, str]
+
+
+def main(words: list[str]) -> int:
+    check, folders = "--check" in words, [Path(word) for word in words if word != "--check"]
+    measured: dict[str, list[Row]] = json.loads(MEASURED.read_text(encoding="utf-8"))
+    for summary in (summary for folder in folders for summary in read_run(folder)):
+        take_in(measured.setdefault(summary.config["case"], []), summary)
+    texts = {MEASURED: json.dumps(measured, indent=1, ensure_ascii=False, sort_keys=True) + "\n"}
+    texts |= {page: filled(page, measured.get(page.stem, [])) for page in sorted(FOLDER.glob("*.md"))}
+    changed = [path for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
+    for path in changed:
+        print(f"{'out of date' if check else 'renewed'}: {path}")
+        if not check:
+            path.write_text(texts[path], encoding="utf-8")
+    return 1 if check and changed else 0
+
+
+def take_in(rows: list[Row], summary: Summary) -> None:
+    """Add a job's row, in place of an older one of the same kind. What cannot be believed is no result."""
+    if verdict(summary) != "VALID":
+        print(f"left out: {summary.name} is {verdict(summary)}")
+        return
+    new = measured_row(summary)
+    rows[:] = [old for old in rows if any(old[name] != new[name] for name in SAME)] + [new]
+    rows.sort(key=lambda one: [one[name] for name in SAME])
+
+
+def measured_row(summary: Summary) -> Row:
+    """The row of the report, with the machine, the day and the share of the time that waited for data."""
+    rounds = usable(summary.results)
+    shown, values = row(summary), rounds[0].values
+    waits = [one.values["data_wait"] / one.values["raw_train_time"] for one in rounds]
+    hardware = summary.config["hardware"]
+    device = values["device_name"] if hardware["name"] == "cpu" else hardware["title"]
+    kept = ("config", "precision", "fix_hp", "target", "e2e_time [s]", "p_whole", "p_train", "p_core", "accuracy")
+    return {
+        "day": time.strftime("%Y-%m-%d", time.gmtime(rounds[0].started)) if rounds[0].started else ABSENT,
+        "machine": f"{device}, torch {values['versions']['torch']}",
+        "size": summary.config["size"],
+        **{name: shown[name] for name in (*kept, "mem [GiB]", "MFU")},
+        "data wait": percent(sum(waits) / len(waits)),
+        "notes": "; ".join(filter(None, [limit(summary), shown["notes"].replace(ABSENT, "")])) or ABSENT,
+    }
+
+
+def limit(summary: Summary) -> str:
+    """The steps of a run that was cut short."""
+    steps = summary.config["max_steps"]
+    return f"{steps} steps" if steps and any(change.key == "max_steps" for change in summary.changes) else ""
+
+
+def filled(page: Path, measured: Iterable[Row]) -> str:
+    """The page with its parts renewed."""
+    text = page.read_text(encoding="utf-8")
+    for name, part in parts(page.stem, list(measured)).items():
+        text, count = re.subn(
+            rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
+            lambda match, part=part: f"{match[1]}{part}\n{match[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+        if count != 1 and name != "tree":  # a page may refer to the data of another
+            raise SystemExit(f"{page}: wants one part between <!-- {name} --> and <!-- /{name} -->")
+    return text
+
+
+def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
+    config = compose([f"model={case}", "size=full", "dry_run=true"]).config
+    own = [name for name in mutable_keys(case) if name != "defaults"]
+    keys = ", ".join(f"`{name}`" for name in own)
+    return {
+        "tree": f"```\n{config['data']['tree'].rstrip()}\n```",
+        "run": "```\n" + "\n".join(commands(case)) + "\n```",
+        "mutable": textwrap.fill(
+            f"The common keys (`conf/mutable/common.yaml`) and {keys}.", 140, break_on_hyphens=False
+        ),
+        "measured": measured_part(config["throughput_unit"], measured),
+    }
+
+
+def mutable_keys(case: str) -> Mapping[str, str]:
+    found: Mapping[str, str] = yaml.safe_load((CONF / "mutable" / f"{case}.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def commands(case: str) -> list[str]:
+    """How to run it at each scale that has a tuning, and reduced."""
+    data_dir = re.search(r"data_dir=\S+", (CONF / "model" / f"{case}.yaml").read_text(encoding="utf-8"))
+    if data_dir is None:
+        raise SystemExit(f"conf/model/{case}.yaml: its command names no data_dir")
+    tunings = {path.stem for path in (CONF / "vendor/nvidia" / case).glob("A100x*.yaml")}
+    start = f"flagperf model={case}"
+    full = [
+        f"{start} vendor=nvidia hardware=A100 {words} {data_dir[0]}"
+        for scale, words in SCALES.items()
+        if f"A100x{scale}" in tunings
+    ]
+    return [*full, f"{start + ' nproc=2':66} # tiny: on the CPU, with sample data"]
+
+
+def measured_part(unit: str, measured: list[Row]) -> str:
+    if not measured:
+        return "No result yet."
+    return f"Throughput in {unit}, time in seconds; from result folders, by `docs/cases/fill.py`.\n\n{table(measured)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
