@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,7 +20,9 @@ class TrainBatches(Sampler[Numbered]):
 
     Each epoch is one permutation of the data set, cut into full batches that are dealt to the ranks in turn: no sample
     twice, the same number of steps on every rank, samples that fill no step left out. A data set that groups its
-    samples itself has a method `batches(batch_size, generator) -> list[list[int]]`, all batches of one epoch.
+    samples itself has a method `batches(batch_size, generator) -> list[list[int]]`, all batches of one epoch. One that
+    is too large to be shuffled as a whole has `order(generator) -> Sequence[int]`, all samples of one epoch; slices are
+    taken as they are needed, so that it may make them then.
 
     In a process of the loader, the random numbers of a batch depend on seed, epoch and its number only, not on the
     rank, the process or what was drawn before. So a resumed training sees the same augmentation without replaying what
@@ -67,14 +69,29 @@ class TrainBatches(Sampler[Numbered]):
                 yield batch_seed(self.seed, epoch, number), batches[number]
             epoch, step = epoch + 1, 0
 
-    def _batches(self, epoch: int) -> list[list[int]]:
+    def _batches(self, epoch: int) -> Sequence[list[int]]:
         generator = torch.Generator().manual_seed(batch_seed(self.seed, epoch, 0))
         if hasattr(self.dataset, "batches"):
             own: list[list[int]] = self.dataset.batches(self.batch_size, generator)
             return own
-        order = torch.randperm(len(self.dataset), generator=generator).tolist()
-        starts = range(0, len(order) - self.batch_size + 1, self.batch_size)
-        return [order[start : start + self.batch_size] for start in starts]
+        if hasattr(self.dataset, "order"):
+            return FullBatches(self.dataset.order(generator), self.batch_size)
+        return FullBatches(torch.randperm(len(self.dataset), generator=generator).tolist(), self.batch_size)
+
+
+class FullBatches(Sequence[list[int]]):
+    """An order of samples cut into batches of one size, each when it is asked for; what fills no batch is left out."""
+
+    def __init__(self, order: Sequence[int], size: int) -> None:
+        self.order, self.size = order, size
+
+    def __len__(self) -> int:
+        return len(self.order) // self.size
+
+    def __getitem__(self, number: Any) -> Any:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return list(self.order[number * self.size : (number + 1) * self.size])
 
 
 def eval_batches(samples: int, batch_size: int, world: World) -> list[Numbered]:

@@ -91,6 +91,27 @@ def test_a_data_set_may_group_its_samples() -> None:
     assert taken(samplers[1], 2) == [[1, 2, 3], [6, 7, 8]]
 
 
+class Backwards:
+    """More samples than anyone shuffles as a whole, taken from the last to the first."""
+
+    def __len__(self) -> int:
+        return 10**9 + 7
+
+    def order(self, generator: torch.Generator) -> range:  # noqa: ARG002
+        return range(len(self) - 1, -1, -1)
+
+
+def test_a_data_set_may_give_the_order_of_its_samples() -> None:
+    first, second = (TrainBatches(Backwards(), 10**5, 1, World(rank, 2), seed=0) for rank in (0, 1))
+    assert first.steps(1) == second.steps(1) == [2 * 10**5] * 5000
+    assert [batch[0] for batch in taken(first, 2)] == [10**9 + 6, 10**9 + 6 - 2 * 10**5]
+    second.start_at(1, 4999)
+    assert taken(second, 2) == [
+        list(range(10**5 + 6, 6, -1)),
+        list(range(10**9 + 6 - 10**5, 10**9 + 6 - 2 * 10**5, -1)),
+    ]
+
+
 def test_too_little_data_is_refused() -> None:
     with pytest.raises(ConfigError) as refused:
         job(31, 8, 2, 2)
