@@ -40,6 +40,10 @@ def audio() -> Any:
     return {"audio": torch.rand(1, 250_000), "masked": masked, "negatives": masked[:, None].expand(-1, 100)}
 
 
+def segment() -> Any:
+    return torch.rand(1, 80, 32), torch.rand(1, 8000)
+
+
 @pytest.mark.parametrize(
     ("case", "parameters", "gflop", "batch"),
     [
@@ -47,6 +51,7 @@ def audio() -> Any:
         pytest.param("glm", 334_688_256, 367, choice, id="glm: one choice of 512 tokens"),
         pytest.param("cpm", 334_080_000, 137, conversation, id="cpm: one conversation of 200 tokens"),
         pytest.param("wav2vec2", 95_044_608, 240, audio, id="wav2vec2: 250,000 audio samples"),
+        pytest.param("waveglow", 268_294_760, 523, segment, id="waveglow: 8000 audio samples"),
     ],
 )
 def test_full_size(case: str, parameters: int, gflop: float, batch: Callable[[], Any]) -> None:
