@@ -33,11 +33,12 @@ class Translation(Task):
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         """Mean over the target tokens; each is predicted from those before it."""
         source, target = batch["source"], batch["target"]
+        dtype = next(network.parameters()).dtype
         logits = network(
             input_ids=source,
-            attention_mask=padding_mask(source),
+            attention_mask=padding_mask(source, dtype),
             decoder_input_ids=functional.pad(target[:, :-1], (1, 0), value=END),
-            decoder_attention_mask=causal_mask(target.shape[1], target.device),
+            decoder_attention_mask=causal_mask(target.shape[1], target.device, dtype),
             use_cache=False,
         ).logits
         return functional.cross_entropy(
@@ -86,23 +87,26 @@ class Translation(Task):
         )
 
 
-def padding_mask(tokens: Tensor) -> Tensor:
+def padding_mask(tokens: Tensor, dtype: torch.dtype) -> Tensor:
     """What to add to the attention scores so that padding is not seen, [sentences, 1, 1, tokens].
 
     Given a mask of two dimensions, transformers would look at its values, and so wait for the device.
     """
-    return blocked((tokens == PAD)[:, None, None])
+    return blocked((tokens == PAD)[:, None, None], dtype)
 
 
-def causal_mask(length: int, device: torch.device) -> Tensor:
+def causal_mask(length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """What to add to the attention scores so that no place sees a later one, [1, 1, length, length]."""
-    return blocked(torch.ones(1, 1, length, length, dtype=torch.bool, device=device).triu(1))
+    return blocked(torch.ones(1, 1, length, length, dtype=torch.bool, device=device).triu(1), dtype)
 
 
-def blocked(places: Tensor) -> Tensor:
-    """A number far below all scores where a place is not to be seen. Numbers, because not all kinds of attention in
-    transformers take booleans."""
-    return torch.zeros(places.shape, device=places.device).masked_fill(places, torch.finfo(torch.float32).min)
+def blocked(places: Tensor, dtype: torch.dtype) -> Tensor:
+    """A number far below all scores where a place is not to be seen.
+
+    Numbers, because not every attention of transformers takes booleans; of the type of the weights, because PyTorch's
+    misreads others without a word.
+    """
+    return torch.zeros(places.shape, dtype=dtype, device=places.device).masked_fill(places, torch.finfo(dtype).min)
 
 
 def job_bleu(score: Any, device: torch.device) -> float:

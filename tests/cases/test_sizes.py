@@ -44,6 +44,11 @@ def segment() -> Any:
     return torch.rand(1, 80, 32), torch.rand(1, 8000)
 
 
+def sentences() -> Any:
+    rows = torch.full((4, 32), 5)
+    return {"source": rows, "target": rows, "tokens": 128}
+
+
 @pytest.mark.parametrize(
     ("case", "parameters", "gflop", "batch"),
     [
@@ -52,6 +57,7 @@ def segment() -> Any:
         pytest.param("cpm", 334_080_000, 137, conversation, id="cpm: one conversation of 200 tokens"),
         pytest.param("wav2vec2", 95_044_608, 240, audio, id="wav2vec2: 250,000 audio samples"),
         pytest.param("waveglow", 268_294_760, 523, segment, id="waveglow: 8000 audio samples"),
+        pytest.param("transformer", 210_882_560, 54, sentences, id="transformer: four sentences of 32 tokens"),
     ],
 )
 def test_full_size(case: str, parameters: int, gflop: float, batch: Callable[[], Any]) -> None:
