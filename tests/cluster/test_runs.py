@@ -10,6 +10,8 @@ import pytest
 from flagperf_run import DOCKER, FAKE, User
 from hosts import TestCluster
 
+from flagperf.perflog import parse
+
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 NODE_LOGS = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
 STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\nf"
@@ -53,6 +55,28 @@ def test_a_real_training_reaches_its_target(
     for host in lab.hosts:
         assert host.run("ls", "/srv/flagperf").stdout.split() in (["sample"], [])
         assert host.output("docker", "ps", "-aq") == ""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
+def test_a_run_is_resumed_from_checkpoints_that_came_from_the_hosts(
+    lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]
+) -> None:
+    words = ("model=glm", "size=tiny", "nnodes=2", "num_workers=0", "log_freq=1")
+    user = User(lab, tmp_path)
+    first = user.run(*runtime, *words, "max_steps=6", "checkpoint_freq=4", run_name="first", timeout=130)
+    assert first.exit_code == 0, first.output
+    again = user.run(*runtime, *words, "max_steps=6", f"resume={first.folder}", run_name="again", timeout=130)
+    assert again.exit_code == 0, again.output
+    assert again.result("glm-pytorch-cpux2x1")["values"]["resumed_from_step"] == 4
+    assert losses(again.folder) == losses(first.folder)[4:]
+
+
+def losses(folder: Path) -> list[float]:
+    (log,) = folder.glob("*/round1/h1_noderank0/rank0.out.log")
+    events = [event for line in log.read_text().splitlines() if (event := parse(line))]
+    return [event.value["loss"] for event in events if event.event == "STEP_END"]
 
 
 def test_rounds_of_a_sweep(lab: TestCluster, tmp_path: Path) -> None:
