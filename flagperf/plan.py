@@ -120,7 +120,9 @@ def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder:
         "config": case_dir / "config.yaml",
         "scratch": log_dir / SCRATCH,
     }
-    env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1", **run.vendor.environment}
+    env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1"}
+    env |= run.vendor.deterministic_environment if run.config.get("deterministic") else {}
+    env |= run.vendor.environment
     if run.container or not node.local:
         env["PYTHONPATH"] = str(root / CODE)  # the launcher's own version, sent for this run
     if interface := next(iter(meeting.interfaces[rank : rank + 1]), None):

@@ -191,6 +191,7 @@ class Vendor:
     container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
     environment: Mapping[str, str] = field(default_factory=dict)
+    deterministic_environment: Mapping[str, str] = field(default_factory=dict)  # further, where `deterministic` is true
     monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
 
 

@@ -138,6 +138,20 @@ def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
     assert plan.launch.env["ACME"] == "1"
 
 
+@pytest.mark.parametrize(
+    ("config", "own", "found"),
+    [
+        pytest.param({"deterministic": False}, {}, None, id="not deterministic"),
+        pytest.param({"deterministic": True}, {}, ":4096:8", id="deterministic"),
+        pytest.param({"deterministic": True}, {"WORKSPACE": ":16:8"}, ":16:8", id="the user's own"),
+    ],
+)
+def test_variables_of_deterministic_runs(config: dict[str, bool], own: dict[str, str], found: str | None) -> None:
+    variables = {"environment": own, "deterministic_environment": {"WORKSPACE": ":4096:8"}}
+    vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, **variables)  # type: ignore[arg-type]
+    assert make_plan(example_run(vendor=vendor, config=config), 1).nodes[0].launch.env.get("WORKSPACE") == found
+
+
 def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
     run = example_run(config={"resume": "/res/run0/checkpoint"})
     assert make_plan(run, 1, **RUN1).config["resume"] == "/res/run0/checkpoint"
