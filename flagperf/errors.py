@@ -4,11 +4,11 @@ FlagperfError
 ├── ConfigError        exit 2   wrong usage or configuration; also a data_dir of the wrong layout
 ├── HostError          exit 3   a host or its docker cannot be used
 ├── NoValidCaseError   exit 4   nothing is left to run
-├── TrainingError      exit 5   a training process failed, hung or was lost
-├── TargetMissedError  exit 6   the target was missed where require_target=true
+├── TrainingError      exit 5   a training process failed, hung or was lost; a writer of data crashed
 └── InterruptedRunError exit 130 Ctrl-C or SIGTERM
 
-The exit codes are those of docs/results.md. Below the CLI nothing calls sys.exit.
+The exit codes are those of docs/results.md; 6, a missed target where require_target=true, is a result and no error.
+Below the CLI nothing calls sys.exit.
 """
 
 from __future__ import annotations
@@ -88,12 +88,6 @@ class TrainingError(FlagperfError):
     """A training process failed; the message names host, rank, cause and its last lines."""
 
     exit_code = 5
-
-
-class TargetMissedError(FlagperfError):
-    """Training ended without its target although require_target=true."""
-
-    exit_code = 6
 
 
 class InterruptedRunError(FlagperfError):

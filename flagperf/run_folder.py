@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -71,10 +72,15 @@ def make_case(run: RunConfig, plan: Plan, folder: Path) -> None:
 def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
     """Write a case's config.yaml, changes.yaml and plan.json; later rounds renew them."""
     case = folder / run.name
-    _write_yaml(case / "config.yaml", plan.config, f"# python -m flagperf.trainer {case / 'config.yaml'}")
+    write_configuration(run, plan.config, case)
+    (case / "plan.json").write_text(json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def write_configuration(run: RunConfig, config: Mapping[str, object], case: Path) -> None:
+    """Write config.yaml and changes.yaml, by which `flagperf report` knows a case's folder."""
+    _write_yaml(case / "config.yaml", config, f"# python -m flagperf.trainer {case / 'config.yaml'}")
     changes = [dataclasses.asdict(change) for change in run.changes]
     _write_yaml(case / "changes.yaml", changes, f"# what {run.name} changes against its case, and where")
-    (case / "plan.json").write_text(json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _write_yaml(path: Path, content: object, title: str) -> None:

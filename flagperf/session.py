@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -89,16 +90,18 @@ def _read(job: RunConfig, outcome: Outcome, number: int) -> Result:
 
 
 def _refused(job: RunConfig, folder: Path, error: FlagperfError) -> Summary:
-    """The summary of a job that could not start."""
-    there = folder / job.name / "round1"
-    return summary.summarize(
-        job,
-        [
-            result.result_of_logs(
-                job.config, job.changes, 1, there, status="failed", failure=str(error), sweep=job.sweep
-            )
-        ],
+    """The summary of a job that could not start, and its files, unless its folder belongs to a job that could."""
+    case = folder / job.name
+    there = case / "round1"
+    read = result.result_of_logs(
+        job.config, job.changes, 1, there, status="failed", failure=str(error), sweep=job.sweep
     )
+    done = summary.summarize(job, [dataclasses.replace(read, started=time.time())])
+    if not case.exists():
+        result.write(done.results[0], there)
+        run_folder.write_configuration(job, job.config, case)
+        summary.write(done, case)
+    return done
 
 
 def _exit_code(done: Summary, job: RunConfig) -> int:
