@@ -1,0 +1,72 @@
+"""Pre-training: the loss of the masked words and of the next sentence; the metric is how many words are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cases.bert.data import NOT_MASKED
+from cases.optimization import decay_except
+from flagperf.trainer.task import Task
+
+Batch = dict[str, Tensor]  # of cases.bert.data.ShardedExamples
+
+INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # of the network, in order
+
+
+class Pretraining(Task):
+    """Batches of examples: two texts with masked words."""
+
+    def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
+        return decay_except(network, ["*.bias", "LayerNorm.*"])
+
+    def initial_weights(self, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Weights of MLPerf's checkpoint as NVIDIA's scripts convert it, under the names of transformers.
+
+        NVIDIA's names are those of the library, but for linear layers that its scripts may fuse with their activation.
+        The scores of the words use the weights of the embedding; the published file may have them once or twice.
+        """
+        weights = {
+            name.replace(".dense_act.", ".dense."): weight
+            for name, weight in checkpoint.get("model", checkpoint).items()
+        }
+        for tied, source in (
+            ("cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+            ("cls.predictions.decoder.bias", "cls.predictions.bias"),
+        ):
+            if source in weights:
+                weights[tied] = weights[source]
+        return weights
+
+    def loss(self, network: nn.Module, batch: Batch) -> Tensor:
+        """Mean over the masked words, and mean over the pairs of texts."""
+        words, follows = network(*(batch[name] for name in INPUTS))
+        return functional.cross_entropy(words.flatten(0, 1), batch["masked_words"].flatten()) + (
+            functional.cross_entropy(follows, batch["not_next"])
+        )
+
+    def samples(self, batch: Batch) -> int:
+        return len(batch["input_ids"])
+
+    def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
+        """`mlm_accuracy`: the share of masked words that are found. `eval_loss`: the loss over all examples."""
+        from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
+        from torchmetrics.classification import MulticlassAccuracy
+
+        accuracy = MulticlassAccuracy(network.config.vocab_size, average="micro", validate_args=False).to(device)
+        words_loss, follows_loss = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        for batch in batches:
+            words, follows = network(*(batch[name] for name in INPUTS))
+            masked = batch["masked_words"] != NOT_MASKED
+            scores, labels = words[masked], batch["masked_words"][masked]
+            accuracy.update(scores, labels)
+            words_loss.update(functional.cross_entropy(scores, labels, reduction="none"))
+            follows_loss.update(functional.cross_entropy(follows, batch["not_next"], reduction="none"))
+        return {
+            "mlm_accuracy": round(float(accuracy.compute()), 6),  # the digits of float32: 0.9 is not below 0.9
+            "eval_loss": float(words_loss.compute()) + float(follows_loss.compute()),
+        }
