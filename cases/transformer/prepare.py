@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 SOURCE, TARGET = "en", "de"
 CHUNK = 20_000  # pairs that are encoded at once
-LEARN_FROM = 10_000_000  # sentences at most, drawn by chance: what sentencepiece keeps in memory
+LEARN_FROM = 2_000_000  # sentences at most, drawn by chance: sentencepiece keeps them in memory
 PROGRESS = 10.0  # seconds between two log lines
 
 SEGMENT = re.compile(r"<seg id=[^>]*>\s*(.*?)\s*</seg>")
