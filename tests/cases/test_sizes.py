@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -49,12 +50,21 @@ def sentences() -> Any:
     return {"source": rows, "target": rows, "tokens": 128}
 
 
+def masked_text(predictions: int) -> Any:
+    row = torch.zeros(1, 512, dtype=torch.long)
+    places = torch.zeros(1, predictions, dtype=torch.long)
+    texts = {"input_ids": row, "segment_ids": row, "input_mask": row, "not_next": row[:, 0]}
+    return texts | {"masked_places": places, "masked_words": places}
+
+
 @pytest.mark.parametrize(
     ("case", "parameters", "gflop", "batch"),
     [
         pytest.param("resnet50", 25_557_032, 8.18, image, id="resnet50: one image of 224 pixels"),
         pytest.param("glm", 334_688_256, 367, choice, id="glm: one choice of 512 tokens"),
         pytest.param("cpm", 334_080_000, 137, conversation, id="cpm: one conversation of 200 tokens"),
+        pytest.param("bert", 336_232_258, 368, partial(masked_text, 512), id="bert: 512 tokens, all predicted"),
+        pytest.param("bert", 336_232_258, 340, partial(masked_text, 76), id="bert: 512 tokens, 76 predicted"),
         pytest.param("wav2vec2", 95_044_608, 240, audio, id="wav2vec2: 250,000 audio samples"),
         pytest.param("waveglow", 268_294_760, 523, segment, id="waveglow: 8000 audio samples"),
         pytest.param("transformer", 210_882_560, 54, sentences, id="transformer: four sentences of 32 tokens"),
