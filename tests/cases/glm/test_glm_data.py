@@ -12,22 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from cases.glm.data import RecordQuestions, eval_questions, train_questions
-from cases.glm.sample import CLS, MASK, PAD, START, Rows
+from cases.glm.data import RecordQuestions, SparseRows, eval_questions, train_questions
+from cases.glm.writer import ROWS, QuestionWriter, SparseWriter, Special
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 
+PAD, CLS, MASK, START = range(4)
 QUESTION = [7, 8, 9, 7, 8, MASK]  # "a likes b a likes [MASK]"
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> str:
     """Two questions: three choices of which the second is right, and two of which the first is."""
-    rows = Rows(length=12)
-    rows.add(QUESTION, [[10], [9], [11, 12]], right=1)
-    rows.add([5, MASK, 6], [[13, 14, 15], [16]], right=0)
     path = tmp_path / "split.hdf5"
-    rows.write(path)
+    with QuestionWriter(path, 12, Special(begin=CLS, blank=MASK, start=START)) as writer:
+        writer.add([(QUESTION, answer) for answer in ([10], [9], [11, 12])], right=[1])
+        writer.add([([5, MASK, 6], answer) for answer in ([13, 14, 15], [16])], right=[0])
     return str(path)
 
 
@@ -85,6 +85,36 @@ def test_the_layout_is_that_of_h5sparse(written: str) -> None:
             "indices": (np.dtype("int32"), [1, 0, 1]),
             "indptr": (np.dtype("int64"), [0, 1, 3]),
         }
+
+
+def test_matrices_of_many_rows(tmp_path: Path) -> None:
+    """Rows of different lengths, some of them empty or zero, written in several parts."""
+    random = np.random.default_rng(0)
+    rows = [random.integers(0, 3, size=random.integers(0, 9)) for _ in range(2 * ROWS + 5)]
+    with h5py.File(tmp_path / "matrix.hdf5", "w") as file:
+        matrix = SparseWriter(file, "m", 9)
+        for row in rows:
+            matrix.append(row)
+        matrix.close()
+        read = SparseRows(file["m"])
+        assert read.all().tolist() == [[*row.tolist(), *[0] * (9 - len(row))] for row in rows]
+        assert len(file["m"]["data"]) == sum(map(np.count_nonzero, rows))
+
+
+def test_the_last_blank_is_filled(tmp_path: Path) -> None:
+    """A passage may hold the token too."""
+    with QuestionWriter(tmp_path / "split.hdf5", 12, Special(begin=CLS, blank=MASK, start=START)) as writer:
+        writer.add([([MASK, 7, MASK, 8], [9])], right=[0])
+    (question,) = train_questions(str(tmp_path / "split.hdf5"))
+    assert question["position"][0, 0].tolist() == [0, 1, 2, 3, 4, 5, 3, 0, 0, 0, 0, 0]
+
+
+def test_sequences_that_are_too_long_are_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match="a sequence of 11 tokens is longer than 10"),
+        QuestionWriter(tmp_path / "split.hdf5", 10, Special(begin=CLS, blank=MASK, start=START)) as writer,
+    ):
+        writer.add([(QUESTION, [9, 9, 9])], right=[0])
 
 
 def test_each_question_of_the_sample_data_has_an_answer(tiny: Callable[[str], dict[str, Any]]) -> None:
