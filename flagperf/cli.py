@@ -208,7 +208,9 @@ def _print_rows(rows: Sequence[Row]) -> int:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("host", "check", "state", "found", "do", box=None)
+    table = Table("host", "check", "state", box=None)
+    for name in ("found", "do"):
+        table.add_column(name, overflow="fold")  # a long path is shown whole
     for row in rows:
         colour = {"ok": "green", "warning": "yellow", "failed": "red"}[row.state]
         table.add_row(row.host, row.check, f"[{colour}]{row.state}[/]", escape(row.found), escape(row.advice))

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from flagperf import checks, leftovers, owner
@@ -14,6 +14,8 @@ from flagperf.data_layout import DATA_DIR, is_sample
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.execute import make_transports
 from flagperf.facts import Facts, read_facts
+from flagperf.plan import make_plan
+from flagperf.runtime import environment
 from flagperf.schema import Command, Node, RunConfig
 from flagperf.transport import Transport
 
@@ -85,6 +87,8 @@ class _Host:
                 ("port", self._port),
             ):
                 await self._check(name, check)
+            if self.run.image is None:
+                await self._check("python", self._python)
             if await self._check("docker", self._docker_daemon):
                 await self._check("image", self._image)
             await self._check("leftovers", self._leftovers)
@@ -175,6 +179,11 @@ class _Host:
         if port in self.facts.listening and self.node is self.run.cluster.nodes[0]:
             raise ConfigError(f"port {port} is taken", advice="choose another rendezvous.port, or null")
         return Finding(f"{port} is free")
+
+    async def _python(self) -> Finding:
+        alone = replace(self.run, nnodes=1, cluster=replace(self.run.cluster, nodes=(self.node,)))
+        found = await environment(self.transport, make_plan(alone, 1).nodes[0].launch)
+        return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
 
     async def _docker_daemon(self) -> Finding:
         from flagperf.docker_host import DaemonError, DockerHost  # the docker SDK is heavy

@@ -17,7 +17,7 @@ OWNER = ".owner"
 TIMEOUT = 60.0  # seconds
 
 CLAIM = 'umask 077; mkdir -p "$1" && printf %s "$2" >"$1/.owner"'
-LIST = 'for file in "$1"/*/.owner; do [ -f "$file" ] && printf "%s\\n" "$(cat "$file")" "$file"; done; true'
+LIST = 'for file in "$1"/*/.owner; do [ -f "$file" ] && printf "%s\\0" "$(cat "$file")" "$file"; done; true'
 PROCESSES = (
     'for place in /tmp/flagperf-process.*; do [ -d "$place" ] && flock -n "$place/lock" rm -rf "$place"; done; true'
 )
@@ -36,8 +36,8 @@ async def claim(transport: Transport, run_folder: str) -> None:
 async def folders(transport: Transport, work_dir: str) -> dict[str, owner.State]:
     """Run folders on a host, with what has become of their owners."""
     done = await transport.run(Command(("sh", "-c", LIST, "flagperf", work_dir)), timeout=TIMEOUT)
-    lines = done.stdout.splitlines()
-    return {str(PurePosixPath(path).parent): owner.state(by) for by, path in zip(lines[::2], lines[1::2], strict=False)}
+    words = done.stdout.split("\0")  # a path may hold anything else
+    return {str(PurePosixPath(path).parent): owner.state(by) for by, path in zip(words[::2], words[1::2], strict=False)}
 
 
 async def remove_dead_folders(transport: Transport, work_dir: str) -> list[str]:

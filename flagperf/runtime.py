@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -62,32 +61,10 @@ class ProcessRuntime:
         self.plan, self.node = plan, node
 
     async def check(self) -> None:
-        """Refuse an interpreter that is not there, or that lacks the module which starts the ranks."""
-        python, *words = self.node.launch.argv
-        module = words[words.index("-m") + 1].partition(".")[0] if "-m" in words else "sys"
-        if self._is_own(python) and find_spec(module):
-            return
-        look = f"import sys, importlib.util as util; sys.exit(util.find_spec({module!r}) is None)"
-        done = await self.transport.run(Command((python, "-c", look)), timeout=LOOK_TIMEOUT)
-        if done.exit_status:
-            raise HostError(
-                self.transport.host,
-                done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"{python} has no module {module}",
-                advice="pip install 'flagperf[train]' for that python, name another with runtime.python=PATH, "
-                "or train in a container with runtime=docker",
-            )
+        return None
 
     async def prepare(self) -> None:
-        """Find out the versions in the environment of the ranks."""
-        python = self.node.launch.argv[0]
-        if self._is_own(python):
-            self.facts = versions.versions()
-            return
-        done = await self.transport.run(
-            Command((python, "-")), timeout=LOOK_TIMEOUT, stdin=Path(versions.__file__).read_bytes()
-        )
-        if done.exit_status == 0:
-            self.facts = json.loads(done.stdout)
+        self.facts = await environment(self.transport, self.node.launch)
 
     async def launch(self) -> Process:
         log = f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
@@ -99,9 +76,28 @@ class ProcessRuntime:
     async def close(self) -> None:
         return None
 
-    def _is_own(self, python: str) -> bool:
-        """Whether it is the launcher's own interpreter, which need not be started to know what it has."""
-        return self.transport.local and python == sys.executable
+
+async def environment(transport: Transport, launch: Command) -> dict[str, str]:
+    """Versions in the environment of the ranks.
+
+    Raises:
+        HostError: the interpreter is not there, or lacks the module that starts the ranks.
+    """
+    python, *words = launch.argv
+    module = words[words.index("-m") + 1].partition(".")[0] if "-m" in words else "sys"
+    if transport.local and python == sys.executable and versions.is_there(module):
+        return versions.versions()  # the launcher's own interpreter need not be started to know
+    source = Path(versions.__file__).read_bytes()
+    done = await transport.run(Command((python, "-", module)), timeout=LOOK_TIMEOUT, stdin=source)
+    if done.exit_status:
+        raise HostError(
+            transport.host,
+            done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"{python} has no module {module}",
+            advice="pip install 'flagperf[train]' for that python, name another with runtime.python=PATH, "
+            "or train in a container with runtime=docker",
+        )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
 
 
 def make_runtimes(run: RunConfig, plan: Plan, transports: Sequence[Transport]) -> list[Runtime]:

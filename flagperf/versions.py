@@ -1,10 +1,15 @@
-"""Versions of what the ranks import, for sys_info.log. Imported, or fed to the interpreter of another environment."""
+"""Versions of what the ranks import, for sys_info.log. Imported, or fed to the interpreter of another environment:
+
+python - MODULE          prints them as JSON; fails where that environment lacks the module
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import platform
+import sys
 
 PACKAGES = ("torch", "torchvision", "torchaudio", "transformers")
 
@@ -20,5 +25,11 @@ def versions() -> dict[str, str]:
     return found
 
 
+def is_there(module: str) -> bool:
+    """Whether this environment has a module, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
 if __name__ == "__main__":
     print(json.dumps(versions()))
+    sys.exit(0 if is_there(sys.argv[1]) else f"{sys.executable} has no module {sys.argv[1]}")
