@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -54,7 +55,9 @@ def segmented(text: str) -> str:
 
 @cache
 def _words() -> Callable[[str], Iterable[str]]:
-    import jieba
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of old string literals, and of what jieba takes from setuptools
+        import jieba
 
     jieba.setLogLevel(logging.WARNING)
     jieba.initialize()
