@@ -42,6 +42,7 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         super().__init__(Wav2Vec2Config(**config))
         self.latent_temp, self.feature_grad_mult, self.micro_steps = latent_temp, feature_grad_mult, micro_steps
         self.layerdrop = self.config.layerdrop
+        self.wav2vec2.feature_extractor._requires_grad = False  # audio needs no gradient, and torch.compile no seam
         self.register_buffer("forwards", torch.zeros((), dtype=torch.int64))  # in training; in checkpoints, too
 
     def forward(self, audio: Tensor, masked: Tensor) -> Predictions:
