@@ -1,8 +1,7 @@
 """MLPerf's Wikipedia text → the HDF5 shards that training reads. The verb `flagperf data prepare` calls it.
 
 The source holds what MLPerf publishes: `results4/part-*` and `results4/eval.txt`, with a sentence a line and an empty
-line between documents; `vocab.txt` of bert-large-uncased; and `model.ckpt-28252.pt`, converted by NVIDIA's script.
-Each part makes one shard, independently of the others.
+line between documents; and `vocab.txt` of bert-large-uncased. Each part makes one shard, independently of the others.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
-import shutil
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,11 +23,9 @@ from flagperf.errors import ConfigError
 log = logging.getLogger(__name__)
 
 PARTS, EVALUATION, VOCABULARY = "results4/part-*", "results4/eval.txt", "vocab.txt"
-CHECKPOINT = "model.ckpt-28252.pt"
-TREE = f"a folder with {PARTS}, {EVALUATION}, {VOCABULARY} and {CHECKPOINT}"
+TREE = f"a folder with {PARTS}, {EVALUATION} and {VOCABULARY}"
 
 PROGRESS = 10.0  # seconds between two lines of progress
-LINES = 1000  # lines that are tokenised at once
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ def prepare(
     seed: int,
     processes: int | None = None,
 ) -> None:
-    """Write the complete data set into `folder`.
+    """Write the shards into `folder`.
 
     Args:
         train_path, eval_path: folders below `folder`.
@@ -66,7 +61,7 @@ def prepare(
         ConfigError: the source lacks a file, or one of its files is not such text.
     """
     parts = sorted(source.glob(PARTS))
-    missing = [name for name in (EVALUATION, VOCABULARY, CHECKPOINT) if not (source / name).is_file()]
+    missing = [name for name in (EVALUATION, VOCABULARY) if not (source / name).is_file()]
     if not parts or missing:
         absent = ", ".join([*([] if parts else [PARTS]), *missing])
         raise ConfigError(
@@ -76,7 +71,6 @@ def prepare(
         Shard(source / EVALUATION, folder / eval_path / "part_eval_10k.hdf5", eval_examples),
         *(Shard(part, folder / train_path / f"{part.name}.hdf5") for part in parts),
     ]
-    shutil.copyfile(source / CHECKPOINT, folder / CHECKPOINT)
     log.info("making %d shards", len(shards))
     processes = min(processes or os.cpu_count() or 1, len(shards))
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
@@ -129,12 +123,11 @@ def read_documents(path: Path, tokenizer: Any) -> list[Document]:
     documents: list[Document] = [[]]
     with path.open(encoding="utf-8") as text:
         try:
-            while lines := [line.strip() for line in islice(text, LINES)]:
-                for line, sentence in zip(lines, tokenizer.encode_batch(lines), strict=True):
-                    if not line:
-                        documents.append([])
-                    elif sentence.ids:
-                        documents[-1].append(sentence.ids)
+            for line in map(str.strip, text):
+                if not line:
+                    documents.append([])
+                elif tokens := tokenizer.encode(line).ids:
+                    documents[-1].append(tokens)
         except UnicodeDecodeError as error:
             raise ConfigError("not a text in UTF-8", where=str(path), key="source", given=error) from None
     return [document for document in documents if document]
