@@ -47,7 +47,7 @@ def write_tones(
 
 
 def _text(random: np.random.Generator, length: int) -> str:
-    """Words of letters drawn at random; one character in seven is a blank."""
+    """Words of letters drawn at random, a letter as often as another, a blank four times as often."""
     return "".join(random.choice(list(LETTERS) + [" "] * 4, size=length))
 
 
