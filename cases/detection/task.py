@@ -1,0 +1,123 @@
+"""Object detection and instance segmentation: the sum of the detector's losses, COCO's mean average precision."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, distributed, nn
+
+from flagperf.trainer.task import Task
+
+log = logging.getLogger(__name__)
+
+Batch = tuple[list[Tensor], list[dict[str, Any]]]  # images [3, height, width], and what is in them
+Detections = list[dict[str, Any]]  # as COCO's result files have them
+
+
+class Detection(Task):
+    """Batches of images and targets for a detector of torchvision.
+
+    Args:
+        annotations: JSON file of the evaluation split, with the objects that are to be found.
+        iou_types: what is compared with these objects: boxes (`bbox`), masks (`segm`).
+    """
+
+    def __init__(self, annotations: str, iou_types: Sequence[str]) -> None:
+        self.annotations, self.iou_types = annotations, iou_types
+
+    def parameters(self, network: nn.Module) -> list[nn.Parameter]:
+        """All but those of the frozen layers of the backbone."""
+        return [parameter for parameter in network.parameters() if parameter.requires_grad]
+
+    def pretrained(self, network: nn.Module) -> nn.Module:
+        return network.backbone.body  # type: ignore[return-value,union-attr]
+
+    def initial_weights(self, checkpoint: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A ResNet's weights without its classifier, nor the counters that frozen batch norm has not."""
+        return {
+            name: weight
+            for name, weight in checkpoint.items()
+            if not name.startswith("fc.") and not name.endswith(".num_batches_tracked")
+        }
+
+    def to_device(self, batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:
+        move = partial(super().to_device, device=device, memory_format=memory_format)
+        images, targets = batch
+        return (
+            [move(image).float() / 255 for image in images],
+            [{name: move(value) for name, value in target.items()} for target in targets],
+        )
+
+    def loss(self, network: nn.Module, batch: Batch) -> Tensor:
+        losses: dict[str, Tensor] = network(*batch)
+        return torch.stack(list(losses.values())).sum()
+
+    def samples(self, batch: Batch) -> int:
+        return len(batch[0])
+
+    def evaluate(
+        self,
+        network: nn.Module,
+        batches: Iterable[Batch],
+        device: torch.device,  # noqa: ARG002
+    ) -> dict[str, float]:
+        """`map_bbox`, and `map_segm` where asked: average precision over IoU 0.5 to 0.95 and all categories."""
+        found: Detections = []
+        for images, targets in batches:
+            for target, output in zip(targets, network(images), strict=True):
+                found += detections(target["image_id"], output)
+        return _on_first_rank(found, self._average_precisions)
+
+    def _average_precisions(self, found: Detections) -> dict[str, float]:
+        return {f"map_{iou}": average_precision(self.annotations, found, iou) for iou in self.iou_types}
+
+
+def detections(image_id: int, output: Mapping[str, Tensor]) -> Detections:
+    """What a detector found in one image; masks as run lengths, because as pixels those of a few images fill a host."""
+    from faster_coco_eval.core import mask
+
+    left, top, right, bottom = output["boxes"].double().cpu().unbind(dim=1)
+    boxes = torch.stack([left, top, right - left, bottom - top], dim=1)
+    columns = {
+        "bbox": boxes.tolist(),
+        "score": output["scores"].tolist(),
+        "category_id": output["labels"].tolist(),
+    }
+    if "masks" in output:
+        pixels = (output["masks"] > 0.5).squeeze(1).permute(1, 2, 0).to(torch.uint8).cpu()
+        columns["segmentation"] = mask.encode(np.asfortranarray(pixels.numpy()))
+    rows = zip(*columns.values(), strict=True)
+    return [{"image_id": image_id, **dict(zip(columns, row, strict=True))} for row in rows]
+
+
+def average_precision(annotations: str, found: Detections, iou_type: str) -> float:
+    """COCO's first figure: over IoU 0.5, 0.55 … 0.95, all categories, at most 100 detections an image."""
+    from faster_coco_eval import COCO, COCOeval_faster  # the metric of pycocotools, in C++
+
+    if not found:
+        return 0.0
+    other = "bbox" if iou_type == "segm" else "segmentation"  # it would decide what the area of a detection is
+    truth = COCO(annotations)
+    results = truth.loadRes([{key: value for key, value in row.items() if key != other} for row in found])
+    evaluation = COCOeval_faster(truth, results, iou_type, print_function=log.debug)
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    return round(float(evaluation.stats[0]), 6)
+
+
+def _on_first_rank(found: Detections, metrics: Any) -> dict[str, float]:
+    """Metrics of the detections of all ranks, computed once and told to every rank."""
+    if not distributed.is_initialized():
+        return metrics(found)
+    first = distributed.get_rank() == 0
+    gathered: list[Any] | None = [None] * distributed.get_world_size() if first else None
+    distributed.gather_object(found, gathered)
+    answer = [metrics([row for rows in gathered for row in rows]) if gathered else None]
+    distributed.broadcast_object_list(answer)
+    return answer[0]
