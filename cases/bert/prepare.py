@@ -55,7 +55,7 @@ def prepare(
         recipe: arguments of cases.bert.examples.Recipe.
         seed: of the random numbers, anew for each file.
         processes: files that are made at the same time, each by one core; null: one for each core. A process needs
-            about 3 GiB of memory.
+            about 1 GiB of memory.
 
     Raises:
         ConfigError: the source lacks a file, or one of its files is not such text.
