@@ -12,7 +12,19 @@ import pytest
 from flagperf.data_layout import check_layout
 from flagperf.trainer.components import component
 
-CASES = ["resnet50", "glm", "cpm", "wav2vec2", "tacotron2", "waveglow", "transformer", "bert"]
+CASES = [
+    "resnet50",
+    "glm",
+    "faster_rcnn",
+    "mask_rcnn",
+    "retinanet",
+    "cpm",
+    "wav2vec2",
+    "tacotron2",
+    "waveglow",
+    "transformer",
+    "bert",
+]
 
 
 def contents(folder: Path) -> dict[str, str]:
