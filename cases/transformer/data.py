@@ -138,13 +138,13 @@ class EvalSentences(Dataset[tuple[Tensor, str]]):
                 given=f"{len(self.references)} lines",
                 allowed=f"{len(self.source)}, as in {source}",
             )
-        self.order = np.argsort(self.source.lengths, kind="stable").tolist()
+        self.by_length = np.argsort(self.source.lengths, kind="stable").tolist()
 
     def __len__(self) -> int:
-        return len(self.order)
+        return len(self.by_length)
 
     def __getitem__(self, index: int) -> tuple[Tensor, str]:
-        number = self.order[index]
+        number = self.by_length[index]
         return self.source[number], self.references[number]
 
     @staticmethod

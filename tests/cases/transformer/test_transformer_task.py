@@ -104,7 +104,7 @@ class Given(nn.Module):
 def made_up(config: Config, samples: int) -> tuple[EvalSentences, list[str], Given]:
     """The first sentences of the evaluation data, translations that are partly right, and who gives them."""
     data = component(config, "eval_data")
-    data.order = data.order[-samples:]
+    data.by_length = data.by_length[-samples:]
     texts = [guess(data[index][1], index) for index in range(samples)]
     vocabulary = SentencePieceProcessor(model_file=config["task"]["vocabulary"])
     answers = {
