@@ -25,13 +25,9 @@ class BertForMaskedPlaces(BertForPreTraining):
             input_mask: 1 where a token is, 0 in the padding.
             masked_places: places to predict, [texts, predictions].
         """
-        # The whole mask, because making it from input_mask asks the device whether there is any padding.
+        # Of the form that is added to scores: input_mask itself would be asked, on the device, whether it blocks any.
         blocked = (1 - input_mask[:, None, None, :]).to(self.dtype) * torch.finfo(self.dtype).min
-        output = self.bert(
-            input_ids,
-            attention_mask=blocked.expand(-1, 1, input_ids.shape[1], -1),
-            token_type_ids=segment_ids,
-        )
+        output = self.bert(input_ids, attention_mask=blocked, token_type_ids=segment_ids)
         rows = masked_places[..., None].expand(-1, -1, self.config.hidden_size)
         words, follows = self.cls(output.last_hidden_state.gather(1, rows), output.pooler_output)
         return words, follows
