@@ -174,11 +174,13 @@ def data(options: argparse.Namespace) -> int:
     elif action == "prepare":
         case_data.prepare(job, source)
     folder, layout = Path(job.config["data_dir"]), job.config["data"]
-    print(f"in {folder}:")
+    print(f"in {folder}:", flush=True)
     for pattern, least, found in count_entries(layout, folder):
-        print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""))
+        print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""), flush=True)
     if action == "check":
         check_layout(layout, folder)
+        if not case_data.read(job):
+            print("not opened: no PyTorch here; runtime.python=PATH names a Python that has it")
     return 0
 
 

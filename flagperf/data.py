@@ -1,4 +1,7 @@
-"""`flagperf data`: looks at a case's data, writes its sample data, converts its original data. All on this machine."""
+"""`flagperf data`: looks at a case's data, writes its sample data, converts its original data. All on this machine.
+
+The case's own code runs in a process of the training environment: this one never imports torch.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import yaml
@@ -45,6 +49,20 @@ def compose_case(action: str, words: Sequence[str], config_dirs: Sequence[Path])
     return run
 
 
+def read(run: RunConfig) -> bool:
+    """Open the data sets with the case's own code, which says how many samples they have, and read the first of each.
+
+    False where nothing was done, because this machine has no training environment.
+
+    Raises:
+        ConfigError: the data cannot be read; the reason is on the terminal.
+    """
+    if _python(run) == sys.executable and not find_spec("torch"):
+        return False
+    _call_case(run, "read")
+    return True
+
+
 def write_sample(run: RunConfig) -> None:
     """Write the sample data of the case and size into data_dir.
 
@@ -63,7 +81,7 @@ def write_sample(run: RunConfig) -> None:
             advice="sample data is written into a new or empty folder",
         )
     with _staged(folder) as staged:
-        _write(run, "sample", str(staged))
+        _call_case(run, "sample", str(staged))
 
 
 def prepare(run: RunConfig, source: str | None) -> None:
@@ -87,7 +105,7 @@ def prepare(run: RunConfig, source: str | None) -> None:
         advice = "choose another data_dir, or move away what is to be made again"
         raise ConfigError("data_dir holds the data of this case already", key="data_dir", given=folder, advice=advice)
     with _staged(folder) as staged:
-        _write(run, "prepare", str(path), str(staged))
+        _call_case(run, "prepare", str(path), str(staged))
 
 
 @contextlib.contextmanager
@@ -135,18 +153,22 @@ def _move(source: Path, target: Path) -> None:
             path.rename(target / path.name)
 
 
-def _write(run: RunConfig, what: str, *paths: str) -> None:
-    """Call the case's own writer in the training environment; what it says goes to this terminal."""
-    python = str(run.runtime.get("python") or sys.executable)
+def _call_case(run: RunConfig, what: str, *paths: str) -> None:
+    """Call the case's own code in the training environment; what it says goes to this terminal."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as config:
         yaml.safe_dump(dict(run.config), config, sort_keys=False)
         config.flush()
-        status = _call(python, "-m", "flagperf.trainer.write_data", config.name, what, *paths)
-    writer = run.config["data"][what]["_target_"]
+        status = _call(_python(run), "-m", "flagperf.trainer.case_data", config.name, what, *paths)
+    problem = "the data cannot be read" if what == "read" else "nothing was written"
     if status == ConfigError.exit_code:
-        raise ConfigError("nothing was written, for the reason above", where=writer)
+        raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=run.config["data_dir"])
     if status:
-        raise TrainingError(f"nothing was written: {writer} ended with exit status {status}")
+        raise TrainingError(f"{problem}: the code of the case ended with exit status {status}")
+
+
+def _python(run: RunConfig) -> str:
+    """The interpreter of the training environment on this machine."""
+    return str(run.runtime.get("python") or sys.executable)
 
 
 def _call(*words: str) -> int:

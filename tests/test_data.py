@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from user_folder import SAMPLE, TOY, write
 
 from flagperf.cli import run_command
@@ -18,6 +19,12 @@ import logging, os, time
 from flagperf.errors import ConfigError
 
 log = logging.getLogger(__name__)
+
+def read(path):
+    try:
+        return [int(line) for line in open(path)]
+    except ValueError as error:
+        raise ConfigError("not numbers", where=path, given=str(error))
 
 def write(folder, count):
     with open(f"{folder}/numbers.txt", "w") as file:
@@ -47,7 +54,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "original.csv").write_text("1,2,3")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "python"))
     monkeypatch.chdir(tmp_path)
-    toy = TOY + SAMPLE.replace("toy.write", "shelf.write")
+    toy = TOY.replace("toy.read", "shelf.read") + SAMPLE.replace("toy.write", "shelf.write")
     cases = {f"model/raw_{fail}": toy.replace("case: toy", f"case: raw_{fail}") + PREPARE % fail for fail in FAILURES}
     return write(tmp_path / "bench", {"model/toy": toy, "model/bare": TOY.replace("case: toy", "case: bare"), **cases})
 
@@ -68,14 +75,52 @@ def files(folder: Path) -> dict[str, str]:
 # ---------------------------------------------------------------- check
 
 
-def test_check_counts_what_the_case_requires(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for split, count in (("train", 3), ("val", 1)):
-        for number in range(count):
-            path = bench.parent / "images" / split / "cat" / f"{number}.JPEG"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-    assert data("check", "model=resnet50", "data_dir=images") == 0
-    assert capsys.readouterr().out == f"in {Path.cwd()}/images:\n           3  train/*/*\n           1  val/*/*\n"
+def test_check_counts_what_the_case_requires_and_reads_it(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (bench / "numbers.txt").write_text("1\n2\n3\n")
+    assert data("check", "model=toy", "data_dir=bench") == 0
+    assert capfd.readouterr().out == (
+        f"in {bench}:\n           1  numbers.txt\n"
+        "           3  samples of train_data; the first one can be read\n"
+        "           3  samples of eval_data; the first one can be read\n"
+    )
+
+
+def test_check_of_splits_with_different_classes(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for name in ("train/cat/1", "train/dog/2", "val/dog/3"):
+        path = bench.parent / "images" / f"{name}.JPEG"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20, 10)).save(path)
+    assert data("check", "model=resnet50", "data_dir=images") == 2
+    out, err = capfd.readouterr()
+    assert out.startswith(f"in {Path.cwd()}/images:\n           2  train/*/*\n           1  val/*/*\n")
+    assert err.startswith("flagperf: training and evaluation data have different classes\n")
+
+
+def test_check_of_data_that_cannot_be_read(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (bench / "numbers.txt").write_text("1\ntwo\n")
+    assert data("check", "model=toy", "data_dir=bench") == 2
+    out, err = capfd.readouterr()
+    assert out == f"in {bench}:\n           1  numbers.txt\n"
+    assert err == (
+        f"flagperf: not numbers\n  where:   {bench}/numbers.txt\n"
+        "  given:   invalid literal for int() with base 10: 'two\\n'\n"
+        "flagperf: the data cannot be read, for the reason above\n"
+        f"  where:   command line\n  key:     data_dir\n  given:   {bench}\n"
+    )
+
+
+def test_check_where_nothing_can_be_read(
+    bench: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launcher without PyTorch counts; it is no fault of the data that it cannot be opened there."""
+    monkeypatch.setattr("flagperf.data.find_spec", lambda _: None)
+    (bench / "numbers.txt").write_text("1\n")
+    assert data("check", "model=toy", "data_dir=bench") == 0
+    out = capfd.readouterr().out.splitlines()
+    assert out[1:] == [
+        "           1  numbers.txt",
+        "not opened: no PyTorch here; runtime.python=PATH names a Python that has it",
+    ]
 
 
 def test_check_of_a_wrong_folder_shows_the_tree(bench: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +139,7 @@ def test_check_of_a_wrong_folder_shows_the_tree(bench: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
 def test_sample_data_is_written_where_the_user_says(
-    bench: Path, there: bool, capsys: pytest.CaptureFixture[str]
+    bench: Path, there: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = bench.parent / "deep" / "mine"
     if there:
@@ -103,8 +148,7 @@ def test_sample_data_is_written_where_the_user_says(
     written = files(folder)
     assert '"case": "toy"' in written.pop(".flagperf-sample.json")
     assert written == {"numbers.txt": "".join(f"{number}\n" for number in range(10))}
-    assert capsys.readouterr().out == f"in {folder}:\n           1  numbers.txt\n"
-    assert data("check", "model=toy", f"data_dir={folder}") == 0
+    assert capfd.readouterr().out == f"in {folder}:\n           1  numbers.txt\n"
 
 
 def test_the_size_decides_which_sample(bench: Path) -> None:
@@ -150,13 +194,14 @@ def test_no_file_is_overwritten(bench: Path, capfd: pytest.CaptureFixture[str]) 
             "refuse",
             2,
             "flagperf: not numbers\n  where:   {0}/original.csv\n"
-            "flagperf: nothing was written, for the reason above\n  where:   shelf.convert\n",
+            "flagperf: nothing was written, for the reason above\n"
+            "  where:   command line\n  key:     data_dir\n  given:   {0}/mine\n",
             id="a source that is no source",
         ),
         pytest.param(
             "crash",
             5,
-            "RuntimeError: a bug\nflagperf: nothing was written: shelf.convert ended with exit status 1\n",
+            "RuntimeError: a bug\nflagperf: nothing was written: the code of the case ended with exit status 1\n",
             id="a bug in the converter",
         ),
     ],

@@ -34,6 +34,17 @@ def test_trains_as_a_cpu_does(precision: str, log_freq: int, tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize(
+    "words", [{"synthetic": True}, {"ema": {"decay": 0.9, "every": 2}}], ids=["held batches", "average of the weights"]
+)
+def test_options_of_the_loop(words: dict[str, Any], tmp_path: Path) -> None:
+    words = {**words, "max_epochs": 3, "num_workers": 1}
+    expected = toy.train(toy.config(**words), tmp_path)
+    events = toy.train(on_device(**words), tmp_path)
+    assert toy.losses(events) == pytest.approx(toy.losses(expected), rel=1e-4)
+    assert events[-1].value["final_accuracy"] == expected[-1].value["final_accuracy"]
+
+
 def test_figures_of_the_device(tmp_path: Path) -> None:
     finished = toy.train(on_device(max_epochs=30, checkpoint_freq=50), tmp_path)[-1].value
     (rank,) = finished["ranks"]
@@ -52,8 +63,9 @@ def test_loop_never_synchronizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(torch.accelerator, "synchronize", refuse)
     monkeypatch.setattr(torch.get_device_module(), "synchronize", refuse)
     monkeypatch.setattr(torch.Stream, "synchronize", refuse)
-    events = toy.train(on_device(max_epochs=2, eval_interval_epochs=None), tmp_path)
-    assert len(toy.losses(events)) == 16
+    for words in ({}, {"synthetic": True}):
+        events = toy.train(on_device(max_epochs=2, eval_interval_epochs=None, **words), tmp_path)
+        assert len(toy.losses(events)) == 16
 
 
 def test_nan_is_seen_a_step_later(tmp_path: Path) -> None:
