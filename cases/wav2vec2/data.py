@@ -63,7 +63,7 @@ class Utterances(Dataset[Any]):
                 given=f"{rate} Hz",
                 allowed=f"{self.sample_rate} Hz",
             )
-        return torch.from_numpy(audio.mean(axis=1))  # one channel
+        return torch.from_numpy(audio[:, 0] if audio.shape[1] == 1 else audio.mean(axis=1))
 
 
 class TrainUtterances(Utterances):
