@@ -37,7 +37,6 @@ LIMITS = {  # seconds
     "collect": 600.0,
     "clean": 120.0,
 }
-ON_OTHER_HOSTS = ("connect", "image", "send", "collect", "clean")  # nothing to wait for on this machine
 CONNECT_ATTEMPTS = 4  # that a transport makes at most, each with the deadline of its own
 PORT_ATTEMPTS = 3  # a port that was free may be taken by the time torchrun binds it
 
@@ -107,7 +106,7 @@ class _Round:
         self.plan = make_plan(run, number, folder=run_folder)
         self.folder = run_folder / run.name / f"round{number}"
         transports = make_transports(run, [node.node for node in self.plan.nodes])
-        runtimes = make_runtimes(run, self.plan, transports)
+        runtimes = make_runtimes(run, self.plan, transports, say=progress.working)
         self.nodes = [
             NodeRun(run, self.plan, rank, transport, runtime, self.folder)
             for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
@@ -201,7 +200,7 @@ class _Round:
                 raise HostError(node.host, f"phase '{phase}' did not end within {seconds:g} s") from None
 
     def _announce(self, phase: str) -> None:
-        hosts = [node.host for node in self.nodes if not (phase in ON_OTHER_HOSTS and node.transport.local)]
+        hosts = [node.host for node in self.nodes if phase in node.shown_phases]
         if hosts:
             self.progress.phase(phase, ", ".join(hosts))
 

@@ -6,9 +6,11 @@ import asyncio
 import logging
 import shlex
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flagperf.docker_host import DockerHost
 from flagperf.errors import HostError
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 BUILD_GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a build
 LAST_LINES = 20  # shown of a build that failed
 SHORT = 30.0  # seconds for removing files
+SAY_EVERY = 10.0  # seconds
+LONGEST = 100  # characters of a build's line that are shown
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +37,8 @@ class ImageSupply:
     Building on every host would give images that differ in their times and, later, in the packages found.
     """
 
-    def __init__(self, image: Image, work_dir: str) -> None:
-        self.image, self.work_dir = image, work_dir
+    def __init__(self, image: Image, work_dir: str, say: Callable[[str], None]) -> None:
+        self.image, self.work_dir, self.say = image, work_dir, say
         self._first: asyncio.Future[tuple[DockerHost, list[str]]] = asyncio.get_running_loop().create_future()
 
     async def supply(self, docker: DockerHost, rank: int) -> None:
@@ -75,9 +81,9 @@ class ImageSupply:
                 advice="load it there, or choose cluster.image.policy=pull or load",
             )
         if self.image.policy == "pull":
-            await self._ask(docker, "cannot be pulled", lambda client: client.images.pull(self.image.reference))
+            await self._ask(docker, "pulled", lambda client: client.images.pull(self.image.reference))
         elif self.image.policy == "load":
-            await self._ask(docker, "cannot be loaded", self._load)
+            await self._ask(docker, "loaded", self._load)
         else:
             await self._build(docker)
 
@@ -94,16 +100,19 @@ class ImageSupply:
             stream: Any = source.images.get(self.image.reference).save(named=True)
             return client.images.load(stream)  # which streams what its types do not say: an iterator
 
-        await self._ask(docker, f"cannot be copied from {first.host}", copy)
+        await self._ask(docker, f"copied from {first.host}", copy)
 
-    async def _ask(self, docker: DockerHost, problem: str, work: Callable[[DockerClient], Any]) -> None:
+    async def _ask(self, docker: DockerHost, done: str, work: Callable[[DockerClient], Any]) -> None:
         from docker.errors import DockerException
 
+        async def told() -> str:
+            return f"being {done}"
+
         try:
-            await docker.call(work, again=False)
+            await self._patiently(docker, docker.call(work, again=False), told)
         except DockerException as error:
             why = getattr(error, "explanation", None) or str(error)
-            raise HostError(docker.host, f"image {self.image.reference} {problem}: {why}") from error
+            raise HostError(docker.host, f"image {self.image.reference} cannot be {done}: {why}") from error
 
     async def _build(self, docker: DockerHost) -> None:
         """Build on the host with BuildKit, whose secrets keep index and certificate out of the image."""
@@ -125,7 +134,7 @@ class ImageSupply:
                     Command(words, {"DOCKER_BUILDKIT": "1"}), log=f"{place}/build.log", grace=BUILD_GRACE
                 )
                 try:
-                    status = await process.wait()
+                    status = await self._patiently(docker, process.wait(), partial(_last_line, docker, place))
                 finally:
                     await process.stop()
                 if status != 0:
@@ -133,10 +142,29 @@ class ImageSupply:
             finally:
                 await transport.run(Command(("rm", "-rf", place)), timeout=SHORT)
 
+    async def _patiently(self, docker: DockerHost, work: Awaitable[T], told: Callable[[], Awaitable[str]]) -> T:
+        """Wait for work, and say now and then how far it is."""
+        began, task = time.monotonic(), asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=SAY_EVERY)
+                if not task.done():
+                    seconds = time.monotonic() - began
+                    self.say(f"{docker.host}: {self.image.reference}, {seconds:.0f} s: {await told()}")
+            return task.result()
+        finally:
+            task.cancel()
+
     async def _why(self, docker: DockerHost, place: str, status: int | None) -> str:
         done = await docker.transport.run(Command(("tail", "-n", str(LAST_LINES), f"{place}/build.log")), timeout=SHORT)
         tail = "".join(f"\n    {line}" for line in done.stdout.splitlines())
         return f"image {self.image.reference} cannot be built from {self.image.folder}: exit code {status}{tail}"
+
+
+async def _last_line(docker: DockerHost, place: str) -> str:
+    """What a build printed last."""
+    done = await docker.transport.run(Command(("tail", "-n", "1", f"{place}/build.log")), timeout=SHORT)
+    return done.stdout.strip()[:LONGEST]
 
 
 async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:

@@ -70,6 +70,13 @@ class NodeRun:
         return self.node.container is not None or not self.transport.local
 
     @property
+    def shown_phases(self) -> tuple[str, ...]:
+        """Phases in which there may be something to wait for."""
+        here = ("check", "start", "stop")
+        image = ("image",) if self.node.container is not None else ()
+        return (*here, *image) if self.transport.local else (*here, "connect", "image", "send", "collect", "clean")
+
+    @property
     def launcher_log(self) -> str:
         return f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
 

@@ -43,6 +43,10 @@ class Progress:
         """A phase begins."""
         self._line(f"{name:8}{detail}")
 
+    def working(self, text: str) -> None:
+        """A long phase goes on."""
+        self._line(f"{'':8}{text}")
+
     def event(self, event: Event) -> None:
         """Rank 0 logged something."""
         now = time.monotonic()

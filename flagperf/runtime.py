@@ -6,8 +6,9 @@ conf/runtime/<name>.yaml names it. One object serves one node in one round.
 from __future__ import annotations
 
 import json
+import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from flagperf import versions
 from flagperf.errors import HostError
 from flagperf.schema import Command, NodePlan, Plan, RunConfig
 from flagperf.transport import Process, Transport
+
+log = logging.getLogger(__name__)
 
 LOOK_TIMEOUT = 30.0  # seconds, for starting an interpreter once
 
@@ -100,13 +103,15 @@ async def environment(transport: Transport, launch: Command) -> dict[str, str]:
     return found
 
 
-def make_runtimes(run: RunConfig, plan: Plan, transports: Sequence[Transport]) -> list[Runtime]:
-    """The runtime that the configuration names, for each node of a round."""
+def make_runtimes(
+    run: RunConfig, plan: Plan, transports: Sequence[Transport], say: Callable[[str], None] = log.info
+) -> list[Runtime]:
+    """The runtime that the configuration names, for each node of a round; `say` hears of what takes long."""
     nodes = zip(plan.nodes, transports, strict=True)
     if run.image is None:
         return [ProcessRuntime(plan, node, transport) for node, transport in nodes]
     from flagperf.docker_runtime import DockerRuntime  # the docker SDK is heavy
     from flagperf.image_supply import ImageSupply
 
-    images = ImageSupply(run.image, run.cluster.work_dir)
+    images = ImageSupply(run.image, run.cluster.work_dir, say)
     return [DockerRuntime(run, plan, node, transport, images) for node, transport in nodes]

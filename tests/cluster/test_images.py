@@ -39,7 +39,7 @@ def tags(host: Host) -> list[str]:
 @pytest.fixture
 def folder(lab: TestCluster, tmp_path: Path) -> Path:
     """A folder with a Dockerfile; both hosts have the image that it starts from."""
-    archive = empty_image(Path("/bin/sh"))
+    archive = empty_image(Path("/bin/sh"), Path("/bin/sleep"))
     for host in lab.hosts:
         host.output("docker", "import", "-", SHELL, stdin=archive)
     folder = tmp_path / "my image"
@@ -95,13 +95,16 @@ def save(host: Host, image: str) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_dockerfile_that_fails_shows_its_last_lines(lab: TestCluster, tmp_path: Path, folder: Path) -> None:
-    (folder / "Dockerfile").write_text(f"FROM {SHELL}\nRUN echo before; echo the reason >&2; exit 7\n")
+def test_a_dockerfile_that_takes_long_and_fails_shows_what_it_does_and_its_last_lines(
+    lab: TestCluster, tmp_path: Path, folder: Path
+) -> None:
+    (folder / "Dockerfile").write_text(f"FROM {SHELL}\nRUN echo before; sleep 12; echo the reason >&2; exit 7\n")
     done = build(User(lab, tmp_path, steps=True), folder, "run")
     assert done.exit_code == 3
     assert "flagperf: h1: image flagperf-cpu-pytorch:" in done.output
     assert f"cannot be built from {folder}: exit code 1\n" in done.output
     assert "the reason" in done.output
+    assert re.search(r"h1: flagperf-cpu-pytorch:\w+, 1\d s: .*before", done.output), done.output
     assert lab.hosts[0].run("sh", "-c", "ls -A /srv/flagperf; ls -d /tmp/flagperf*").stdout == ""
 
 
