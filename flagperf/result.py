@@ -163,15 +163,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _target(config: Mapping[str, Any]) -> Target | None:
     target = config.get("target")
-    return Target(target["metric"], target["value"], target["direction"], target.get("unit") or "") if target else None
+    if not target:
+        return None
+    unit, also = target.get("unit") or "", target.get("also") or {}
+    return Target(target["metric"], target["value"], target["direction"], unit, also)
 
 
 def _reached(target: Target | None, values: Mapping[str, Any], asked: Sequence[str]) -> bool | None:
     """None where no target applies, where its metric was not measured, or where a limit asked for came first."""
-    final = values.get(f"final_{target.metric}") if target else None
-    if target is None or final is None:
+    finals = {name: values.get(f"final_{name}") for name in target.values} if target else {}
+    if target is None or None in finals.values():
         return None
-    return target.reached(final) or (None if values.get("stop_reason") in asked else False)
+    return not target.missed(finals) or (None if values.get("stop_reason") in asked else False)
 
 
 def _monitors(folder: Path, logs: Sequence[RankLog], nproc: int, samples: float | None) -> dict[str, Any]:

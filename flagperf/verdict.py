@@ -123,9 +123,10 @@ def _within_the_hardware(evidence: Evidence) -> Iterator[Finding]:
 
 def _target_claim(evidence: Evidence) -> Iterator[Finding]:
     target = evidence.target
-    final = evidence.number(f"final_{target.metric}") if target else None
-    if target and evidence.finished.get("converged") and (final is None or not target.reached(final)):
-        yield "INVALID", f"converged, but final_{target.metric} is {final}, target {target.value:g}"
+    if target and evidence.finished.get("converged"):
+        finals = {name: evidence.number(f"final_{name}") for name in target.values}
+        for name in target.missed(finals):
+            yield "INVALID", f"converged, but final_{name} is {finals[name]}, target {target.values[name]:g}"
 
 
 # ---------------------------------------------------------------- do the figures fit together?

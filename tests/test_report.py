@@ -23,7 +23,7 @@ from flagperf.report import cells
 from flagperf.report.charts import histogram, job_charts, thin
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
-from flagperf.schema import Change, Result, Statistics, Summary
+from flagperf.schema import Change, Result, Statistics, Summary, Target
 from flagperf.summary import summary_of
 
 RUNS = Path(__file__).parent / "data" / "runs"  # real runs, without what no test reads
@@ -133,6 +133,12 @@ def test_row() -> None:
             "target",
             "reached in 1 of 2 (acc1 ≥ 95 %)",
             id="reached once",
+        ),
+        pytest.param(
+            a_summary(a_result(target=Target("map_bbox", 0.38, "higher", "", {"map_segm": 0.34}))),
+            "target",
+            "reached (map_bbox ≥ 0.38 and map_segm ≥ 0.34)",
+            id="two metrics",
         ),
         pytest.param(
             a_summary(a_result(size="tiny", sample_data=True)),

@@ -65,6 +65,9 @@ def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:
     )
 
 
+BOTH = {"metric": "acc1", "value": 95.0, "direction": "higher", "also": {"acc5": 99.0}}
+
+
 @pytest.mark.parametrize(
     ("config", "values", "reached"),
     [
@@ -78,6 +81,9 @@ def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:
         pytest.param(
             {"target": {"metric": "acc1", "value": 96.0, "direction": "lower"}}, {"final_acc1": 95.0}, True, id="lower"
         ),
+        pytest.param({"target": BOTH}, {"final_acc5": 99.0}, True, id="both of two"),
+        pytest.param({"target": BOTH}, {"final_acc5": 98.0, "converged": False}, False, id="one of two"),
+        pytest.param({"target": BOTH}, {"converged": False}, None, id="one of two measured"),
     ],
 )
 def test_target_reached(tmp_path: Path, config: dict[str, Any], values: dict[str, Any], reached: bool | None) -> None:

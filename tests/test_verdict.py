@@ -192,6 +192,13 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "INVALID",
         ("converged, but final_acc1 is 90.0, target 95",),
     ),
+    "claims a target of two metrics and missed one": (
+        lambda: dataclasses.replace(
+            evidence(final_acc5=98.0), target=Target("acc1", 95.0, "higher", "%", {"acc5": 99})
+        ),
+        "INVALID",
+        ("converged, but final_acc5 is 98.0, target 99",),
+    ),
     "throughput is not samples over seconds": (
         lambda: evidence(p_whole=640.0, training_sequences_per_second=320.0),
         "INVALID",

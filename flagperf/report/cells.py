@@ -149,7 +149,8 @@ def target(summary: Summary) -> str:
 
 def condition(goal: Target) -> str:
     sign = "≥" if goal.direction == "higher" else "≤"
-    return f"{goal.metric} {sign} {number(goal.value)}" + (f" {goal.unit}" if goal.unit else "")
+    unit = f" {goal.unit}" if goal.unit else ""
+    return " and ".join(f"{metric} {sign} {number(value)}{unit}" for metric, value in goal.values.items())
 
 
 def notes(summary: Summary) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from flagperf.errors import ConfigError
 from flagperf.trainer.data import eval_batches, loader, on_device
 from flagperf.trainer.parts import Parts
+from flagperf.trainer.words import Target
 
 
 def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
@@ -26,15 +27,21 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     with torch.no_grad(), parts.precision.autocast:
         metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
     network.train()
-    if words.target is not None and words.target.metric not in metrics:
-        raise ConfigError(
-            "the evaluation gives no such metric",
-            where="config.yaml",
-            key="target.metric",
-            given=words.target.metric,
-            allowed=", ".join(metrics),
-        )
+    if words.target is not None:
+        _check(words.target, metrics)
     return metrics
+
+
+def _check(target: Target, metrics: Mapping[str, float]) -> None:
+    for name in target.values:
+        if name not in metrics:
+            raise ConfigError(
+                "the evaluation gives no such metric",
+                where="config.yaml",
+                key="target.metric" if name == target.metric else "target.also",
+                given=name,
+                allowed=", ".join(metrics),
+            )
 
 
 def _watched(batches: Iterator[Any], progress: Callable[[], None]) -> Iterator[Any]:

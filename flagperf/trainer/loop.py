@@ -171,7 +171,7 @@ class Training:
         self.clock.read()
         value = {"step": self.progress.step, "samples": self.progress.samples, **self.metrics}
         self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
-        if self.target is not None and self.target.reached(self.metrics[self.target.metric]):
+        if self.target is not None and self.target.reached(self.metrics):
             self.stop_reason = "target"
 
     def _save(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,23 @@ from flagperf.trainer.sample_data import is_sample_data
 
 @dataclass(frozen=True)
 class Target:
-    """Metric, value and direction that the case must reach."""
+    """Metric, value and direction that the case must reach; `also`: further metrics that must do so with it."""
 
     metric: str
     value: float
     direction: str
     unit: str = ""
+    also: Mapping[str, float] = field(default_factory=dict)
 
-    def reached(self, value: float) -> bool:
-        """True when `value` is as good as the target; NaN never is."""
-        return value >= self.value if self.direction == "higher" else value <= self.value
+    @property
+    def values(self) -> dict[str, float]:
+        """Metric → value that it must reach, of all metrics."""
+        return {self.metric: self.value, **self.also}
+
+    def reached(self, metrics: Mapping[str, float]) -> bool:
+        """True when each metric is as good as asked; NaN never is."""
+        higher = self.direction == "higher"
+        return all(metrics[name] >= goal if higher else metrics[name] <= goal for name, goal in self.values.items())
 
 
 @dataclass(frozen=True)
@@ -71,9 +78,9 @@ class Words:
         Raises:
             ConfigError: a word is missing, nothing would ever end the training, or there is nothing to evaluate on.
         """
-        for field in fields(cls):
-            if field.name not in config:
-                raise ConfigError("a word of the training loop is missing", where="config.yaml", key=field.name)
+        for word in fields(cls):
+            if word.name not in config:
+                raise ConfigError("a word of the training loop is missing", where="config.yaml", key=word.name)
         values = {field.name: config[field.name] for field in fields(cls)}
         if config["synthetic"]:
             values |= _of_synthetic(config)

@@ -157,6 +157,18 @@ STOPS = {
         8,
         1,
     ),
+    "target of two metrics": (
+        {"target": {"metric": "count", "value": 19, "direction": "higher", "also": {"accuracy": 0}}, "max_epochs": 9},
+        "target",
+        8,
+        1,
+    ),
+    "target of two metrics, one missed": (
+        {"target": {"metric": "count", "value": 19, "direction": "higher", "also": {"accuracy": 2}}, "max_epochs": 1},
+        "max_epochs",
+        8,
+        1,
+    ),
     "target missed": (
         {"target": {"metric": "count", "value": 20, "direction": "higher"}, "max_epochs": 1},
         "max_epochs",
@@ -420,6 +432,11 @@ REFUSED = {
     "no such metric": (
         {"target": {"metric": "acc5", "value": 1, "direction": "higher"}},
         "the evaluation gives no such metric\n  where:   config.yaml\n  key:     target.metric\n"
+        "  given:   acc5\n  allowed: accuracy, count, inputs",
+    ),
+    "no such further metric": (
+        {"target": {"metric": "count", "value": 1, "direction": "higher", "also": {"acc5": 1}}},
+        "the evaluation gives no such metric\n  where:   config.yaml\n  key:     target.also\n"
         "  given:   acc5\n  allowed: accuracy, count, inputs",
     ),
     "too little data": (
