@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from flagperf.compose import compose_jobs
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")])
+CASE_FOLDERS = {"docs/cases": "md", "conf/model": "yaml"}
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -27,6 +30,16 @@ def commands(page: str) -> list[list[str]]:
 def test_links_lead_to_files(page: Path) -> None:
     links = LINK.findall(page.read_text(encoding="utf-8"))
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_case_has_its_page() -> None:
+    names = {folder: {path.stem for path in (ROOT / folder).glob(f"*.{end}")} for folder, end in CASE_FOLDERS.items()}
+    assert names["docs/cases"] == names["conf/model"]
+
+
+def test_the_pages_of_the_cases_are_up_to_date() -> None:
+    done = subprocess.run([sys.executable, ROOT / "docs/cases/fill.py", "--check"], capture_output=True, text=True)
+    assert (done.stdout + done.stderr, done.returncode) == ("", 0), "renew them: python docs/cases/fill.py"
 
 
 def test_both_readmes_show_the_same_commands() -> None:
