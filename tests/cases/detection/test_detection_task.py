@@ -55,7 +55,7 @@ def two_stages(kind: type[nn.Module], num_classes: int | None, **heads: Any) -> 
         rpn_post_nms_top_n_train=200,
         rpn_pre_nms_top_n_test=100,
         rpn_post_nms_top_n_test=50,
-        box_batch_size_per_image=64,
+        box_batch_size_per_image=32,
         **heads,
     )
 
@@ -67,8 +67,9 @@ def faster_rcnn() -> nn.Module:
 def mask_rcnn() -> nn.Module:
     heads = {
         "box_predictor": FastRCNNPredictor(1024, 4),
-        "mask_head": MaskRCNNHeads(64, [64, 64], 1),
+        "mask_head": MaskRCNNHeads(64, [64], 1),
         "mask_predictor": MaskRCNNPredictor(64, 64, 4),
+        "box_detections_per_img": 10,
     }
     return two_stages(detection.MaskRCNN, None, **heads)
 
