@@ -30,6 +30,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     return logs
 
 
+def story(events: list[Event]) -> list[str]:
+    """What happened; a slow machine adds signs of life."""
+    return [event.event for event in events if event.event != "HEARTBEAT"]
+
+
 def test_two_ranks_equal_the_whole_batch(trained: Logs) -> None:
     losses, norms = gradient_descent(6, clip=0.5)
     for events in trained:
@@ -53,7 +58,7 @@ def test_ranks_agree(trained: Logs) -> None:
     for key in ("parameters_checksum", "loss_checksum", "samples", "steps"):
         assert ranks[0][key] == ranks[1][key], key
     assert [event.rank for events in trained for event in events] == [0] * len(trained[0]) + [1] * len(trained[1])
-    assert [event.event for event in trained[0]] == [event.event for event in trained[1]]
+    assert story(trained[0]) == story(trained[1])
 
 
 def test_figures_are_of_the_whole_job(trained: Logs) -> None:
@@ -73,7 +78,7 @@ def test_figures_are_of_the_whole_job(trained: Logs) -> None:
 
 def test_the_whole_story_is_in_the_log(trained: Logs) -> None:
     for events in trained:
-        assert [event.event for event in events[:5]] == [
+        assert story(events)[:5] == [
             "SUBMIT_INFO",
             "INIT_START",
             "INIT_EVALUATION",
