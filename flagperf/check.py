@@ -74,7 +74,7 @@ def _image(vendor: Vendor, path: Path) -> Iterator[Lack]:
     """For PyTorch, and what other frameworks the file names: an image by name, or a Dockerfile."""
     for framework in {"pytorch": None, **vendor.image}:
         try:
-            choose_image(vendor, framework, ImageSettings())
+            choose_image(vendor, framework, ImageSettings(), _always(path))
         except ConfigError as error:
             yield _lack(error, path)
 

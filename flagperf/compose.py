@@ -84,7 +84,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         target=build(Target, config["target"], "target", where) if config["target"] else None,
         config=config,
         container=container_options(config, vendor, hosts, where),
-        image=image(config, vendor, hosts),
+        image=image(config, vendor, hosts, where),
         changes=changed,
         sweep={key: value for key, value in job.swept.items() if key not in IN_NAME},
         tuning=layers.tuning and layers.tuning.removeprefix("vendor/"),

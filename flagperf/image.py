@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flagperf.errors import ConfigError
+from flagperf.origin import Where
 from flagperf.places import VENDORS
 from flagperf.schema import Image, ImageSettings, ImageSource, Vendor
 
@@ -17,28 +18,35 @@ REQUIREMENTS = "requirements.txt"  # what a training process needs; made from fl
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
 
 
-def choose_image(vendor: Vendor, framework: str, settings: ImageSettings) -> Image:
+def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where: Where) -> Image:
     """The image for a vendor's framework.
 
     Raises:
-        ConfigError: the policy asks for something that is not there, such as a Dockerfile.
+        ConfigError: the policy asks for something that is not there, such as a Dockerfile; packages for a ready image.
     """
     source = vendor.image.get(framework) or ImageSource()
     folder = Path(source.folder).expanduser() if source.folder else VENDORS / vendor.name / "docker" / framework
     buildable = (folder / DOCKERFILE).is_file()
     policy = settings.policy or ("build" if buildable and not source.name else "present")
     key = f"vendor.image.{framework}"
+
+    def refused(problem: str, key: str, given: object = None, advice: str | None = None) -> ConfigError:
+        return ConfigError(problem, where=where(key), key=key, given=given, advice=advice)
+
     if policy == "build":
         if not buildable:
-            raise ConfigError("there is no Dockerfile to build from", key="cluster.image.policy", given=folder)
+            raise refused("there is no Dockerfile to build from", "cluster.image.policy", folder)
         tag = content_tag(build_context(folder, source), source)
         return Image(f"flagperf-{vendor.name}-{framework}:{tag}", policy, settings, folder, source)
     if not source.name:
         advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
-        raise ConfigError(f"vendor {vendor.name} names no image for {framework}", key=f"{key}.name", advice=advice)
+        raise refused(f"vendor {vendor.name} names no image for {framework}", f"{key}.name", advice=advice)
+    if source.requirements:
+        problem = f"image {source.name} is used as it is, so no packages can be added"
+        advice = f"take an image that has them, or build one: {key}={{name: null, base: {source.name}, folder: …}}"
+        raise refused(problem, f"{key}.requirements", ", ".join(source.requirements), advice)
     if policy == "load" and not (settings.archive and Path(settings.archive).expanduser().is_file()):
-        given = settings.archive or "null"
-        raise ConfigError("there is no image archive to load", key="cluster.image.archive", given=given)
+        raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")
     return Image(source.name, policy, settings, None, source)
 
 

@@ -105,8 +105,8 @@ def container_options(
     return merged(of_runtime, vendor.container, hosts.container)
 
 
-def image(config: Mapping[str, Any], vendor: Vendor, hosts: Cluster) -> Image | None:
+def image(config: Mapping[str, Any], vendor: Vendor, hosts: Cluster, where: Where) -> Image | None:
     """The image, where the runtime needs one."""
     if config["runtime"]["kind"] != "docker":
         return None
-    return choose_image(vendor, config["framework"]["name"], hosts.image)
+    return choose_image(vendor, config["framework"]["name"], hosts.image, where)

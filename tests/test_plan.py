@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from example import HERE, example_run
+from user_folder import write
 
+from flagperf.compose import compose
 from flagperf.errors import ConfigError
 from flagperf.plan import Rendezvous, dry_run_text, make_plan
-from flagperf.schema import Change, Cluster, Command, Deadlines, Node, NodePlan, Plan, Vendor
+from flagperf.schema import Change, Cluster, Command, Deadlines, Node, NodePlan, Plan, RunConfig, Vendor
 
 ALPHA, BETA = Node("alpha", "10.0.0.1"), Node("beta", "10.0.0.2", user="me")
 LAB = Cluster("lab", "two hosts", (ALPHA, BETA), work_dir="/var/tmp/fp")
@@ -150,6 +152,47 @@ def test_variables_of_deterministic_runs(config: dict[str, bool], own: dict[str,
     variables = {"environment": own, "deterministic_environment": {"WORKSPACE": ":4096:8"}}
     vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, **variables)  # type: ignore[arg-type]
     assert make_plan(example_run(vendor=vendor, config=config), 1).nodes[0].launch.env.get("WORKSPACE") == found
+
+
+TUNING = """\
+# @package _global_
+vendor:
+  environment: {ACME_FORMAT: bf16 int8}
+  image: {pytorch: IMAGE}
+"""
+
+
+def tuned(folder: Path, image: str) -> RunConfig:
+    """ResNet-50 on two A100, whose image flagperf builds, with a tuning of the user's own."""
+    write(folder, {"vendor/nvidia/resnet50/A100x1x2": TUNING.replace("IMAGE", image)})
+    words = ["model=resnet50", "vendor=nvidia", "hardware=A100", "nproc=2", "data_dir=/data", "dry_run=true"]
+    return compose(words, [folder])
+
+
+def test_a_tuning_sets_variables_in_the_container_and_packages_in_the_image(tmp_path: Path) -> None:
+    plain, more = tuned(tmp_path, "{}"), tuned(tmp_path, "{requirements: [my-kernels==1.2]}")
+    for run in (plain, more):
+        container = make_plan(run, 1).nodes[0].container
+        assert container and run.image
+        assert (container.env["ACME_FORMAT"], container.image) == ("bf16 int8", run.image.reference)
+        assert "'--env=ACME_FORMAT=bf16 int8'" in dry_run_text(run)
+    name, tag = plain.image.reference.split(":")  # type: ignore[union-attr]
+    other_name, other_tag = more.image.reference.split(":")  # type: ignore[union-attr]
+    assert (name, len(tag), len(other_tag), tag == other_tag) == (other_name, 12, 12, False)
+    assert {change.source for change in more.changes} == {"tuning nvidia/resnet50/A100x1x2"}
+
+
+def test_a_tuning_adds_no_packages_to_a_ready_image(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        tuned(tmp_path, "{name: 'ready:1', requirements: [my-kernels==1.2]}")
+    assert str(caught.value) == (
+        "image ready:1 is used as it is, so no packages can be added\n"
+        f"  where:   {tmp_path}/vendor/nvidia/resnet50/A100x1x2.yaml\n"
+        "  key:     vendor.image.pytorch.requirements\n"
+        "  given:   my-kernels==1.2\n"
+        "  do:      take an image that has them, or build one: "
+        "vendor.image.pytorch={name: null, base: ready:1, folder: …}"
+    )
 
 
 def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
