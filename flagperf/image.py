@@ -27,7 +27,7 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
     source = vendor.image.get(framework) or ImageSource()
     folder = Path(source.folder).expanduser() if source.folder else VENDORS / vendor.name / "docker" / framework
     buildable = (folder / DOCKERFILE).is_file()
-    policy = settings.policy or ("build" if buildable and not source.name else "present")
+    policy = settings.policy or ("build" if source.folder or (buildable and not source.name) else "present")
     key = f"vendor.image.{framework}"
 
     def refused(problem: str, key: str, given: object = None, advice: str | None = None) -> ConfigError:
@@ -35,7 +35,8 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
 
     if policy == "build":
         if not buildable:
-            raise refused("there is no Dockerfile to build from", "cluster.image.policy", folder)
+            wanted_by = f"{key}.folder" if source.folder else "cluster.image.policy"
+            raise refused("there is no Dockerfile to build from", wanted_by, folder)
         tag = content_tag(build_context(folder, source), source)
         return Image(f"flagperf-{vendor.name}-{framework}:{tag}", policy, settings, folder, source)
     if not source.name:
@@ -43,7 +44,7 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
         raise refused(f"vendor {vendor.name} names no image for {framework}", f"{key}.name", advice=advice)
     if source.requirements:
         problem = f"image {source.name} is used as it is, so no packages can be added"
-        advice = f"take an image that has them, or build one: {key}={{name: null, base: {source.name}, folder: …}}"
+        advice = f"take an image that has them, or build on it: {key}={{base: {source.name}, folder: …}}"
         raise refused(problem, f"{key}.requirements", ", ".join(source.requirements), advice)
     if policy == "load" and not (settings.archive and Path(settings.archive).expanduser().is_file()):
         raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")

@@ -190,9 +190,25 @@ def test_a_tuning_adds_no_packages_to_a_ready_image(tmp_path: Path) -> None:
         f"  where:   {tmp_path}/vendor/nvidia/resnet50/A100x1x2.yaml\n"
         "  key:     vendor.image.pytorch.requirements\n"
         "  given:   my-kernels==1.2\n"
-        "  do:      take an image that has them, or build one: "
-        "vendor.image.pytorch={name: null, base: ready:1, folder: …}"
+        "  do:      take an image that has them, or build on it: "
+        "vendor.image.pytorch={base: ready:1, folder: …}"
     )
+
+
+def test_a_folder_builds_on_a_ready_image(tmp_path: Path) -> None:
+    image = f"{{name: 'ready:1', base: 'ready:1', folder: {tmp_path}, requirements: [my-kernels==1.2]}}"
+    with pytest.raises(ConfigError) as caught:
+        tuned(tmp_path, image)
+    assert str(caught.value) == (
+        "there is no Dockerfile to build from\n"
+        f"  where:   {tmp_path}/vendor/nvidia/resnet50/A100x1x2.yaml\n"
+        "  key:     vendor.image.pytorch.folder\n"
+        f"  given:   {tmp_path}"
+    )
+    (tmp_path / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
+    built = tuned(tmp_path, image).image
+    assert built and (built.policy, built.source.base) == ("build", "ready:1")
+    assert built.reference.startswith("flagperf-nvidia-pytorch:")
 
 
 def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
