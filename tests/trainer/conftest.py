@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 
 @pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No variables of torchrun or the launcher from outside; precision and determinism back to torch's own."""
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "FLAGPERF_LOG_DIR", "FLAGPERF_CHECKPOINT_DIR"):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "FLAGPERF_LOG_DIR"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoints"))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -75,6 +75,7 @@ def test_nothing_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_two_are_kept_beside_the_log_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLAGPERF_CHECKPOINT_DIR")
     monkeypatch.setenv("FLAGPERF_LOG_DIR", str(tmp_path / "round1" / "host_noderank0"))
     events = toy.train(toy.config(checkpoint_freq=2, max_steps=7, max_epochs=None), tmp_path)
     folder = tmp_path / "round1" / "checkpoint"
