@@ -101,11 +101,18 @@ def prepare(run: RunConfig, source: str | None) -> None:
     path = Path(source).expanduser().absolute()
     if not path.exists():
         raise ConfigError("no such file or folder", key="source", given=path)
-    if data["require"] and has_layout(data, folder):
+    if there := _data_there(run, folder):  # not after hours of work
         advice = "choose another data_dir, or move away what is to be made again"
-        raise ConfigError("data_dir holds the data of this case already", key="data_dir", given=folder, advice=advice)
+        raise ConfigError("data_dir holds data of this case already", key="data_dir", given=there, advice=advice)
     with _staged(folder) as staged:
         _call_case(run, "prepare", str(path), str(staged))
+
+
+def _data_there(run: RunConfig, folder: Path) -> Path | None:
+    """What of a case's data is in the folder: a split, or the folder itself where all is there that the case needs."""
+    splits = [folder / run.config[key] for key in ("train_path", "eval_path") if run.config.get(key)]
+    complete = run.config["data"]["require"] and has_layout(run.config["data"], folder)
+    return next((path for path in splits if path.exists()), folder if complete else None)
 
 
 @contextlib.contextmanager

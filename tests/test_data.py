@@ -56,6 +56,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     toy = TOY.replace("toy.read", "shelf.read") + SAMPLE.replace("toy.write", "shelf.write")
     cases = {f"model/raw_{fail}": toy.replace("case: toy", f"case: raw_{fail}") + PREPARE % fail for fail in FAILURES}
+    half = (
+        cases["model/raw_null"].replace("raw_null", "half").replace("numbers: numbers.txt", "train_path: numbers.txt")
+    )
+    cases["model/half"] = half.replace("${numbers}", "${train_path}").replace("}: 1}", "}: 1, weights.pt: 1}")
     return write(tmp_path / "bench", {"model/toy": toy, "model/bare": TOY.replace("case: toy", "case: bare"), **cases})
 
 
@@ -259,8 +263,13 @@ REFUSALS = {
     ),
     "data that is there": (
         ["prepare", "model=raw_null", "source=original.csv", "data_dir=done"],
-        "data_dir holds the data of this case already",
+        "data_dir holds data of this case already",
         "given:   {0}/done",
+    ),
+    "a part that is there": (
+        ["prepare", "model=half", "source=original.csv", "data_dir=done"],
+        "data_dir holds data of this case already",
+        "given:   {0}/done/numbers.txt",
     ),
     "a folder that cannot be made": (
         ["prepare", "model=raw_null", "source=original.csv", "data_dir=original.csv/x"],
