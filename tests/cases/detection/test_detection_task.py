@@ -13,6 +13,7 @@ import torch
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 from torch import Tensor, distributed, nn
+from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import detection, resnet18, resnet50
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
@@ -217,17 +218,33 @@ def test_nothing_found(data_dir: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "parameters"),
-    [("faster_rcnn", 41_755_286), ("mask_rcnn", 44_401_393), ("retinanet", 34_014_999)],
+    ("case", "parameters", "gflop"),
+    [("faster_rcnn", 41_755_286, 341), ("mask_rcnn", 44_401_393, 343), ("retinanet", 34_014_999, 412)],
 )
-def test_full_size(case: str, parameters: int) -> None:
+def test_full_size(case: str, parameters: int, gflop: float) -> None:
+    """Parameters, and operations of one image of 800 x 1088 pixels, are those of torchvision's models."""
     with torch.device("meta"):  # shapes only
         network, task = full(case)
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            forward(network, torch.rand(1, 3, 800, 1088))
     assert sum(parameter.numel() for parameter in network.parameters()) == parameters
+    assert counter.get_total_flops() / 1e9 == pytest.approx(gflop, rel=0.01)
     frozen = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
     assert {name.split(".")[2] for name in frozen} == {"conv1", "layer1"}
     assert len(task.parameters(network)) == len(list(network.parameters())) - len(frozen)
     assert not [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
+
+
+def forward(network: nn.Module, image: Tensor) -> None:
+    """What a detector computes in training, but for the choice of proposals, which needs numbers: 512 and 2 masks."""
+    levels = list(network.backbone(image).values())
+    if isinstance(network, detection.RetinaNet):
+        network.head(levels)
+        return
+    network.rpn.head(levels)
+    network.roi_heads.box_predictor(network.roi_heads.box_head(torch.rand(512, 256, 7, 7)))
+    if isinstance(network, detection.MaskRCNN):
+        network.roi_heads.mask_predictor(network.roi_heads.mask_head(torch.rand(2, 256, 14, 14)))
 
 
 def full(case: str) -> tuple[nn.Module, Detection]:
