@@ -104,7 +104,7 @@ def clips(config: Config) -> Audio:
     return Audio(config["data_dir"], ".wav")
 
 
-SHAPES = ("sample_images.train=96", "sample_images.eval=1", "sample_images.size=640")
+SHAPES = ("sample_images.train=96", "sample_images.eval=1", "sample_size=640")
 PIPELINES = (
     Pipeline("resnet50", "JPEG of 500 x 375", write_photos, "PIL and v2", photos),
     Pipeline("faster_rcnn", "JPEG of 640 x 480 and 640 x 640", write_sample, "CocoDetection and v2", coco, SHAPES),

@@ -15,7 +15,6 @@ Point = tuple[float, float]
 
 CATEGORIES = {1: "square", 2: "triangle", 3: "disc"}  # number in the annotations → name
 CORNERS = {1: 4, 2: 3, 3: 24}
-CELLS = 2  # an image has CELLS x CELLS places, with one shape at most in each
 EMPTY = 16  # every so many images, one has no annotation …
 CROWDED = 8  # … and one has a crowd in its first place
 
@@ -25,6 +24,7 @@ def write_shapes(
     train_images: int,
     eval_images: int,
     image_size: int,
+    cells: int,
     train_path: str,
     eval_path: str,
     train_annotations: str,
@@ -34,6 +34,7 @@ def write_shapes(
 
     Args:
         image_size: pixels of the longer side; the other has three quarters of it, or as many.
+        cells: an image has cells x cells places, with one shape at most in each.
         train_path, eval_path: folders of the images below the folder.
         train_annotations, eval_annotations: files below the folder.
     """
@@ -42,7 +43,7 @@ def write_shapes(
         (train_path, train_annotations, train_images),
         (eval_path, eval_annotations, eval_images),
     ):
-        split = Split(random, Path(folder, images), image_size)
+        split = Split(random, Path(folder, images), image_size, cells)
         for number in range(1, count + 1):
             split.draw(number)
         split.write(Path(folder, file))
@@ -51,8 +52,8 @@ def write_shapes(
 class Split:
     """Images of one split, and what is in them."""
 
-    def __init__(self, random: Generator, folder: Path, image_size: int) -> None:
-        self.random, self.folder, self.image_size = random, folder, image_size
+    def __init__(self, random: Generator, folder: Path, image_size: int, cells: int) -> None:
+        self.random, self.folder, self.image_size, self.cells = random, folder, image_size, cells
         self.images: list[dict[str, Any]] = []
         self.annotations: list[dict[str, Any]] = []
         folder.mkdir(parents=True)
@@ -71,9 +72,9 @@ class Split:
 
     def _fill(self, number: int, image: Image.Image) -> None:
         """Draw shapes into some of the places."""
-        places = [(x, y) for x in range(CELLS) for y in range(CELLS)]
+        places = [(x, y) for x in range(self.cells) for y in range(self.cells)]
         chosen = self.random.permutation(len(places))[: self.random.integers(1, len(places) + 1)]
-        cell = np.array(image.size) / CELLS
+        cell = np.array(image.size) / self.cells
         for index in chosen:
             corner = np.array(places[index]) * cell
             if number % CROWDED == 1 and index == chosen[0] and len(chosen) > 1:
