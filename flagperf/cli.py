@@ -6,6 +6,8 @@ import argparse
 import asyncio
 import errno
 import itertools
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -71,10 +73,15 @@ def run_command(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code. Errors raised on purpose are printed, without a traceback."""
     try:
         options = _parse(argv)
-        return VERBS[options.verb](options)
+        code = VERBS[options.verb](options)
+        sys.stdout.flush()
+        return code
     except FlagperfError as error:
         print(f"flagperf: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # who reads the output has had enough of it, as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

@@ -150,7 +150,9 @@ def dry_run_text(run: RunConfig) -> str:
     folder = Path(run.config["result_dir"], run.config["run_name"] or "dry-run").expanduser().absolute()
     plan = make_plan(run, 1, folder=folder, placeholders=True)
     notes = [*run.notes, *_plan_notes(run, plan)]
-    changes = [f"{change.key}: {change.before} -> {change.after}    ({change.source})" for change in run.changes]
+    changes = [
+        f"{change.key}: {_plain(change.before)} -> {_plain(change.after)}    ({change.source})" for change in run.changes
+    ]
     blocks = [
         _comments(f"{run.name}, {run.repeat} round(s), division {run.division}", notes),
         _comments("Changes against the case:", changes or ["none"]),
@@ -158,6 +160,11 @@ def dry_run_text(run: RunConfig) -> str:
         *(_node_commands(node) for node in plan.nodes),
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def _plain(value: object) -> str:
+    """A value as a word of the command line writes it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:

@@ -309,8 +309,8 @@ def test_one_job_is_shown_upright() -> None:
 def test_many_jobs_are_shown_in_lines() -> None:
     jobs = [a_summary(name=f"job{n}") for n in range(4)]
     assert shown(jobs, 80) == [
-        "job   p_whole  p_train  p_core  unit      accuracy      verdict",
-        *(f"job{n}  10,576   11,085   11,874  images/s  95.50 % acc1  VALID" for n in range(4)),
+        "job  verdict p_whole p_train p_core unit     accuracy",
+        *(f"job{n} VALID   10,576  11,085  11,874 images/s 95.50 % acc1" for n in range(4)),
     ]
 
 

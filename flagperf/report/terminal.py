@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 STYLES = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
 UPRIGHT = 3  # up to so many jobs each get a column, so that nothing is cut off in a narrow terminal
-SHORT = ("p_whole", "p_train", "p_core", "unit", "accuracy", "verdict")  # columns where each job gets a line
+WIDEST_UNIT = 11  # columns; audio samples/s takes two lines
+SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # columns where each job gets a line
 
 
 def terminal_table(summaries: Sequence[Summary]) -> Group:
@@ -25,17 +26,20 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
 
     rows = [cells.row(summary) for summary in summaries]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("" if len(rows) <= UPRIGHT else "job", overflow="fold")
     if len(rows) <= UPRIGHT:
+        table.add_column("")
         for summary in summaries:
             table.add_column(Text(summary.name), overflow="fold")
         for name in rows[0] if rows else ():
             table.add_row(Text(name), *(_styled(row[name]) for row in rows))
     else:
+        table.padding = (0, 1, 0, 0)
+        table.add_column("job", overflow="fold")
         for name in SHORT:
-            table.add_column(name)
+            table.add_column(name, no_wrap=name != "unit", max_width=WIDEST_UNIT if name == "unit" else None)
         for summary, row in zip(summaries, rows, strict=True):
-            table.add_row(Text(summary.name), *(_styled(row[name]) for name in SHORT))
+            name = summary.name.replace("-pytorch-", "-")  # what nearly every job has, in little room
+            table.add_row(Text(name), *(_styled(row[column]) for column in SHORT))
     return Group(table, *_remarks(summaries))
 
 
