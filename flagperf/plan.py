@@ -150,9 +150,7 @@ def dry_run_text(run: RunConfig) -> str:
     folder = Path(run.config["result_dir"], run.config["run_name"] or "dry-run").expanduser().absolute()
     plan = make_plan(run, 1, folder=folder, placeholders=True)
     notes = [*run.notes, *_plan_notes(run, plan)]
-    changes = [
-        f"{change.key}: {_plain(change.before)} -> {_plain(change.after)}    ({change.source})" for change in run.changes
-    ]
+    changes = [f"{one.key}: {_plain(one.before)} -> {_plain(one.after)}    ({one.source})" for one in run.changes]
     blocks = [
         _comments(f"{run.name}, {run.repeat} round(s), division {run.division}", notes),
         _comments("Changes against the case:", changes or ["none"]),

@@ -98,7 +98,7 @@ def test_run_log_has_flagperfs_line_format(tmp_path: Path) -> None:
 def test_a_reader_that_has_had_enough() -> None:
     """As `flagperf dry_run=true | head -1`: no traceback."""
     command = [sys.executable, "-c", "from flagperf.cli import main; main()", "dry_run=true"]
-    writer = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert writer.stdout is not None and writer.stderr is not None
-    writer.stdout.close()
-    assert (writer.stderr.read(), writer.wait()) == (b"", 141)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
+        assert writer.stdout is not None and writer.stderr is not None
+        writer.stdout.close()
+        assert (writer.stderr.read(), writer.wait()) == (b"", 141)
