@@ -28,7 +28,7 @@ STAGES = {
         "run_folder", "runtime", "stacks", "supervise", "versions", "watch",
     },
     "result": {"rank_log", "evidence", "verdict", "result", "summary", "report"},
-    "cli": {"cli", "session", "run_log", "check", "data", "doctor", "clean"},
+    "cli": {"cli", "verbs", "session", "run_log", "check", "data", "doctor", "clean"},
     "trainer": {"trainer"},
 }  # fmt: skip
 

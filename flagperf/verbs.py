@@ -1,0 +1,162 @@
+"""What each verb of the command line does. Each takes the parsed options, prints, and returns the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flagperf.errors import ConfigError, HostError, NoValidCaseError, nearest
+
+if TYPE_CHECKING:
+    from flagperf.doctor import Row
+    from flagperf.schema import RunConfig
+
+
+def run(options: argparse.Namespace) -> int:
+    """Compose, plan, execute, read, report."""
+    from flagperf.compose import compose_jobs
+    from flagperf.plan import dry_run_text
+
+    jobs = compose_jobs(options.words, multirun=options.multirun, config_dirs=options.config_dir)
+    if not jobs:
+        raise NoValidCaseError("no case is left to run")
+    if jobs[0].config["dry_run"]:
+        print("\n".join(dry_run_text(job) for job in jobs))
+        return 0
+    from rich.console import Console
+
+    from flagperf.session import run_jobs
+
+    return asyncio.run(run_jobs(jobs, Console(), options.began))
+
+
+def list_choices(options: argparse.Namespace) -> int:
+    """Print what can be chosen, one line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from flagperf import listing
+
+    kinds = options.words or list(listing.KINDS)
+    for kind in kinds:
+        if kind not in listing.KINDS:
+            raise ConfigError("unknown kind of list", given=kind, allowed=nearest(kind, listing.KINDS))
+        table = Table(title=kind, title_justify="left", box=None, show_header=False)
+        for name, title in listing.rows(kind, options.config_dir):
+            table.add_row(name, title)
+        Console().print(table)
+    return 0
+
+
+def report_again(options: argparse.Namespace) -> int:
+    """Write the report of a finished run again."""
+    from rich.console import Console
+
+    from flagperf import report
+
+    if len(options.words) != 1:
+        raise ConfigError(
+            "report takes one run folder", given=" ".join(options.words), advice="flagperf report RUN_DIR"
+        )
+    folder = Path(options.words[0])
+    summaries = report.read_run(folder)
+    Console().print(report.terminal_table(summaries))
+    for path in report.write(folder, summaries):
+        print(path)
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    """Print what a vendor's files lack; exit code 2 where something is lacking that a run needs."""
+    from flagperf.check import check_vendor
+
+    key, _, name = " ".join(options.words).partition("=")
+    if key != "vendor" or not name:
+        raise ConfigError("check takes one vendor", given=" ".join(options.words), advice="flagperf check vendor=NAME")
+    lacks = check_vendor(name, options.config_dir)
+    for file, of_file in itertools.groupby(lacks, key=lambda lack: lack.file):
+        print(file)
+        for lack in of_file:
+            needed = "" if lack.needed else "    (runs without)"
+            print(f"  {lack.key + ':' if lack.key else 'missing:':12} {lack.what}{needed}")
+    if not lacks:
+        print(f"vendor {name}: nothing is missing")
+    return ConfigError.exit_code if any(lack.needed for lack in lacks) else 0
+
+
+def data(options: argparse.Namespace) -> int:
+    """Look at a case's data, write its sample data or convert its original data; then print what is there."""
+    from flagperf import data as case_data
+    from flagperf.data_layout import check_layout, count_entries
+
+    action, *words = options.words or [""]
+    if action not in case_data.SIZES:
+        allowed = nearest(action, case_data.SIZES)
+        advice = "flagperf data check model=NAME data_dir=PATH"
+        raise ConfigError("data takes first what to do", given=action, allowed=allowed, advice=advice)
+    source = next((word.removeprefix("source=") for word in words if word.startswith("source=")), None)
+    job = case_data.compose_case(action, [word for word in words if not word.startswith("source=")], options.config_dir)
+    if action == "sample":
+        case_data.write_sample(job)
+    elif action == "prepare":
+        case_data.prepare(job, source)
+    folder, layout = Path(job.config["data_dir"]), job.config["data"]
+    print(f"in {folder}:", flush=True)
+    for pattern, least, found in count_entries(layout, folder):
+        print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""), flush=True)
+    if action == "check":
+        check_layout(layout, folder)
+        if not case_data.read(job):
+            print("not opened: no PyTorch here; runtime.python=PATH names a Python that has it")
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """Print what may keep the words from running on the cluster; exit code 3 when something will."""
+    from flagperf.doctor import examine
+
+    return _print_rows(asyncio.run(examine(_only_job(options))))
+
+
+def clean(options: argparse.Namespace) -> int:
+    """Remove what dead runs left on the cluster, and print it."""
+    from flagperf.clean import clean as clean_hosts
+
+    return _print_rows(asyncio.run(clean_hosts(_only_job(options))))
+
+
+def _only_job(options: argparse.Namespace) -> RunConfig:
+    """The job of a verb that looks at a cluster; unlike a run it does not need a data_dir."""
+    from flagperf.compose import compose
+
+    return compose([*options.words, "dry_run=true"], options.config_dir)
+
+
+def _print_rows(rows: Sequence[Row]) -> int:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("host", "check", "state", box=None)
+    for name in ("found", "do"):
+        table.add_column(name, overflow="fold")  # a long path is shown whole
+    for row in rows:
+        colour = {"ok": "green", "warning": "yellow", "failed": "red"}[row.state]
+        table.add_row(row.host, row.check, f"[{colour}]{row.state}[/]", escape(row.found), escape(row.advice))
+    Console().print(table)
+    return HostError.exit_code if any(row.state == "failed" for row in rows) else 0
+
+
+VERBS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": run,
+    "list": list_choices,
+    "report": report_again,
+    "check": check,
+    "data": data,
+    "doctor": doctor,
+    "clean": clean,
+}
