@@ -43,3 +43,11 @@ def test_bf16(tiny: Tiny, tmp_path: Path, case: str) -> None:
     )
     assert rounded == pytest.approx(exact, rel=ROUNDING.get(case, 0.03))
     assert rounded != exact
+
+
+@pytest.mark.slow
+def test_compiled(tiny: Tiny, tmp_path: Path) -> None:
+    """torch.compile of a real case changes its losses by rounding only."""
+    config = tiny("vit") | STEPS | {"num_workers": 0}
+    plain, compiled = (losses(train(config | {"compile": compile_}, tmp_path)) for compile_ in (False, True))
+    assert compiled == pytest.approx(plain, rel=1e-4)
