@@ -14,11 +14,13 @@ from flagperf.places import CONF
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 ROUNDING = {"faster_rcnn": 0.1, "mask_rcnn": 0.1}  # rounding also decides which proposals they learn from
+QUICK = ("vit", "transformer", "waveglow")  # an image, a text and a speech case, in the default suite
+PARAMETERS = [pytest.param(case, id=case, marks=[] if case in QUICK else pytest.mark.slow) for case in CASES]
 Tiny = Callable[[str], dict[str, Any]]
 STEPS = {"max_steps": 5, "log_freq": 1, "initial_evaluation": False}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", PARAMETERS)
 def test_two_ranks(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
     """They end with equal parameters, and resumed after three of five steps they go on as if never interrupted."""
     monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
@@ -33,7 +35,7 @@ def test_two_ranks(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         assert losses(after) == losses(before)[3:]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", PARAMETERS)
 def test_bf16(tiny: Tiny, tmp_path: Path, case: str) -> None:
     """Steps under autocast have nearly the losses of fp32."""
     config = tiny(case) | STEPS | {"max_steps": 3, "num_workers": 0}
