@@ -158,7 +158,7 @@ def test_a_batch_is_alike_in_shape(shapes: Path, factor: int) -> None:
 def test_a_batch_is_two_lists(shapes: Path) -> None:
     data = objects(shapes)
     images, targets = data.collate_fn([data[0], data[1]])
-    assert [tuple(image.shape) for image in images] == [(3, 128, 96), (3, 128, 128)]
+    assert [tuple(image.shape) for image in images] == [(3, 96, 72), (3, 96, 96)]
     assert [len(target["boxes"]) for target in targets] == [len(data[0][1]["boxes"]), len(data[1][1]["boxes"])]
 
 

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from torchvision.models import detection, resnet18, resnet50
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
-from torchvision.models.detection.faster_rcnn import FastRCNNPredictor
+from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
 from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
 from torchvision.models.detection.retinanet import RetinaNetHead
 from torchvision.models.resnet import BasicBlock, ResNet
@@ -43,44 +43,44 @@ def backbone(levels: Mapping[str, int]) -> nn.Module:
     return BackboneWithFPN(body, names, list(levels.values()), 64)
 
 
-def two_stages(kind: type[nn.Module], num_classes: int | None, **heads: Any) -> nn.Module:
+def two_stages(kind: type[nn.Module], **heads: Any) -> nn.Module:
     levels = {"layer1": 64, "layer2": 128, "layer3": 256, "layer4": 512}
     sizes, ratios = ((8,), (16,), (32,), (64,), (128,)), ((1.0,),) * 5
     return kind(
         backbone(levels),
-        num_classes,
-        min_size=96,
-        max_size=128,
+        min_size=72,
+        max_size=96,
         rpn_anchor_generator=AnchorGenerator(sizes, ratios),
         rpn_pre_nms_top_n_train=200,
         rpn_post_nms_top_n_train=200,
         rpn_pre_nms_top_n_test=100,
         rpn_post_nms_top_n_test=50,
         box_batch_size_per_image=32,
+        box_head=TwoMLPHead(64 * 7 * 7, 128),
+        box_predictor=FastRCNNPredictor(128, 4),
         **heads,
     )
 
 
 def faster_rcnn() -> nn.Module:
-    return two_stages(detection.FasterRCNN, 4)
+    return two_stages(detection.FasterRCNN)
 
 
 def mask_rcnn() -> nn.Module:
     heads = {
-        "box_predictor": FastRCNNPredictor(1024, 4),
         "mask_head": MaskRCNNHeads(64, [64], 1),
         "mask_predictor": MaskRCNNPredictor(64, 64, 4),
         "box_detections_per_img": 10,
     }
-    return two_stages(detection.MaskRCNN, None, **heads)
+    return two_stages(detection.MaskRCNN, **heads)
 
 
 def retinanet() -> nn.Module:
     levels = {"layer2": 128, "layer3": 256, "layer4": 512}
-    sizes, ratios = ((16, 22), (32, 45), (64, 90), (128, 180)), ((1.0,),) * 4
+    sizes, ratios = ((14, 20), (28, 40), (56, 80), (112, 160)), ((1.0,),) * 4
     head = RetinaNetHead(64, 2, 4, nn.InstanceNorm2d)
     anchors = AnchorGenerator(sizes, ratios)
-    return detection.RetinaNet(backbone(levels), 4, min_size=96, max_size=128, anchor_generator=anchors, head=head)
+    return detection.RetinaNet(backbone(levels), 4, min_size=72, max_size=96, anchor_generator=anchors, head=head)
 
 
 @pytest.mark.parametrize("original", [faster_rcnn, mask_rcnn, retinanet], ids=CASES)
