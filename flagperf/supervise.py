@@ -14,8 +14,8 @@ from flagperf.schema import Failure, Plan
 from flagperf.stacks import stack, stuck, write_stacks
 from flagperf.watch import Watch
 
-EAGER = 0.05  # seconds between two looks at the logs until the first step …
-CALM = 0.25  # … and after it
+EAGER = 0.05  # seconds between two looks at the logs of this machine until the first step …
+CALM = 0.25  # … and after it, and at those of other hosts, where a look costs both sides a millisecond a file
 SETTLE = 1.0  # seconds that the ranks' launcher gets for its own report of a failure
 TAKEN_PORT = "EADDRINUSE"
 
@@ -36,12 +36,13 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
     watch = Watch(sum(len(node.node.ranks) for node in nodes), plan.deadlines, time.monotonic())
     ends = {asyncio.create_task(node.wait()): node for node in nodes}
     running = set(ends)
+    local = all(node.transport.local for node in nodes)
     try:
         while running:
-            pause = CALM if "first step" in watch.milestones else EAGER
+            pause = EAGER if local and "first step" not in watch.milestones else CALM
             done, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
-            for node in nodes:
-                for rank, event in await node.events():
+            for found in await asyncio.gather(*(node.events() for node in nodes)):
+                for rank, event in found:
                     watch.saw(rank, event, time.monotonic())
                     if rank == 0:
                         progress.event(event)
