@@ -42,7 +42,7 @@ def main(words: list[str]) -> int:
     measured: dict[str, list[Row]] = json.loads(MEASURED.read_text(encoding="utf-8"))
     for summary in (summary for folder in folders for summary in read_run(folder)):
         take_in(measured.setdefault(summary.config["case"], []), summary)
-    texts = {MEASURED: json.dumps(measured, indent=1, ensure_ascii=False, sort_keys=True) + "\n"}
+    texts = {MEASURED: json.dumps(dict(sorted(measured.items())), indent=1, ensure_ascii=False) + "\n"}
     texts |= {page: filled(page, measured.get(page.stem, [])) for page in sorted(FOLDER.glob("*.md"))}
     changed = [path for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
     for path in changed:
