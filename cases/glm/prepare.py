@@ -11,19 +11,18 @@ import logging
 import random
 import re
 import string
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from cases.conversion import reported
 from cases.glm.writer import Choice, QuestionWriter, Special
 from flagperf.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-LOG_EVERY = 5.0  # seconds
 BLANK = "@placeholder"
 PLAIN = str.maketrans("“”’‘–", "\"\"''-")
 
@@ -71,7 +70,7 @@ def convert(
     training = train_questions(queries(source / "train.jsonl"), train_choices)
     for path, questions in ((eval_path, evaluation), (train_path, training)):
         with QuestionWriter(folder / path, length, special) as writer:
-            for question in _watched(questions, path):
+            for question in reported(questions, log, path.replace("%", "%%") + ": %d questions"):
                 writer.add(_choices(question, tokens, special, length), question.right)
 
 
@@ -173,12 +172,3 @@ def _tokenizer(path: Path, size: int) -> tuple[Tokens, Special]:
         return numbers
 
     return tokens, Special(vocabulary["[CLS]"], vocabulary["[MASK]"], start=size, end=vocabulary["[PAD]"])
-
-
-def _watched(questions: Iterable[Question], path: str) -> Iterator[Question]:
-    last = time.monotonic()
-    for number, question in enumerate(questions, 1):
-        yield question
-        if time.monotonic() - last > LOG_EVERY:
-            log.info("%s: %d questions", path, number)
-            last = time.monotonic()

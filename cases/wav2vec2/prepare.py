@@ -5,17 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import soundfile
 
+from cases.conversion import reported
 from flagperf.errors import ConfigError
 
 log = logging.getLogger(__name__)
-
-INTERVAL = 5.0  # seconds between two reports of progress
 
 
 def librispeech(
@@ -74,12 +72,8 @@ def _link(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _reported(files: Sequence[Path], name: str) -> Iterable[Path]:
-    """The files, with a line in the log from time to time."""
-    last = time.monotonic()
-    for number, file in enumerate(files):
-        if time.monotonic() - last > INTERVAL:
-            last = time.monotonic()
-            log.info("%s: %d of %d files", name, number, len(files))
-        yield file
-    log.info("%s: %d files", name, len(files))
+def _reported(files: Sequence[Path], name: str) -> Iterator[Path]:
+    """The files, with lines in the log of how many are done."""
+    name = name.replace("%", "%%")
+    yield from reported(files, log, f"{name}: %d of {len(files)} files")
+    log.info(f"{name}: %d files", len(files))

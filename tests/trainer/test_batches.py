@@ -22,11 +22,6 @@ def job(count: int, batch_size: int, accumulation: int, ranks: int, seed: int = 
     return [TrainBatches(data, batch_size, accumulation, World(rank, ranks), seed) for rank in range(ranks)]
 
 
-def taken(batches: TrainBatches, count: int) -> list[list[int]]:
-    """The indices of the next batches."""
-    return [indices for _, indices in itertools.islice(batches, count)]
-
-
 SHAPES = {
     "one rank": (64, 8, 1, 1),
     "two ranks": (64, 8, 1, 2),
@@ -41,7 +36,7 @@ def test_an_epoch(count: int, batch_size: int, accumulation: int, ranks: int) ->
     """Full batches, no sample twice, the same number of steps on every rank, as many as fit."""
     samplers = job(count, batch_size, accumulation, ranks)
     steps = count // (batch_size * accumulation * ranks)
-    shares = [taken(sampler, steps * accumulation) for sampler in samplers]
+    shares = [toy.taken(sampler, steps * accumulation) for sampler in samplers]
     seen = [index for share in shares for batch in share for index in batch]
     assert {len(batch) for share in shares for batch in share} == {batch_size}
     assert len(seen) == len(set(seen)) == steps * batch_size * accumulation * ranks
@@ -51,17 +46,17 @@ def test_an_epoch(count: int, batch_size: int, accumulation: int, ranks: int) ->
 
 def test_epochs_differ_and_repeat_with_the_seed() -> None:
     first, again, other = (job(64, 8, 1, 1, seed)[0] for seed in (1, 1, 2))
-    two_epochs = taken(first, 16)
-    assert two_epochs == taken(again, 16)
+    two_epochs = toy.taken(first, 16)
+    assert two_epochs == toy.taken(again, 16)
     assert two_epochs[:8] != two_epochs[8:]
     assert sorted(itertools.chain(*two_epochs[8:])) == list(range(64))
-    assert two_epochs != taken(other, 16)
+    assert two_epochs != toy.taken(other, 16)
 
 
 def test_order_does_not_depend_on_the_number_of_ranks() -> None:
     """A step sees the same samples, however they are dealt."""
-    alone = taken(job(64, 8, 2, 1)[0], 8)
-    pair = [taken(sampler, 4) for sampler in job(64, 8, 1, 2)]
+    alone = toy.taken(job(64, 8, 2, 1)[0], 8)
+    pair = [toy.taken(sampler, 4) for sampler in job(64, 8, 1, 2)]
     assert [set(alone[0] + alone[1])] == [set(pair[0][0] + pair[1][0])]
 
 
@@ -87,8 +82,8 @@ class Grouped(toy.Points):
 def test_a_data_set_may_group_its_samples() -> None:
     samplers = [TrainBatches(Grouped(10), 4, 1, World(rank, 2), seed=0) for rank in range(2)]
     assert samplers[0].steps(1) == [4, 5]
-    assert taken(samplers[0], 2)[1] == [4, 5]
-    assert taken(samplers[1], 2) == [[1, 2, 3], [6, 7, 8]]
+    assert toy.taken(samplers[0], 2)[1] == [4, 5]
+    assert toy.taken(samplers[1], 2) == [[1, 2, 3], [6, 7, 8]]
 
 
 class Backwards:
@@ -104,9 +99,9 @@ class Backwards:
 def test_a_data_set_may_give_the_order_of_its_samples() -> None:
     first, second = (TrainBatches(Backwards(), 10**5, 1, World(rank, 2), seed=0) for rank in (0, 1))
     assert first.steps(1) == second.steps(1) == [2 * 10**5] * 5000
-    assert [batch[0] for batch in taken(first, 2)] == [10**9 + 6, 10**9 + 6 - 2 * 10**5]
+    assert [batch[0] for batch in toy.taken(first, 2)] == [10**9 + 6, 10**9 + 6 - 2 * 10**5]
     second.start_at(1, 4999)
-    assert taken(second, 2) == [
+    assert toy.taken(second, 2) == [
         list(range(10**5 + 6, 6, -1)),
         list(range(10**9 + 6 - 10**5, 10**9 + 6 - 2 * 10**5, -1)),
     ]

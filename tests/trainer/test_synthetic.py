@@ -28,10 +28,6 @@ def grouped(count: int) -> Grouped:
     return Grouped(count)
 
 
-def taken(batches: TrainBatches, count: int) -> list[list[int]]:
-    return [indices for _, indices in itertools.islice(batches, count)]
-
-
 SHAPES = {
     "one rank": (512, 8, 1, 1),
     "two ranks": (512, 8, 1, 2),
@@ -50,7 +46,7 @@ def test_held_batches(data: Any, count: int, batch_size: int, accumulation: int,
     worlds = [World(rank, ranks) for rank in range(ranks)]
     samplers = [HeldBatches(data(count), batch_size, accumulation, world, seed=3) for world in worlds]
     (steps,) = {tuple(sampler.steps(epoch)) for sampler in samplers for epoch in (1, 2)}
-    shares = [taken(sampler, 2 * len(steps) * accumulation) for sampler in samplers]
+    shares = [toy.taken(sampler, 2 * len(steps) * accumulation) for sampler in samplers]
     for share in shares:
         assert share == (share[:HELD] * len(share))[: len(share)]
         assert len(steps) * accumulation % HELD == 0
@@ -61,7 +57,7 @@ def test_held_batches(data: Any, count: int, batch_size: int, accumulation: int,
 
 def test_they_are_the_first_of_the_data_set() -> None:
     words = (toy.Points(512), 8, 2, World(1, 2), 3)
-    assert taken(HeldBatches(*words), HELD) == taken(TrainBatches(*words), HELD)
+    assert toy.taken(HeldBatches(*words), HELD) == toy.taken(TrainBatches(*words), HELD)
     assert len(HeldBatches(*words).steps(1)) == len(TrainBatches(*words).steps(1)) == 16
 
 

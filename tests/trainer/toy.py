@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import socket
@@ -19,6 +20,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from flagperf.perflog import Event, PerfLog, parse
+from flagperf.trainer.data import TrainBatches
 from flagperf.trainer.task import Task
 
 ROOT = Path(__file__).parents[2]
@@ -162,6 +164,11 @@ def start(configuration: Mapping[str, Any], folder: Path, *launcher: str) -> sub
     }
     command = [sys.executable, *launcher, "-m", "flagperf.trainer", str(path)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def taken(batches: TrainBatches, count: int) -> list[list[int]]:
+    """The indices of the next batches."""
+    return [indices for _, indices in itertools.islice(batches, count)]
 
 
 def torchrun(configuration: Mapping[str, Any], folder: Path, ranks: int = 2) -> tuple[int, list[list[Event]]]:

@@ -142,7 +142,7 @@ def test_the_case_names_it(source: Path, tmp_path: Path) -> None:
 def test_progress_is_told(
     converted: Callable[..., Path], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cases.glm.prepare.LOG_EVERY", 0.0)
+    monkeypatch.setattr("cases.conversion.INTERVAL", 0.0)
     with caplog.at_level(logging.INFO):
         converted()
     assert caplog.messages[:2] == ["eval/e.hdf5: 1 questions", "eval/e.hdf5: 2 questions"]

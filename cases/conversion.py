@@ -1,0 +1,22 @@
+"""What the converters of original data share: how far they are."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+INTERVAL = 5.0  # seconds between two reports of progress
+
+T = TypeVar("T")
+
+
+def reported(items: Iterable[T], log: logging.Logger, text: str) -> Iterator[T]:
+    """The items, with a line in the log from time to time: `text`, whose %d stands for how many are done."""
+    last = time.monotonic()
+    for done, item in enumerate(items, 1):
+        yield item
+        if time.monotonic() - last > INTERVAL:
+            log.info(text, done)
+            last = time.monotonic()
