@@ -20,6 +20,7 @@ import yaml
 
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.perflog import PerfLog
+from flagperf.trainer.imports import import_components, lasting
 from flagperf.trainer.sinks import open_sinks
 
 
@@ -47,10 +48,12 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     """Train, from SUBMIT_INFO to FINISHED."""
     perflog.log("SUBMIT_INFO", {"vendor": config["vendor"]["name"], "case": config["case"], "config": config})
     perflog.log("INIT_START")
-    from flagperf.trainer.loop import Training, check_loss  # imports torch, which takes seconds
-    from flagperf.trainer.parts import build_parts
-    from flagperf.trainer.sample_data import ensure_sample_data
+    with lasting():
+        from flagperf.trainer.loop import Training, check_loss  # imports torch, which takes seconds
+        from flagperf.trainer.parts import build_parts
+        from flagperf.trainer.sample_data import ensure_sample_data
 
+        import_components(config)
     ensure_sample_data(config)
     training = Training(build_parts(config), perflog)
     training.run()

@@ -1,0 +1,48 @@
+"""Imports at the start of a rank, which take most of the time to its first step."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+COMPONENTS = ("task", "network", "optimizer", "lr_scheduler", "train_data", "eval_data")
+
+
+@contextlib.contextmanager
+def lasting() -> Iterator[None]:
+    """A block of imports: what they make stays, so the garbage collector need not look at it, now or later.
+
+    PyTorch and what comes with it are several hundred thousand objects, which it would go through again and again
+    while they are made.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def import_components(config: Mapping[str, Any]) -> None:
+    """Import the vendor's plug-in, which may change torch, and then the modules that a training's components are in.
+
+    What cannot be imported is left to who needs it, and says for which key.
+    """
+    plugin = config["vendor"]["plugin"]
+    for target in (*([plugin] if plugin else []), *_targets([config.get(key) for key in COMPONENTS])):
+        with contextlib.suppress(Exception):
+            pkgutil.resolve_name(target)
+
+
+def _targets(node: Any) -> Iterator[str]:
+    """All `_target_` entries below a node."""
+    if isinstance(node, Mapping):
+        if isinstance(node.get("_target_"), str):
+            yield node["_target_"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for value in node:
+            yield from _targets(value)
