@@ -1,9 +1,11 @@
 """What the monitors of a node cost: CPU time of all their processes, and of the launcher that reads them.
 
-    python benchmarks/monitor_cost.py [SECONDS]
+    python benchmarks/monitor_cost.py [SECONDS]            on this machine
+    python benchmarks/monitor_cost.py SECONDS ssh          on a test host; its sshd is counted too
 
 cpu, memory, power and an accelerator's tool, sampled as conf/config.yaml says. The tool only prints recorded output
-for eight devices: what a vendor's own program costs comes on top. Limit: 1 % of one core per node.
+for eight devices: what a vendor's own program costs comes on top. Limit: 1 % of one core per node. A test host needs
+what the tests of clusters need: root, and Debian's docker.io, openssh-server and iproute2.
 """
 
 from __future__ import annotations
@@ -11,54 +13,84 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import re
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from flagperf.compose import compose
 from flagperf.guard import descendants
 from flagperf.monitors.running import running
 from flagperf.plan import make_plan
-from flagperf.schema import NodePlan, RunConfig
-from flagperf.transport import LocalTransport
+from flagperf.schema import Node, NodePlan, RunConfig, Ssh
+from flagperf.ssh import SshTransport
+from flagperf.transport import LocalTransport, Transport
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
+from flagperf_run import cluster_file
+from hosts import TestCluster
 
 LIMIT = 1.0  # percent of one core
 TICKS = os.sysconf("SC_CLK_TCK")
 OUTPUT = "\n".join(f"{30 + index}, 57.25, 15, 40536, 0" for index in range(8))
 
 
-def tree_seconds() -> float:
-    """CPU seconds of all descendants, with what they inherited from ended ones."""
-    ticks = 0
-    for pid in descendants():
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
-    return ticks / TICKS
+def cpu_seconds(stat_lines: list[str]) -> float:
+    """CPU seconds of processes, with what they inherited from ended ones."""
+    fields = [line.rpartition(")")[2].split() for line in stat_lines]
+    return sum(int(ticks) for words in fields for ticks in words[11:15]) / TICKS  # utime, stime, cutime, cstime
 
 
-async def cost(run: RunConfig, node: NodePlan, seconds: float) -> tuple[float, float]:
+def of_descendants() -> float:
+    return cpu_seconds([Path(f"/proc/{pid}/stat").read_text() for pid in descendants()])
+
+
+@contextmanager
+def node(where: str) -> Iterator[tuple[Transport, Callable[[], float], str]]:
+    """The way to a node, the CPU seconds spent there so far, and a folder on it."""
+    if where != "ssh":
+        with tempfile.TemporaryDirectory() as folder:
+            yield LocalTransport("here"), of_descendants, folder
+        return
+    with TestCluster(size=1) as cluster:
+        (host,) = cluster.hosts
+        file = cluster_file(cluster)
+
+        def on_host() -> float:
+            lines = host.output("sh", "-c", "cat /proc/[0-9]*/stat 2>/dev/null; true").splitlines()
+            return cpu_seconds([line for line in lines if not re.search(r"\((dockerd|containerd.*)\)", line)])
+
+        host.output("mkdir", "-p", "/srv/logs")
+        yield SshTransport(Node(**file["nodes"][0]), Ssh(**file["ssh"]), timeout=10.0), on_host, "/srv/logs"
+
+
+async def cost(
+    run: RunConfig, plan: NodePlan, transport: Transport, spent: Callable[[], float], seconds: float, logs: Path
+) -> tuple[float, float]:
     """CPU seconds on the node and in the launcher."""
-    async with LocalTransport("here") as transport:
-        before = time.process_time()
-        async with running(run, node, transport, Path(node.log_dir)):
+    async with transport:
+        on_node, in_launcher = spent(), time.process_time()
+        async with running(run, plan, transport, logs):
             await asyncio.sleep(seconds)
-            return tree_seconds(), time.process_time() - before
+            return spent() - on_node, time.process_time() - in_launcher
 
 
-def main(seconds: float) -> None:
+def main(seconds: float, where: str) -> None:
     run = compose(["vendor=nvidia", "hardware=A100", "runtime=docker", "data_dir=/"])
     assert run.vendor.monitor is not None
     tool = dataclasses.replace(run.vendor.monitor, command=("echo", OUTPUT))
     run = dataclasses.replace(run, vendor=dataclasses.replace(run.vendor, monitor=tool))
-    with tempfile.TemporaryDirectory() as folder:
-        node = dataclasses.replace(make_plan(run, 1).nodes[0], log_dir=folder)
-        on_node, in_launcher = asyncio.run(cost(run, node, seconds))
-        logs = sorted(path.name for path in Path(folder).glob("*.log"))
-    print(f"{seconds:g} s, a sample every {run.config['monitor']['interval']:g} s: {', '.join(logs)}")
-    for place, spent in (("node", on_node), ("launcher", in_launcher)):
-        print(f"{place:9} {spent:6.3f} s CPU  {100 * spent / seconds:5.2f} % of a core   limit {LIMIT:g} %")
+    with node(where) as (transport, spent, folder), tempfile.TemporaryDirectory() as logs:
+        plan = dataclasses.replace(make_plan(run, 1).nodes[0], log_dir=folder)
+        on_node, in_launcher = asyncio.run(cost(run, plan, transport, spent, seconds, Path(logs)))
+        written = sorted(path.name for path in Path(logs).glob("*.log"))
+    print(f"{seconds:g} s, a sample every {run.config['monitor']['interval']:g} s: {', '.join(written)}")
+    for place, used in (("node", on_node), ("launcher", in_launcher)):
+        print(f"{place:9} {used:6.3f} s CPU  {100 * used / seconds:5.2f} % of a core   limit {LIMIT:g} %")
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0)
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, sys.argv[2] if len(sys.argv) > 2 else "here")
