@@ -11,7 +11,7 @@ from flagperf.errors import ConfigError
 from flagperf.jobs import Job, make_jobs
 from flagperf.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.origin import origin
-from flagperf.parts import cluster, container_options, data_dir, hardware, image, names, with_names
+from flagperf.parts import cluster, container_options, data, data_dir, hardware, image, names
 from flagperf.places import search_path
 from flagperf.schema import RunConfig, Target, Vendor
 from flagperf.typed import build
@@ -67,7 +67,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
 
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
-    config |= {"mutable": list(rules.mutable), "data": with_names(config.get("data", {}), config)}
+    config |= {"mutable": list(rules.mutable), "data": data(config)}
     vendor, hosts = build(Vendor, config["vendor"], "vendor", where), cluster(config, where)
     return RunConfig(
         case=config["case"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from pathlib import Path
 from socket import gethostname
@@ -58,10 +59,16 @@ def _is_local(final: Layer) -> bool:
     return all(isinstance(node, dict) and node.get("local") for node in nodes)
 
 
-def with_names(data: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """`data` with ${…} replaced in the globs of `require`, which are keys: OmegaConf resolves values only."""
-    require = {Template(glob).safe_substitute(config): least for glob, least in data.get("require", {}).items()}
-    return {**data, "require": require}
+def data(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The case's `data`. `require` also asks for the weights to start from, where they lie below data_dir.
+
+    ${…} is replaced in its globs, which are keys: OmegaConf resolves values only.
+    """
+    found, weights = config.get("data", {}), Path(config["init_checkpoint"] or "")
+    require = {Template(pattern).safe_substitute(config): least for pattern, least in found.get("require", {}).items()}
+    if weights.is_relative_to(config["data_dir"]):
+        require[glob.escape(str(weights.relative_to(config["data_dir"])))] = 1
+    return {**found, "require": require}
 
 
 def hardware(config: Mapping[str, Any], where: Where) -> Hardware:

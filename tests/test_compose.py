@@ -70,6 +70,22 @@ def test_config_is_plain_resolved_and_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "required"),
+    [
+        pytest.param([], {"blocklm-large-blank/200000/mp_rank_00_model_states.pt": 1}, id="the case's own"),
+        pytest.param(["init_checkpoint='/data/[1].pt'"], {"[[]1].pt": 1}, id="another in data_dir"),
+        pytest.param(["init_checkpoint=/weights/1.pt"], {}, id="elsewhere"),
+        pytest.param(["init_checkpoint=null"], {}, id="none"),
+        pytest.param(["size=tiny"], {}, id="a size without"),
+    ],
+)
+def test_weights_to_start_from_belong_to_the_data(words: list[str], required: dict[str, int]) -> None:
+    config = compose(["model=glm", "size=full", "division=open", "data_dir=/data", *words]).config
+    own = {config["train_path"], config["eval_path"]}
+    assert {pattern: least for pattern, least in config["data"]["require"].items() if pattern not in own} == required
+
+
+@pytest.mark.parametrize(
     ("words", "runtime", "size"),
     [
         pytest.param(["data_dir=/data"], "process", "tiny", id="cpu"),
