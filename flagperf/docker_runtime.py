@@ -74,6 +74,7 @@ class DockerRuntime:
         try:
             if self._made:
                 await self._ask(lambda client: remove(client, self.container.name))
+                self._made = False
         finally:
             if self._keeper is not None:
                 await self._keeper.stop()

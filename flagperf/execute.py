@@ -106,7 +106,7 @@ class _Round:
         self.plan = make_plan(run, number, folder=run_folder)
         self.folder = run_folder / run.name / f"round{number}"
         transports = make_transports(run, [node.node for node in self.plan.nodes])
-        runtimes = make_runtimes(run, self.plan, transports, say=progress.working)
+        runtimes = make_runtimes(run, self.plan, transports, self.folder, progress.working)
         self.nodes = [
             NodeRun(run, self.plan, rank, transport, runtime, self.folder)
             for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
@@ -120,6 +120,8 @@ class _Round:
                 connections.push_async_callback(node.runtime.close)
             await self._on_all("check", NodeRun.check)
             make_case(self.run, self.plan, self.run_folder)
+            write_case(self.run, self.plan, self.run_folder)
+            await self._on_all("image", NodeRun.prepare)
             return await self._attempts()
 
     async def _attempts(self) -> Failure | None:
@@ -155,7 +157,6 @@ class _Round:
 
     async def _attempt(self) -> Failure | None:
         try:
-            await self._on_all("image", NodeRun.prepare)
             await self._on_all("send", NodeRun.send)
             await self._on_all("start", NodeRun.launch)
             failure = await supervise(self.nodes, self.plan, self.progress)

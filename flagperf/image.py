@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from flagperf.errors import ConfigError
@@ -16,6 +17,7 @@ from flagperf.schema import Image, ImageSettings, ImageSource, Vendor
 DOCKERFILE = "Dockerfile"
 REQUIREMENTS = "requirements.txt"  # what a training process needs; made from flagperf's own where the vendor has none
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
+CHUNK = 1 << 20  # bytes of a file in memory at one time
 
 
 def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where: Where) -> Image:
@@ -51,21 +53,39 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
     return Image(source.name, policy, settings, None, source)
 
 
-def build_context(folder: Path, source: ImageSource) -> Mapping[str, bytes]:
-    """All that goes into a build: the vendor's folder and the requirements, as path → content."""
+def build_context(folder: Path, source: ImageSource) -> Mapping[str, Path | bytes]:
+    """All that goes into a build: the files of the vendor's folder and the requirements, as path → file or content."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
-    context = {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    context: dict[str, Path | bytes] = {path.relative_to(folder).as_posix(): path for path in files}
     context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in _own_requirements()).encode())
     context[MORE_REQUIREMENTS] = "".join(f"{line}\n" for line in source.requirements).encode()
     return context
 
 
-def content_tag(context: Mapping[str, bytes], source: ImageSource) -> str:
-    """Twelve hexadecimal digits that change whenever something changes that goes into the image."""
+def content_tag(context: Mapping[str, Path | bytes], source: ImageSource) -> str:
+    """Twelve hexadecimal digits that change whenever something changes that goes into the image.
+
+    Of a file's permissions only "executable" counts, and only that reaches the build.
+    """
     digest = hashlib.sha256(repr(source.base).encode())
     for name, content in context.items():
-        digest.update(repr((name, hashlib.sha256(content).hexdigest())).encode())
+        if isinstance(content, bytes):
+            digest.update(repr((name, hashlib.sha256(content).hexdigest())).encode())
+        else:
+            found = content.stat()
+            fingerprint = _fingerprint(content, found.st_size, found.st_mtime_ns)
+            digest.update(repr((name, fingerprint) + ("executable",) * bool(found.st_mode & 0o111)).encode())
     return digest.hexdigest()[:12]
+
+
+@cache
+def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
+    """SHA-256 of a file, which may have gigabytes; each job of a sweep asks for it."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _own_requirements() -> list[str]:

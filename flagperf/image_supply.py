@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flagperf.docker_host import DockerHost
 from flagperf.errors import HostError
-from flagperf.image import build_context
-from flagperf.schema import Command, Image
+from flagperf.image_build import LOG, ImageBuild
+from flagperf.schema import Image
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-BUILD_GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a build
-LAST_LINES = 20  # shown of a build that failed
-SHORT = 30.0  # seconds for removing files
 SAY_EVERY = 10.0  # seconds
 LONGEST = 100  # characters of a build's line that are shown
 
@@ -35,10 +29,15 @@ class ImageSupply:
     """Shared by the nodes of a round. Node 0 comes first: it builds, and the others copy from it.
 
     Building on every host would give images that differ in their times and, later, in the packages found.
+
+    Args:
+        work_dir: of the hosts; a build has a folder of its own there.
+        logs: of node 0 on this machine, where the log of a build is kept.
+        say: hears now and then how far it is.
     """
 
-    def __init__(self, image: Image, work_dir: str, say: Callable[[str], None]) -> None:
-        self.image, self.work_dir, self.say = image, work_dir, say
+    def __init__(self, image: Image, work_dir: str, logs: Path, say: Callable[[str], None]) -> None:
+        self.image, self.work_dir, self.logs, self.say = image, work_dir, logs, say
         self._first: asyncio.Future[tuple[DockerHost, list[str]]] = asyncio.get_running_loop().create_future()
 
     async def supply(self, docker: DockerHost, rank: int) -> None:
@@ -48,6 +47,7 @@ class ImageSupply:
             HostError: it is not there and cannot be had, or it is another one than node 0's.
         """
         layers = await image_layers(docker, self.image.reference)
+        log.debug("%s: image %s is %s", docker.host, self.image.reference, "not there" if layers is None else "there")
         if rank == 0:
             if layers is None:
                 await self._fetch(docker)
@@ -85,7 +85,8 @@ class ImageSupply:
         elif self.image.policy == "load":
             await self._ask(docker, "loaded", self._load)
         else:
-            await self._build(docker)
+            build = ImageBuild(self.image, docker.transport, self.work_dir, self.logs / LOG)
+            await self._patiently(docker, build.run(), build.last_line)
 
     def _load(self, client: DockerClient) -> Any:
         assert self.image.settings.archive is not None
@@ -114,34 +115,6 @@ class ImageSupply:
             why = getattr(error, "explanation", None) or str(error)
             raise HostError(docker.host, f"image {self.image.reference} cannot be {done}: {why}") from error
 
-    async def _build(self, docker: DockerHost) -> None:
-        """Build on the host with BuildKit, whose secrets keep index and certificate out of the image."""
-        assert self.image.folder is not None
-        transport, place = docker.transport, f"{self.work_dir}/build-{self.image.reference.partition(':')[2]}"
-        with tempfile.TemporaryDirectory() as folder:
-            for name, content in build_context(self.image.folder, self.image.source).items():
-                path = Path(folder, "context", name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            secrets = build_secrets(self.image)
-            for name, content in secrets.items():
-                Path(folder, name).write_bytes(content)
-            try:
-                await transport.put(Path(folder), place)
-                line = f"docker build {shlex.join(build_words(self.image, tuple(secrets)))} context"
-                words = ("sh", "-c", f"cd {shlex.quote(place)} && {line}")
-                process = await transport.start(
-                    Command(words, {"DOCKER_BUILDKIT": "1"}), log=f"{place}/build.log", grace=BUILD_GRACE
-                )
-                try:
-                    status = await self._patiently(docker, process.wait(), partial(_last_line, docker, place))
-                finally:
-                    await process.stop()
-                if status != 0:
-                    raise HostError(docker.host, await self._why(docker, place, status))
-            finally:
-                await transport.run(Command(("rm", "-rf", place)), timeout=SHORT)
-
     async def _patiently(self, docker: DockerHost, work: Awaitable[T], told: Callable[[], Awaitable[str]]) -> T:
         """Wait for work, and say now and then how far it is."""
         began, task = time.monotonic(), asyncio.ensure_future(work)
@@ -150,21 +123,11 @@ class ImageSupply:
                 await asyncio.wait({task}, timeout=SAY_EVERY)
                 if not task.done():
                     seconds = time.monotonic() - began
-                    self.say(f"{docker.host}: {self.image.reference}, {seconds:.0f} s: {await told()}")
+                    self.say(f"{docker.host}: {self.image.reference}, {seconds:.0f} s: {(await told())[:LONGEST]}")
             return task.result()
         finally:
             task.cancel()
-
-    async def _why(self, docker: DockerHost, place: str, status: int | None) -> str:
-        done = await docker.transport.run(Command(("tail", "-n", str(LAST_LINES), f"{place}/build.log")), timeout=SHORT)
-        tail = "".join(f"\n    {line}" for line in done.stdout.splitlines())
-        return f"image {self.image.reference} cannot be built from {self.image.folder}: exit code {status}{tail}"
-
-
-async def _last_line(docker: DockerHost, place: str) -> str:
-    """What a build printed last."""
-    done = await docker.transport.run(Command(("tail", "-n", "1", f"{place}/build.log")), timeout=SHORT)
-    return done.stdout.strip()[:LONGEST]
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:
@@ -176,30 +139,3 @@ async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:
     except ImageNotFound:
         return None
     return list(image.attrs["RootFS"]["Layers"])
-
-
-def build_words(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """Options of `docker build`. Proxies are among docker's predefined arguments, which no image keeps."""
-    settings = image.settings
-    words = [f"--tag={image.reference}", f"--network={settings.network}", "--progress=plain"]
-    if image.source.base:
-        words.append(f"--build-arg=BASE_IMAGE={image.source.base}")
-    for name in ("http_proxy", "https_proxy", "no_proxy"):
-        if value := getattr(settings, name):
-            words.append(f"--build-arg={name}={value}")
-    return (*words, *(f"--secret=id={name},src={name}" for name in secrets))
-
-
-def build_secrets(image: Image) -> dict[str, bytes]:
-    """Files that steps of a Dockerfile may mount: pip.conf and ca.pem, both in /run/secrets."""
-    settings = image.settings
-    secrets: dict[str, bytes] = {}
-    lines = ["[global]"]
-    if settings.index:
-        lines.append(f"index-url = {settings.index}")
-    if settings.ca_certificate:
-        secrets["ca.pem"] = Path(settings.ca_certificate).expanduser().read_bytes()
-        lines.append("cert = /run/secrets/ca.pem")
-    if len(lines) > 1:
-        secrets["pip.conf"] = "".join(f"{line}\n" for line in lines).encode()
-    return secrets

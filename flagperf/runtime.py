@@ -104,14 +104,24 @@ async def environment(transport: Transport, launch: Command) -> dict[str, str]:
 
 
 def make_runtimes(
-    run: RunConfig, plan: Plan, transports: Sequence[Transport], say: Callable[[str], None] = log.info
+    run: RunConfig,
+    plan: Plan,
+    transports: Sequence[Transport],
+    folder: Path = Path(),
+    say: Callable[[str], None] = log.info,
 ) -> list[Runtime]:
-    """The runtime that the configuration names, for each node of a round; `say` hears of what takes long."""
+    """The runtime that the configuration names, for each node of a round.
+
+    Args:
+        folder: of the round on this machine, where the log of an image's build goes beside those of node 0.
+        say: hears of what takes long.
+    """
     nodes = zip(plan.nodes, transports, strict=True)
     if run.image is None:
         return [ProcessRuntime(plan, node, transport) for node, transport in nodes]
     from flagperf.docker_runtime import DockerRuntime  # the docker SDK is heavy
     from flagperf.image_supply import ImageSupply
 
-    images = ImageSupply(run.image, run.cluster.work_dir, say)
+    logs = folder / Path(plan.nodes[0].log_dir).name
+    images = ImageSupply(run.image, run.cluster.work_dir, logs, say)
     return [DockerRuntime(run, plan, node, transport, images) for node, transport in nodes]

@@ -120,7 +120,8 @@ class SshTransport:
 
         async def work(sftp: asyncssh.SFTPClient) -> None:
             await sftp.makedirs(target if folder else str(PurePosixPath(target).parent), exist_ok=True)
-            await sftp.put(list(source.iterdir()) if folder else source, target, recurse=True, preserve=True)
+            what = list(source.iterdir()) if folder else source
+            await sftp.put(what, target, recurse=True, preserve=True, follow_symlinks=True)
 
         await self._with_files(work)
 

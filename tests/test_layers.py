@@ -21,7 +21,9 @@ STAGES = {
     },
     "plan": {"plan", "container"},
     "transport": {"guard", "transport", "ssh", "ssh_errors", "ssh_process"},
-    "docker": {"docker_host", "docker_process", "docker_runtime", "image_supply", "leftovers", "owner", "payload"},
+    "docker": {
+        "docker_host", "docker_process", "docker_runtime", "image_build", "image_supply", "leftovers", "owner", "payload",
+    },
     "monitors": {"monitors"},
     "execute": {
         "blame", "checks", "execute", "facts", "interrupt", "node_run", "page_caches", "progress", "resume",

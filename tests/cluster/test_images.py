@@ -19,7 +19,8 @@ RUN = (*FAKE, "runtime=docker", f"runtime.python={sys.executable}", "nnodes=2", 
 DOCKERFILE = """
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
-COPY requirements.txt more-requirements.txt extra/note /opt/
+COPY requirements.txt more-requirements.txt extra/note install.sh /opt/
+RUN /opt/install.sh
 RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \\
     while read -r line; do echo "conf: $line"; done </run/secrets/pip.conf; \\
     while read -r line; do echo "ca: $line"; done </run/secrets/ca.pem; \\
@@ -46,6 +47,8 @@ def folder(lab: TestCluster, tmp_path: Path) -> Path:
     (folder / "extra").mkdir(parents=True)
     (folder / "extra" / "note").write_text("hello")
     (folder / "Dockerfile").write_text(DOCKERFILE)
+    (folder / "install.sh").write_text("#!/bin/sh\necho installing\n")
+    (folder / "install.sh").chmod(0o700)
     (tmp_path / "ca.pem").write_text("my-certificate\n")
     return folder
 
@@ -56,7 +59,7 @@ def build(user: User, folder: Path, run_name: str, *words: str) -> Done:
         "+cluster.image.policy=build",
         "+cluster.image.index=https://index.example/simple",
         f"+cluster.image.ca_certificate={folder.parent / 'ca.pem'}",
-        "+cluster.image.https_proxy=http://proxy.example:1",
+        "+cluster.image.https_proxy=http://me:secret@proxy.example:1",
     )
     return user.run(*RUN, source, *settings, *words, run_name=run_name)
 
