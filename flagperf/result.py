@@ -10,6 +10,7 @@ from typing import Any
 
 from flagperf.errors import ConfigError
 from flagperf.evidence import LIMITS, Evidence
+from flagperf.monitors.devices import used_devices
 from flagperf.monitors.reading import job_energy, summarize
 from flagperf.perflog import decode, encode
 from flagperf.rank_log import RankLog, node_folders, read_rank_logs
@@ -98,7 +99,7 @@ def result_of_logs(
         target_reached=_reached(target, values, asked) if target_applies else None,
         values=values,
         failure=failure,
-        monitors=_monitors(folder, logs, config["nproc"], values.get("num_trained_samples")),
+        monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
         sweep=sweep or {},
         seconds=seconds,
         synthetic=synthetic,
@@ -177,14 +178,32 @@ def _reached(target: Target | None, values: Mapping[str, Any], asked: Sequence[s
     return not target.missed(finals) or (None if values.get("stop_reason") in asked else False)
 
 
-def _monitors(folder: Path, logs: Sequence[RankLog], nproc: int, samples: float | None) -> dict[str, Any]:
+def _monitors(
+    folder: Path, logs: Sequence[RankLog], config: Mapping[str, Any], samples: float | None
+) -> dict[str, Any]:
     """What each node's monitors saw during training, and the energy of the whole job."""
     marks = {event.event: event.time_ms / 1000 for log in logs[:1] for event in log.events}
     if "TRAIN_START" not in marks:
         return {}
     started, ended = marks["TRAIN_START"], marks.get("TRAIN_END", max(marks.values()))
-    nodes = {path.name: summarize(path, started, ended, nproc) for _, _, path in node_folders(folder)}
+    visible = {log.node_rank: event.value.get("visible_devices") for log in logs for event in log.all("SUBMIT_INFO")}
+    nodes = {
+        path.name: _node_monitors(path, started, ended, config, visible.get(rank))
+        for _, rank, path in node_folders(folder)
+    }
     return {"nodes": nodes, "energy": job_energy(list(nodes.values()), samples)} if any(nodes.values()) else {}
+
+
+def _node_monitors(
+    folder: Path, started: float, ended: float, config: Mapping[str, Any], visible: str | None
+) -> dict[str, Any]:
+    """One node's. Where it is not known which devices the job used, none are summed up: they would be others."""
+    try:
+        devices = used_devices(config, visible)
+    except ValueError as error:
+        why = {"not_available": f"the devices of the job are not known: {error}"}
+        return summarize(folder, started, ended, devices=()) | {config["vendor"]["name"]: why}
+    return summarize(folder, started, ended, devices)
 
 
 def _chose_sample_data(config: Mapping[str, Any]) -> bool:

@@ -15,7 +15,9 @@ CONFIG: dict[str, Any] = {
     "title": "ResNet-50",
     "framework": {"name": "pytorch"},
     "size": "full",
-    "vendor": {"name": "nvidia"},
+    "vendor": {"name": "nvidia", "visible_devices": "CUDA_VISIBLE_DEVICES", "container": {"gpus": "all"}},
+    "runtime": {"kind": "docker", "container": {}},
+    "cluster": {"container": {}},
     "hardware": {"name": "A100", "memory_gib": 40.0},
     "nnodes": 2,
     "nproc": 8,
@@ -56,8 +58,10 @@ def a_result(**changed: Any) -> Result:
     return Result(**{**fields, **changed})
 
 
-def write_round(folder: Path, **changed: Any) -> dict[str, Any]:
+def write_round(folder: Path, visible: str | None = None, **changed: Any) -> dict[str, Any]:
     """The logs of a round of CONFIG that trained from 1000 s to 1020 s of the epoch; keywords change FINISHED.
+
+    `visible`: the value of CUDA_VISIBLE_DEVICES in the ranks' environment.
 
     Returns the value of FINISHED.
     """
@@ -82,7 +86,7 @@ def write_round(folder: Path, **changed: Any) -> dict[str, Any]:
     }
     for rank in range(16):
         events = [
-            Event("SUBMIT_INFO", {"case": "resnet50"}, time_ms=995_000, rank=rank),
+            Event("SUBMIT_INFO", {"case": "resnet50", "visible_devices": visible}, time_ms=995_000, rank=rank),
             Event("INIT_START", time_ms=996_000, rank=rank),
             Event("INIT_END", time_ms=1_000_000, rank=rank),
             Event("TRAIN_START", time_ms=1_000_000, rank=rank),

@@ -142,6 +142,47 @@ def test_monitors_are_summed_up(tmp_path: Path) -> None:
     }
 
 
+def write_devices(folder: Path, busy: tuple[int, ...]) -> None:
+    """Logs of two nodes with six GPUs each, of which the busy ones draw 300 W and the others 50 W."""
+    from flagperf.monitors.log_format import Device, stamp
+
+    lines = [Device(80, 300).line() if place in busy else Device(30, 50).line() for place in range(6)]
+    text = "".join("\n".join([stamp(second), *lines, "", ""]) for second in range(990, 1031, 5))
+    for node in ("node0_noderank0", "node1_noderank1"):
+        (folder / node / "nvidia_monitor.log").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        pytest.param("2,3", "all", id="visible devices"),
+        pytest.param(None, "device=2,3", id="devices of the container"),
+        pytest.param("1,2", "device=1,2,3", id="visible devices of the container's"),
+    ],
+)
+def test_energy_is_that_of_the_devices_used(tmp_path: Path, visible: str | None, gpus: str) -> None:
+    write_round(tmp_path, visible)
+    write_devices(tmp_path, busy=(2, 3))
+    vendor = {**CONFIG["vendor"], "container": {"gpus": gpus}}
+    monitors = read(tmp_path, nproc=2, vendor=vendor).monitors
+    assert {node: found["nvidia"]["indices"] for node, found in monitors["nodes"].items()} == {
+        "node0_noderank0": [2, 3],
+        "node1_noderank1": [2, 3],
+    }
+    assert monitors["energy"]["devices"]["energy_j"] == pytest.approx(4 * 300 * 20)
+
+
+def test_energy_of_devices_that_are_not_known_is_left_out(tmp_path: Path) -> None:
+    write_round(tmp_path, "GPU-8f2e,GPU-77aa")
+    write_devices(tmp_path, busy=(2, 3))
+    why = "CUDA_VISIBLE_DEVICES=GPU-8f2e,GPU-77aa does not name devices by their numbers"
+    unknown = {"nvidia": {"not_available": f"the devices of the job are not known: {why}"}}
+    assert read(tmp_path, nproc=2).monitors == {
+        "nodes": {"node0_noderank0": unknown, "node1_noderank1": unknown},
+        "energy": {},
+    }
+
+
 # ---------------------------------------------------------------- result.json
 
 

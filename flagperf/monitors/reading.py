@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from flagperf.monitors.log_format import NOT_AVAILABLE, Device, parse_line, parse_stamp
 
 NODE_LOGS = ("cpu", "mem", "pwr")
+DEVICE_FIGURES = ("temperature", "power", "memory_used", "memory_total", "utilisation")
 GAP = 3.0  # two samples that lie further apart than so many usual distances leave a hole between them
 JOULES_PER_WH = 3600.0
 
@@ -24,20 +25,25 @@ class Point(NamedTuple):
     counter: float | None = None  # J
 
 
-def summarize(folder: Path, started: float, ended: float, devices: int | None = None) -> Mapping[str, Any]:
+DeviceSample = tuple[float, list[Device]]  # seconds since the epoch; devices in the tool's order, or the job's
+
+
+def summarize(folder: Path, started: float, ended: float, devices: Sequence[int] | None = None) -> dict[str, Any]:
     """Sum up the monitor logs of a node.
 
     Args:
         folder: the node's log folder.
         started, ended: the time that counts, seconds since the epoch, as PerfLog's TRAIN_START and TRAIN_END say.
-        devices: how many devices of the node the job used, the first ones in the tool's order; None: all.
+        devices: the devices of the node that the job used, as places in the tool's output; None: all.
 
     Returns:
         Per monitor (cpu, mem, pwr, and the vendor's name) a mapping. cpu and mem, as fractions: `mean`, `max`,
         `coverage`. pwr, in W: these and the fields of energy below, and `source`: "node" (management controller) or
-        "rapl" (processors and main memory only). The vendor's: `devices` and, per figure that the tool knows, the same
-        mapping: temperature (C), power (W, all devices together, with energy), memory_used and memory_total (MiB),
-        utilisation (%); the mean is over devices too, the maximum is the highest of any one device.
+        "rapl" (processors and main memory only). The vendor's: `devices`, how many of them count, `indices`, their
+        places, and per figure that the tool knows the same mapping: temperature (C), power (W, these devices together,
+        with energy), memory_used and memory_total (MiB), utilisation (%); the mean is over devices too, the maximum is
+        the highest of any one device. Its own `devices` says of how many the figure is known; energy is there only
+        where that is all of them.
 
         Energy: `energy_j` and `energy_wh` of the whole time; `idle_w`, the lowest power seen before `started`;
         `energy_above_idle_j`, which leaves that power out. Coverage is the share of the time that lies between two
@@ -109,24 +115,37 @@ def _node_figures(text: str, name: str, started: float, ended: float) -> dict[st
     return figures
 
 
-def _device_figures(text: str, started: float, ended: float, devices: int | None) -> dict[str, Any]:
-    samples = list(_device_samples(text, devices))
-    if not samples:
+def _device_figures(text: str, started: float, ended: float, devices: Sequence[int] | None) -> dict[str, Any]:
+    blocks = list(_device_blocks(text))
+    most = max((len(block) for _, block in blocks), default=0)
+    indices = list(range(most) if devices is None else devices)
+    samples = [(time, [_device(block, index) for index in indices]) for time, block in blocks]
+    figures = {name: _device_figure(name, samples, started, ended) for name in DEVICE_FIGURES}
+    known = {name: found for name, found in figures.items() if found}
+    return {"devices": len(indices), "indices": indices, **known} if known else {}
+
+
+def _device(block: Sequence[Device], index: int) -> Device:
+    """A device of a block; one without figures where the tool left it out."""
+    return block[index] if index < len(block) else Device()
+
+
+def _device_figure(name: str, samples: Sequence[DeviceSample], started: float, ended: float) -> dict[str, float]:
+    """One figure, over the devices that tell it."""
+    each = [(time, [getattr(device, name) for device in sample]) for time, sample in samples]
+    within = [values for time, values in each if started <= time <= ended]
+    telling = [place for place, told in enumerate(zip(*within, strict=True)) if set(told) != {None}]
+    picked = [(time, [values[place] for place in telling]) for time, values in each]
+    known = [(time, values) for time, values in picked if values and None not in values]
+    combine: Callable[[Iterable[float]], float] = sum if name == "power" else statistics.fmean
+    figures = _figures([Point(time, combine(values)) for time, values in known], started, ended)
+    if not figures:
         return {}
-    found: dict[str, Any] = {"devices": max(len(sample) for _, sample in samples)}
-    for name in ("temperature", "power", "memory_used", "memory_total", "utilisation"):
-        each = [(time, [getattr(device, name) for device in sample]) for time, sample in samples]
-        known = [(time, values) for time, values in each if None not in values]
-        combine: Callable[[Iterable[float]], float] = sum if name == "power" else statistics.fmean
-        figures = _figures([Point(time, combine(values)) for time, values in known], started, ended)
-        if not figures:
-            continue
-        if name == "power":
-            figures |= _energy([_power_point(time, sample) for time, sample in samples], started, ended)
-        else:
-            figures["max"] = max(max(values) for time, values in known if started <= time <= ended)
-        found[name] = figures
-    return found
+    if name != "power":
+        figures["max"] = max(max(values) for time, values in known if started <= time <= ended)
+    elif len(telling) == len(samples[0][1]):  # energy of some devices would pass for that of the job
+        figures |= _energy([_power_point(time, sample) for time, sample in samples], started, ended)
+    return {**figures, "devices": len(telling)}
 
 
 def _power_point(time: float, sample: list[Device]) -> Point:
@@ -137,13 +156,13 @@ def _power_point(time: float, sample: list[Device]) -> Point:
     return Point(time, power, math.fsum(counters) if len(counters) == len(sample) else None)
 
 
-def _device_samples(text: str, devices: int | None) -> Iterator[tuple[float, list[Device]]]:
+def _device_blocks(text: str) -> Iterator[DeviceSample]:
     """Time and devices of each block of a vendor's log."""
     for block in text.split("\n\n"):
         stamp, _, lines = block.strip().partition("\n")
-        sample = [device for line in lines.splitlines() if (device := parse_line(line))][:devices]
-        if (time := parse_stamp(stamp)) is not None and sample:
-            yield time, sample
+        devices = [device for line in lines.splitlines() if (device := parse_line(line))]
+        if (time := parse_stamp(stamp)) is not None and devices:
+            yield time, devices
 
 
 def _figures(points: list[Point], started: float, ended: float) -> dict[str, float]:

@@ -46,7 +46,10 @@ def main() -> NoReturn:
 
 def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     """Train, from SUBMIT_INFO to FINISHED."""
-    perflog.log("SUBMIT_INFO", {"vendor": config["vendor"]["name"], "case": config["case"], "config": config})
+    vendor = config["vendor"]
+    visible = os.environ.get(vendor["visible_devices"] or "")
+    submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
+    perflog.log("SUBMIT_INFO", submitted)
     perflog.log("INIT_START")
     with lasting():
         from flagperf.trainer.loop import Training, check_loss  # imports torch, which takes seconds

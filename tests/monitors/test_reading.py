@@ -82,8 +82,10 @@ def test_devices(tmp_path: Path) -> None:
         "acme": approx(
             {
                 "devices": 2,
-                "temperature": {"mean": 46.0, "max": 52.0, "coverage": 1.0},
+                "indices": [0, 1],
+                "temperature": {"mean": 46.0, "max": 52.0, "coverage": 1.0, "devices": 2},
                 "power": {
+                    "devices": 2,
                     "mean": 500.0,
                     "max": 600.0,
                     "coverage": 1.0,
@@ -92,26 +94,68 @@ def test_devices(tmp_path: Path) -> None:
                     "idle_w": 110.0,
                     "energy_above_idle_j": 5000.0 - 1100.0,
                 },
-                "memory_used": {"mean": 9.5, "max": 12.0, "coverage": 1.0},
-                "memory_total": {"mean": 16.0, "max": 16.0, "coverage": 1.0},
-                "utilisation": {"mean": 80.0, "max": 100.0, "coverage": 1.0},
+                "memory_used": {"mean": 9.5, "max": 12.0, "coverage": 1.0, "devices": 2},
+                "memory_total": {"mean": 16.0, "max": 16.0, "coverage": 1.0, "devices": 2},
+                "utilisation": {"mean": 80.0, "max": 100.0, "coverage": 1.0, "devices": 2},
             }
         )
     }
 
 
-def test_only_the_devices_of_the_job_count(tmp_path: Path) -> None:
-    write_devices(tmp_path, [(t, [Device(40, 100, energy=t * 90), Device(90, 300, energy=t)]) for t in (0, 10)])
-    figures = summarize(tmp_path, START, START + 10, devices=1)["acme"]
-    assert figures["devices"] == 1
-    assert figures["temperature"]["max"] == 40
-    assert figures["power"]["energy_j"] == pytest.approx(900)  # by the counter
+def busy(*indices: int) -> list[tuple[float, list[Device]]]:
+    """Six devices, of which these draw 300 W and the others 50 W."""
+    return [
+        (
+            t,
+            [
+                Device(80, 300, energy=300 * t) if place in indices else Device(30, 50, energy=50 * t)
+                for place in range(6)
+            ],
+        )
+        for t in (-5, 0, 5, 10)
+    ]
 
 
-def test_a_device_without_power_leaves_the_power_out(tmp_path: Path) -> None:
-    write_devices(tmp_path, [(t, [Device(40, 100), Device(41)]) for t in (0, 10)])
-    figures = summarize(tmp_path, START, START + 10)["acme"]
-    assert sorted(figures) == ["devices", "temperature"]
+@pytest.mark.parametrize("devices", [(2, 3), (3, 2)])
+def test_only_the_devices_of_the_job_count(tmp_path: Path, devices: tuple[int, ...]) -> None:
+    write_devices(tmp_path, busy(2, 3))
+    figures = summarize(tmp_path, START, START + 10, devices)["acme"]
+    assert (figures["devices"], figures["indices"]) == (2, list(devices))
+    assert figures["temperature"]["mean"] == 80
+    assert figures["power"]["mean"] == 600
+    assert figures["power"]["energy_j"] == pytest.approx(6000)  # by the counters
+
+
+def test_a_device_that_the_tool_leaves_out_is_not_known(tmp_path: Path) -> None:
+    write_devices(tmp_path, busy(2, 3))
+    figures = summarize(tmp_path, START, START + 10, (5, 6))["acme"]
+    assert figures["power"] == {"mean": 50.0, "max": 50.0, "coverage": 1.0, "devices": 1}
+
+
+def test_power_of_some_devices_is_no_energy_of_all(tmp_path: Path) -> None:
+    write_devices(tmp_path, [(t, [Device(40, 100, utilisation=90), Device(42)]) for t in (0, 10)])
+    assert summarize(tmp_path, START, START + 10) == {
+        "acme": {
+            "devices": 2,
+            "indices": [0, 1],
+            "temperature": {"mean": 41.0, "max": 42.0, "coverage": 1.0, "devices": 2},
+            "power": {"mean": 100.0, "max": 100.0, "coverage": 1.0, "devices": 1},
+            "utilisation": {"mean": 90.0, "max": 90.0, "coverage": 1.0, "devices": 1},
+        }
+    }
+
+
+def test_a_device_that_falls_silent_lowers_the_coverage(tmp_path: Path) -> None:
+    samples = [(t, [Device(power=100), Device(power=200 if t < 10 else None)]) for t in (0, 5, 10, 15, 20)]
+    write_devices(tmp_path, samples)
+    power = summarize(tmp_path, START, START + 20)["acme"]["power"]
+    assert (power["devices"], power["mean"], power["coverage"]) == (2, 300.0, pytest.approx(0.25))
+    assert power["energy_j"] == pytest.approx(300 * 20)
+
+
+def test_no_device_of_the_job_has_figures(tmp_path: Path) -> None:
+    write_devices(tmp_path, busy(2, 3))
+    assert summarize(tmp_path, START, START + 10, devices=()) == {}
 
 
 def test_what_is_not_available_is_never_zero(tmp_path: Path) -> None:

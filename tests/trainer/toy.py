@@ -100,7 +100,7 @@ def config(**words: Any) -> dict[str, Any]:
         "resume": None,
         "log_level": "info",
         "throughput_unit": "points/s",
-        "vendor": {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None},
+        "vendor": {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None, "visible_devices": None},
         "hardware": {"name": "cpu", "peak_flops": {"fp32": 1e12}},
         "train_batch_size": 8,
         "eval_batch_size": 8,

@@ -1,0 +1,45 @@
+"""Which of a node's devices a job used, as the vendor's tool counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, ...]:
+    """The devices of a node's ranks, by their places in the tool's output, that of local rank 0 first.
+
+    A container may be given some of a host's devices (`gpus`), a process may see some of those that are there
+    (`visible`). Each counts what it was given from 0, and local rank N uses the Nth device that it sees.
+
+    Args:
+        config: the configuration of the job, as config.yaml holds it.
+        visible: the value of the vendor's `visible_devices` in the ranks' environment; None: it was not set.
+
+    Raises:
+        ValueError: the devices are not named by their numbers, or are fewer than the ranks.
+    """
+    nproc: int = config["nproc"]
+    gpus = _gpus(config) or ""
+    given = _numbers("container.gpus", gpus.removeprefix("device=")) if gpus.startswith("device=") else None
+    seen = range(nproc) if visible is None else _numbers(config["vendor"]["visible_devices"], visible)
+    try:
+        return tuple(seen[rank] if given is None else given[seen[rank]] for rank in range(nproc))
+    except IndexError:
+        raise ValueError(f"{nproc} ranks, but fewer devices: {visible or gpus}") from None
+
+
+def _gpus(config: Mapping[str, Any]) -> str | None:
+    """`gpus` of the container, where there is one: the cluster's word counts before the vendor's and the runtime's."""
+    if config["runtime"]["kind"] != "docker":
+        return None
+    options = [config[source].get("container") or {} for source in ("cluster", "vendor", "runtime")]
+    return next((found["gpus"] for found in options if found.get("gpus")), None)
+
+
+def _numbers(source: str, text: str) -> list[int]:
+    """2,3 → [2, 3]"""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words):
+        raise ValueError(f"{source}={text} does not name devices by their numbers")
+    return [int(word) for word in words]
