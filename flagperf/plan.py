@@ -126,7 +126,8 @@ def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder:
     if run.container or not node.local:
         env["PYTHONPATH"] = str(root / CODE)  # the launcher's own version, sent for this run
     if interface := next(iter(meeting.interfaces[rank : rank + 1]), None):
-        env |= {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface}
+        names = ("GLOO_SOCKET_IFNAME", *run.vendor.interface_variables)  # torch uses gloo beside any vendor's backend
+        env = dict.fromkeys(names, interface) | env
     launch = Command(tuple(word.format(**fields) for word in run.config["framework"]["launch"]), env)
     return NodePlan(
         rank=rank,

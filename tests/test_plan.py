@@ -63,7 +63,6 @@ MET = tuple(
         words(nnodes=2, rank=rank, to="10.0.0.9:4711", config=f"{REMOTE}{CASE}2x2/config.yaml"),
         PYTHONPATH="/var/tmp/fp/run1/code",
         GLOO_SOCKET_IFNAME=f"eth{rank}",
-        NCCL_SOCKET_IFNAME=f"eth{rank}",
     )
     for rank, where in enumerate((ALPHA, BETA))
 )
@@ -96,7 +95,7 @@ RUN1: dict[str, Any] = {"folder": Path("/res/run1")}
                     MET[1],
                     launch=replace(
                         MET[1].launch,
-                        env=MET[1].launch.env | {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "eth0"},
+                        env=MET[1].launch.env | {"GLOO_SOCKET_IFNAME": "eth0"},
                     ),
                 ),
             ),
@@ -138,6 +137,35 @@ def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
     plan = make_plan(example_run(vendor=vendor), 1).nodes[0]
     assert plan.monitors == ("cpu", "mem", "pwr", "acme")
     assert plan.launch.env["ACME"] == "1"
+
+
+def interfaces(run: RunConfig) -> dict[str, str]:
+    """The variables of node 1 that name a network interface."""
+    env = make_plan(run, 1, rendezvous=Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))).nodes[1].launch.env
+    return {name: value for name, value in env.items() if name.endswith("_IFNAME")}
+
+
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        pytest.param({}, {"GLOO_SOCKET_IFNAME": "eth1", "ACCL_SOCKET_IFNAME": "eth1"}, id="gloo's and the vendor's"),
+        pytest.param(
+            {"ACCL_SOCKET_IFNAME": "=ib0"},
+            {"GLOO_SOCKET_IFNAME": "eth1", "ACCL_SOCKET_IFNAME": "=ib0"},
+            id="the user's own stays",
+        ),
+        pytest.param(
+            {"GLOO_SOCKET_IFNAME": "ib0", "NCCL_SOCKET_IFNAME": "ib1"},
+            {"GLOO_SOCKET_IFNAME": "ib0", "NCCL_SOCKET_IFNAME": "ib1", "ACCL_SOCKET_IFNAME": "eth1"},
+            id="gloo's own too",
+        ),
+    ],
+)
+def test_interface_variables(own: dict[str, str], found: dict[str, str]) -> None:
+    vendor = Vendor(
+        "acme", "Acme", "acl", "accl", None, None, interface_variables=("ACCL_SOCKET_IFNAME",), environment=own
+    )
+    assert interfaces(example_run(nnodes=2, cluster=LAB, vendor=vendor)) == found
 
 
 @pytest.mark.parametrize(
