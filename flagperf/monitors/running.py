@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import re
+import sys
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,12 +57,31 @@ def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
 
 
 def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) -> tuple[Source, ...]:
-    """The tool's Python module where the launch command is Python outside a container; else nothing."""
-    if tool.module is None or run.runtime["kind"] != "process" or run.config["framework"]["launch"][0] != "{python}":
+    """The tool's Python module, run by the launcher's interpreter here and by that of the ranks elsewhere.
+
+    Nothing where there is no such module, and on another host where the ranks' interpreter lies in an image.
+    """
+    if tool.module is None:
         return ()
-    environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
-    words = ("env", *environment, node.launch.argv[0], "-m", tool.module, "0", f"{interval:g}")
-    return (Source(tool.module, Command(words), _device_lines, interval, streams=True),)
+    words = (tool.module, "0", f"{interval:g}")
+    if node.node.local:
+        command: tuple[str, ...] = (sys.executable, "-m", *words)
+    elif run.runtime["kind"] == "process" and run.config["framework"]["launch"][0] == "{python}":
+        environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
+        command = ("env", *environment, node.launch.argv[0], "-m", *words)
+    else:
+        _say_once(
+            f"monitor {run.vendor.name}: no energy counter, for {tool.module} needs Python on the host; "
+            f"energy is made from the power that {tool.command[0]} shows"
+        )
+        return ()
+    return (Source(tool.module, Command(command), _device_lines, interval, streams=True),)
+
+
+@functools.cache
+def _say_once(message: str) -> None:
+    """Say it at the first of all nodes and rounds."""
+    log.info(message)
 
 
 def _device_lines(text: str) -> list[str]:

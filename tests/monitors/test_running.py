@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import re
 import subprocess
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.monitors.running import running
-from flagperf.schema import MonitorTool, NodePlan, RunConfig
+from flagperf.monitors.running import monitors, running
+from flagperf.schema import MonitorTool, Node, NodePlan, RunConfig
 from flagperf.transport import LocalTransport
 
 STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"
@@ -111,28 +112,58 @@ def test_a_tool_that_recovers_is_used_again(make_run: Callable[..., RunConfig], 
     assert re.fullmatch(rf"{STAMP}\tnot available: .*: no output\n({STAMP}\n31C 57W N/A N/A N/A\n\n)+", log)
 
 
+@pytest.mark.parametrize("runtime", ["process", "docker"])
 def test_the_vendors_module_is_used_where_it_works(
-    make_run: Callable[..., RunConfig], node: NodePlan, fake_nvml: Path, monkeypatch: pytest.MonkeyPatch
+    make_run: Callable[..., RunConfig],
+    node: NodePlan,
+    runtime: str,
+    fake_nvml: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_nvml))
     monkeypatch.setenv("FAKE_NVML", "gl")
     tool = MonitorTool(("echo", "31C 57W"), PARSE, module="flagperf.monitors.nvml")
-    log = watch(make_run(tool), node)["acme_monitor.log"]
+    log = watch(make_run(tool, runtime=runtime), node)["acme_monitor.log"]
     assert re.fullmatch(rf"({STAMP}\n31C 57.2W 15MiB 40536MiB 0% 3600J\nN/A N/A N/A N/A N/A\n\n)+", log)
 
 
-@pytest.mark.parametrize("runtime", ["process", "docker"])
 def test_else_the_vendors_tool_is_used(
-    make_run: Callable[..., RunConfig],
-    node: NodePlan,
-    runtime: str,
-    caplog: pytest.LogCaptureFixture,
+    make_run: Callable[..., RunConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
 ) -> None:
     tool = MonitorTool(("echo", "31C 57W"), PARSE, module="flagperf.monitors.no_such_module")
     with caplog.at_level(logging.WARNING):
-        log = watch(make_run(tool, runtime=runtime), node)["acme_monitor.log"]
+        log = watch(make_run(tool), node)["acme_monitor.log"]
     assert re.fullmatch(rf"({STAMP}\n31C 57W N/A N/A N/A\n\n)+", log)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "sources"),
+    [
+        pytest.param("docker", ["acme-smi"], id="in an image"),
+        pytest.param("process", ["acme.nvml", "acme-smi"], id="on the host"),
+    ],
+)
+def test_where_another_host_has_its_python(
+    make_run: Callable[..., RunConfig],
+    node: NodePlan,
+    runtime: str,
+    sources: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    elsewhere = dataclasses.replace(node, node=Node("alpha", "10.0.0.1"))
+    run = make_run(MonitorTool(("acme-smi",), PARSE, module="acme.nvml"), runtime=runtime)
+    with caplog.at_level(logging.INFO):
+        found = [monitors(run, elsewhere)[-1] for _ in range(2)]  # two rounds
+    assert [source.name for source in found[1].sources] == sources
+    assert caplog.messages == (
+        [
+            "monitor acme: no energy counter, for acme.nvml needs Python on the host; "
+            "energy is made from the power that acme-smi shows"
+        ]
+        if runtime == "docker"
+        else []
+    )
 
 
 def test_an_error_in_the_block_stops_the_monitors(
