@@ -10,20 +10,20 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import asyncssh
 
-from flagperf.errors import HostError
+from flagperf.errors import FlagperfError, HostError
 from flagperf.schema import Command, Node, Ssh
-from flagperf.ssh_errors import explain
+from flagperf.ssh_errors import FAILURES, explain
+from flagperf.ssh_login import options, way
 from flagperf.ssh_process import SshProcess
 from flagperf.transport import Completed, Process
 
 AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
 ATTEMPTS = 4  # of a connection that sshd dropped before the login
 BACK_OFF = 0.3  # seconds before the second attempt; doubled for each further one
-KEEPALIVES = 3  # unanswered signs of life until a connection counts as lost
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer; asyncssh splits larger reads into tasks
 TIMED_OUT = 124  # exit status of coreutils' timeout
@@ -70,8 +70,9 @@ class SshTransport:
 
     async def __aenter__(self) -> SshTransport:
         self._connection = await self._connect()
-        if not self.ssh.jump:
-            self.address = self._connection.get_extra_info("peername")[0]
+        peer = self._connection.get_extra_info("peername")
+        if peer and peer[0]:  # there is none through a proxy command, and an empty one through a jump host
+            self.address = peer[0]
         return self
 
     async def __aexit__(
@@ -144,7 +145,7 @@ class SshTransport:
             try:
                 listener = await connection.forward_local_path(local, path)
             except (OSError, asyncssh.Error) as error:
-                raise explain(error, self.node, self.ssh) from error
+                raise HostError(self.host, f"its {path} cannot be forwarded: {error}") from error
             try:
                 yield local
             finally:
@@ -159,7 +160,8 @@ class SshTransport:
                 return await connection.create_process(line, errors="replace")
             except DROPPED as error:
                 if not connection.is_closed():
-                    raise explain(error, self.node, self.ssh) from error
+                    advice = "raise MaxSessions of sshd, or free its resources"
+                    raise HostError(self.host, f"sshd opens no further session: {error}", advice=advice) from error
         raise HostError(self.host, DROPS)
 
     async def connection(self) -> asyncssh.SSHClientConnection:
@@ -198,28 +200,27 @@ class SshTransport:
     async def _connect(self) -> asyncssh.SSHClientConnection:
         """Connect, through the jump host where there is one."""
         for attempt in range(ATTEMPTS):
-            resources = contextlib.AsyncExitStack()
+            resources, reached = contextlib.AsyncExitStack(), 0
+            connection: asyncssh.SSHClientConnection | None = None
             try:
+        hosts = way(self.node, self.ssh)
                 async with self._gate:
-                    options = _options(self.ssh, self.timeout)
-                    if self.ssh.jump:
-                        options["tunnel"] = await resources.enter_async_context(_jump(self.ssh, options))
-                    if self.node.port:
-                        options["port"] = self.node.port
-                    if self.node.user:
-                        options["username"] = self.node.user
-                    connection = await resources.enter_async_context(asyncssh.connect(self.node.address, **options))
+                    for host in hosts:
+                        how = options(host, self.ssh, self.timeout, connection)
+                        connection = await resources.enter_async_context(asyncssh.connect(host.address, **how))
+                        reached += 1
             except BaseException as error:
                 await resources.aclose()
                 if isinstance(error, REFUSED_EARLY) and attempt + 1 < ATTEMPTS:
                     await asyncio.sleep(BACK_OFF * 2**attempt)
                     continue
-                if isinstance(error, (OSError, asyncssh.Error)):
-                    raise explain(error, self.node, self.ssh) from error
+                if isinstance(error, FAILURES):
+                    raise explain(error, hosts[: reached + 1], self.ssh) from error
                 raise
             self._resources = resources
             return connection
         raise AssertionError("unreachable")
+            assert connection is not None
 
     async def _disconnect(self) -> None:
         resources, self._resources, self._sftp = self._resources, None, None
@@ -245,32 +246,5 @@ class SshTransport:
         raise HostError(self.host, DROPS)
 
 
-def _options(ssh: Ssh, timeout: float) -> dict[str, Any]:
-    """The options of asyncssh.connect that are the same for the host and its jump host."""
-    options: dict[str, Any] = {
-        "connect_timeout": timeout,
-        "login_timeout": timeout,
-        "keepalive_interval": ssh.keepalive,
-        "keepalive_count_max": KEEPALIVES,
-    }
-    if ssh.key:
-        options["client_keys"] = [str(Path(ssh.key).expanduser())]
-    if ssh.config:
-        options["config"] = [str(Path(ssh.config).expanduser())]
-    if not ssh.strict:
-        options["known_hosts"] = None
-    elif ssh.known_hosts:
-        options["known_hosts"] = str(Path(ssh.known_hosts).expanduser())
-    return options
-
-
-def _jump(ssh: Ssh, options: dict[str, Any]) -> Any:
-    """A connection to the jump host, given as [user@]host[:port]."""
-    user, _, place = (ssh.jump or "").rpartition("@")
-    host, _, port = place.partition(":")
-    login = {"username": user} if user else {}
-    return asyncssh.connect(host, int(port or 22), **login, **options)
-
-
 def problem_of(error: BaseException) -> str:
-    return error.problem if isinstance(error, HostError) else str(error) or "no answer"
+    return getattr(error, "problem", None) or str(error) or "no answer"

@@ -20,7 +20,7 @@ STAGES = {
         "listing", "parts", "config_rules", "container_options", "image",
     },
     "plan": {"plan", "container"},
-    "transport": {"guard", "transport", "ssh", "ssh_errors", "ssh_process"},
+    "transport": {"guard", "transport", "ssh", "ssh_errors", "ssh_login", "ssh_process"},
     "docker": {
         "docker_host", "docker_process", "docker_runtime", "image_build", "image_supply", "leftovers", "owner", "payload",
     },

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import subprocess
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hosts import TestCluster
 
-from flagperf.errors import HostError
+from flagperf.errors import FlagperfError, HostError
 from flagperf.schema import Command, Node, Ssh
 from flagperf.ssh import SshTransport
+from flagperf.ssh_login import by_hand, way
 
 STRANGE = ("a b", "'", '"', "$(id)", "`id`", "line\nline", "ü 漢", "\\", "*", "", "-n", "~")
 
@@ -214,14 +216,11 @@ def black_hole() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-Connect = Callable[[], Awaitable[None]]
-
-
 def failing(lab: TestCluster, node: Node, **changes: object) -> str:
     """The message of a connection that must fail."""
 
     async def body() -> str:
-        with pytest.raises(HostError) as caught:
+        with pytest.raises(FlagperfError) as caught:
             async with SshTransport(node, ssh_of(lab, **changes), timeout=1):
                 pass
         return str(caught.value)
@@ -240,7 +239,7 @@ def test_what_a_failed_connection_says(lab: TestCluster, tmp_path: Path, black_h
     changed.write_text(lab.known_hosts.read_text().replace(lab.hosts[0].host_key, lab.hosts[1].host_key))
     (tmp_path / "empty").write_text("")
     far = address.rpartition(".")[0] + ".99"
-    hint = f"ssh -i {lab.key} root@{address} true"
+    hint = f"ssh -F /dev/null -i {lab.key} -o UserKnownHostsFile={lab.known_hosts} root@{address} true"
     said = {
         "unknown key": failing(lab, node, known_hosts=str(tmp_path / "empty")),
         "changed key": failing(lab, node, known_hosts=str(changed)),
@@ -249,16 +248,16 @@ def test_what_a_failed_connection_says(lab: TestCluster, tmp_path: Path, black_h
         "silent": failing(lab, Node("h1", "127.0.0.1", port=black_hole)),
         "unreachable": failing(lab, Node("h1", far)),
         "unknown name": failing(lab, Node("h1", "no-such-host.invalid")),
-        "no key file": failing(lab, node, key=str(tmp_path / "none")),
     }
-    own = "make sure that it is the right host, then: ssh-keygen -R"
+    own = "make sure that it is the right host, then: ssh-keygen -f"
     assert said == {
         "unknown key": f"h1: the host key of {address} is not the one in {tmp_path}/empty, or not in it at all\n"
-        f"  do:      {own} {address}; {hint}",
+        f"  do:      {own} {tmp_path}/empty -R {address}; {hint.replace(str(lab.known_hosts), f'{tmp_path}/empty')}",
         "changed key": f"h1: the host key of {address} is not the one in {changed}, or not in it at all\n"
-        f"  do:      {own} {address}; {hint}",
+        f"  do:      {own} {changed} -R {address}; {hint.replace(str(lab.known_hosts), str(changed))}",
         "wrong login": f"h1: {address} does not accept the login\n"
-        f"  do:      try: {hint.replace(str(lab.key), str(other_key))}; set the key or the user in the cluster file",
+        f"  do:      try: {hint.replace(str(lab.key), str(other_key))}; "
+        "set the key (cluster.ssh.key), or the user in the cluster file",
         "refused": f"h1: the ssh port refuses connections: {address}:23\n"
         "  do:      start sshd there, or correct the port in the cluster file",
         "silent": f"h1: no answer from 127.0.0.1:{black_hole}\n"
@@ -266,8 +265,162 @@ def test_what_a_failed_connection_says(lab: TestCluster, tmp_path: Path, black_h
         "unreachable": f"h1: no answer from {far}\n  do:      is it switched on, and does a firewall drop ssh?",
         "unknown name": "h1: the name no-such-host.invalid is unknown\n"
         "  do:      correct the address in the cluster file, or the name server",
-        "no key file": f"h1: no such file: {tmp_path}/none\n  do:      correct the ssh section of the cluster file",
     }
+
+
+FORM = "[user@]host[:port], where host is a name, an IPv4 address, or an IPv6 address in brackets"
+
+
+def not_understood(jump: str) -> str:
+    where = "  where:   host h1\n  key:     cluster.ssh.jump\n"
+    return f"the jump host cannot be understood\n{where}  given:   {jump}\n  allowed: {FORM}"
+
+
+def refused(key: str, given: str, problem: str, advice: str) -> str:
+    return f"{problem}\n  where:   host h1\n  key:     cluster.ssh.{key}\n  given:   {given}\n  do:      {advice}"
+
+
+CORRECT = "correct the ssh section of the cluster file"
+NO_FILE = "the file cannot be read: No such file or directory"
+KEY = ("the private key cannot be used: ", "give a key without passphrase, or use ssh-agent")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "content", "message"),
+    [
+        pytest.param("key", "$", None, refused("key", "$", NO_FILE, CORRECT), id="no key file"),
+        pytest.param("key", "$", "no key", refused("key", "$", KEY[0] + "Invalid private key", KEY[1]), id="no key"),
+        pytest.param(
+            "key",
+            "$",
+            "encrypted",
+            refused("key", "$", KEY[0] + "Passphrase must be specified to import encrypted private keys", KEY[1]),
+            id="key with passphrase",
+        ),
+        pytest.param("config", "$", None, refused("config", "$", NO_FILE, CORRECT), id="no configuration"),
+        pytest.param(
+            "config",
+            "$",
+            "Port x",
+            refused(
+                "config",
+                "$",
+                "the ssh configuration cannot be used: $ line 1: Invalid Port integer value: x",
+                "correct it there",
+            ),
+            id="broken configuration",
+        ),
+        pytest.param("known_hosts", "$", None, refused("known_hosts", "$", NO_FILE, CORRECT), id="no known_hosts"),
+        pytest.param("jump", "a@b:xx", None, not_understood("a@b:xx"), id="jump port no number"),
+        pytest.param("jump", "a@b:70000", None, not_understood("a@b:70000"), id="jump port out of range"),
+        pytest.param("jump", "::1", None, not_understood("::1"), id="jump IPv6 without brackets"),
+        pytest.param(
+            "jump",
+            "[::1]:23",
+            None,
+            "h1: jump host: the ssh port refuses connections: ::1:23\n"
+            "  do:      start sshd there, or correct the port in cluster.ssh.jump",
+            id="jump IPv6 refused",
+        ),
+        pytest.param(
+            "jump",
+            "no-such-host.invalid",
+            None,
+            "h1: jump host: the name no-such-host.invalid is unknown\n"
+            "  do:      correct the address in cluster.ssh.jump, or the name server",
+            id="jump unknown",
+        ),
+    ],
+)
+def test_what_a_wrong_setting_says(
+    _session_cluster: TestCluster, tmp_path: Path, setting: str, value: str, content: str | None, message: str
+) -> None:
+    import asyncssh
+
+    file = tmp_path / "file"
+    if content == "encrypted":
+        asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(file), "pkcs8-pem", passphrase="x")
+    elif content is not None:
+        file.write_text(content)
+    node = Node("h1", _session_cluster.hosts[0].address, user="root")
+    said = failing(_session_cluster, node, **{setting: value.replace("$", str(file))})
+    assert said == message.replace("$", str(file))
+
+
+OTHER_PORT = 2222
+
+
+@pytest.fixture
+def other_sshd(lab: TestCluster) -> Iterator[int]:
+    """A second sshd of h1, on another port."""
+    host = lab.hosts[0]
+    words = f"-f {host.root}/sshd_config -p {OTHER_PORT} -o PidFile=/run/other.pid"
+    host.output("sh", "-c", f"/usr/sbin/sshd {words} && until [ -s /run/other.pid ]; do sleep 0.05; done")
+    yield OTHER_PORT
+    host.run("sh", "-c", "kill $(cat /run/other.pid)")
+
+
+def seen_from(lab: TestCluster, node: Node, **changes: object) -> tuple[str, ...]:
+    """Host name and ssh connection of a node: address of the client, its port, own address, own port."""
+
+    async def body() -> tuple[str, ...]:
+        async with SshTransport(node, ssh_of(lab, **changes), timeout=5) as host:
+            assert host.address == node.address
+            done = await host.run(Command(("sh", "-c", "hostname; echo $SSH_CONNECTION")), timeout=5)
+            return tuple(done.stdout.split())
+
+    return asyncio.run(body())
+
+
+def test_the_ssh_configuration_names_port_and_user_of_the_jump_host(
+    lab: TestCluster, tmp_path: Path, other_sshd: int
+) -> None:
+    first, second = (host.address for host in lab.hosts)
+    config = tmp_path / "config"
+    config.write_text(f"Host {first}\n  Port {other_sshd}\nHost *\n  User root\n")
+    known = tmp_path / "known"
+    known.write_text(lab.known_hosts.read_text() + f"[{first}]:{other_sshd} {lab.hosts[0].host_key}\n")
+    changes = {"config": str(config), "known_hosts": str(known)}
+    assert seen_from(lab, Node("h1", first), **changes)[4] == str(other_sshd)
+    assert seen_from(lab, Node("h2", second), jump=first, **changes)[:2] == ("h2", first)
+
+
+def test_a_proxy_command_of_the_ssh_configuration_is_used(lab: TestCluster, tmp_path: Path) -> None:
+    first, second = (host.address for host in lab.hosts)
+    hop = f"ssh -F /dev/null -i {lab.key} -o UserKnownHostsFile={lab.known_hosts} -W %h:%p root@{first}"
+    (tmp_path / "config").write_text(f"Host {second}\n  ProxyCommand {hop}\n")
+    found = seen_from(lab, Node("h2", second, user="root"), config=str(tmp_path / "config"))
+    assert found[:2] == ("h2", first)
+
+
+def test_what_a_host_behind_a_jump_host_says(lab: TestCluster) -> None:
+    first, second = (host.address for host in lab.hosts)
+    said = failing(lab, Node("h2", second, 23, "root"), jump=f"root@{first}")
+    known = f"UserKnownHostsFile={lab.known_hosts}"
+    hop = f"ssh -F /dev/null -i {lab.key} -o {known} root@{first} -W '\"'\"'[%h]:%p'\"'\"'"
+    assert said == (
+        f"h2: the jump host {first} cannot connect to {second}:23: Connection refused\n  do:      try: "
+        f"ssh -F /dev/null -i {lab.key} -o {known} -o 'ProxyCommand={hop}' -p 23 root@{second} true"
+    )
+
+
+def test_the_advice_for_a_changed_host_key_works(lab: TestCluster, tmp_path: Path, other_sshd: int) -> None:
+    first = lab.hosts[0].address
+    known = tmp_path / "known hosts"
+    known.write_text(f"[{first}]:{other_sshd} {lab.hosts[1].host_key}\n")
+    node = Node("h1", first, other_sshd, "root")
+    advice = failing(lab, node, known_hosts=str(known)).partition("then: ")[2]
+    accepting = advice.replace("ssh -F", "ssh -o StrictHostKeyChecking=accept-new -F")  # as a person who says yes
+    subprocess.run(["sh", "-c", accepting], check=True, capture_output=True)
+    assert seen_from(lab, node, known_hosts=str(known))[4] == str(other_sshd)
+
+
+def test_the_command_to_try_goes_the_same_way(lab: TestCluster) -> None:
+    first, second = (host.address for host in lab.hosts)
+    ssh = ssh_of(lab, jump=f"root@{first}")
+    words = by_hand(way(Node("h2", second, user="root"), ssh), ssh)
+    done = subprocess.run([*words, "hostname; echo $SSH_CLIENT"], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:2] == ["h2", first]
 
 
 def test_a_host_key_may_be_left_unchecked_by_an_explicit_word(lab: TestCluster, tmp_path: Path) -> None:
