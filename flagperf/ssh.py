@@ -199,11 +199,11 @@ class SshTransport:
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
         """Connect, through the jump host where there is one."""
+        hosts = way(self.node, self.ssh)
         for attempt in range(ATTEMPTS):
             resources, reached = contextlib.AsyncExitStack(), 0
             connection: asyncssh.SSHClientConnection | None = None
             try:
-        hosts = way(self.node, self.ssh)
                 async with self._gate:
                     for host in hosts:
                         how = options(host, self.ssh, self.timeout, connection)
@@ -217,10 +217,10 @@ class SshTransport:
                 if isinstance(error, FAILURES):
                     raise explain(error, hosts[: reached + 1], self.ssh) from error
                 raise
+            assert connection is not None
             self._resources = resources
             return connection
         raise AssertionError("unreachable")
-            assert connection is not None
 
     async def _disconnect(self) -> None:
         resources, self._resources, self._sftp = self._resources, None, None
