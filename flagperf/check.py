@@ -89,7 +89,7 @@ def _monitor(vendor: Vendor, path: Path, products: Mapping[str, Hardware | Confi
     except ConfigError as error:
         yield _lack(error, path)
         return
-    missing = [figure for figure in FIGURES if figure != "energy" and figure not in table.pattern.groupindex]
+    missing = [figure for figure in FIGURES if figure != "energy" and figure not in table.figures]
     if missing:
         yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
 

@@ -51,6 +51,12 @@ class Table:
     pattern: re.Pattern[str]
     factors: dict[str, float]  # figure → factor to Device's unit
     card: int = 1  # devices that share one power figure
+    memory: float | None = None  # MiB of a device, for a tool that shows it in percent of that
+
+    @property
+    def figures(self) -> frozenset[str]:
+        """What can be known of a device."""
+        return frozenset(self.pattern.groupindex) | ({"memory_total"} if self.memory else set())
 
     def __call__(self, text: str) -> list[str]:
         """One line a device. Raises ValueError when no device can be read."""
@@ -63,6 +69,8 @@ class Table:
     def _device(self, match: re.Match[str]) -> Device:
         groups = match.groupdict()
         device = Device(**{name: _number(text, self.factors.get(name, 1.0)) for name, text in groups.items()})
+        if device.memory_used is not None and device.memory_total is None:
+            device = replace(device, memory_total=self.memory)
         return replace(device, power=None) if device.power and device.power > MAX_POWER else device
 
     def _share(self, card: list[Device]) -> list[Device]:
@@ -103,7 +111,9 @@ def make_table(tool: MonitorTool, vendor: str, hardware: Hardware) -> Table:
             raise ConfigError("unknown unit", where=where, key=key, given=unit, allowed=allowed)
         factor = UNITS[quantity][unit] or _percent_of_memory(hardware)
         factors |= {figure: factor for figure in FIGURES if figure.startswith(quantity)}
-    return Table(pattern, factors, hardware.devices_per_card if tool.power_of == "card" else 1)
+    card = hardware.devices_per_card if tool.power_of == "card" else 1
+    memory = 100 * _percent_of_memory(hardware) if tool.units.get("memory") == "%" else None
+    return Table(pattern, factors, card, memory)
 
 
 def _percent_of_memory(hardware: Hardware) -> float:

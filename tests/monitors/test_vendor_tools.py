@@ -79,22 +79,22 @@ OUTPUTS = [
         "35C 22.5W 165MiB 15296MiB 0%",
     )),
     ("dcu", "K100", "rocm-smi-K100", lines(
-        "53C 96W 0MiB N/A 0%",
-        "53C 96W 0MiB N/A 0%",
-        "54C 95W 0MiB N/A 0%",
-        "55C 96W 0MiB N/A 0%",
-        "54C 97W 0MiB N/A 0%",
-        "54C 95W 0MiB N/A 0%",
-        "55C 93W 0MiB N/A 0%",
-        "54C 96W 0MiB N/A 0%",
+        "53C 96W 0MiB 65536MiB 0%",
+        "53C 96W 0MiB 65536MiB 0%",
+        "54C 95W 0MiB 65536MiB 0%",
+        "55C 96W 0MiB 65536MiB 0%",
+        "54C 97W 0MiB 65536MiB 0%",
+        "54C 95W 0MiB 65536MiB 0%",
+        "55C 93W 0MiB 65536MiB 0%",
+        "54C 96W 0MiB 65536MiB 0%",
     )),
     ("dcu", "K100", "rocm-smi-Z100L", lines(
-        "31C 39W 24248.3MiB N/A 0%",  # 37 % of K100's 64 GiB
-        "31C 39W 0MiB N/A 0%",
+        "31C 39W 24248.3MiB 65536MiB 0%",  # 37 % of K100's 64 GiB
+        "31C 39W 0MiB 65536MiB 0%",
     )),
     ("dcu", "K100", "rocm-smi-clocks", lines(
-        "44C 20W 0MiB N/A 0%",
-        "44C 19W 0MiB N/A 0%",
+        "44C 20W 0MiB 65536MiB 0%",
+        "44C 19W 0MiB 65536MiB 0%",
     )),
     ("metax", "C500", "mx-smi-2.1", lines(
         "31C 44W 810MiB 65536MiB 0%",
