@@ -22,7 +22,7 @@ from flagperf.node_run import NodeRun
 from flagperf.plan import Rendezvous, make_plan
 from flagperf.progress import Progress
 from flagperf.resume import with_checkpoints
-from flagperf.run_folder import make_case, write_case
+from flagperf.run_folder import write_case
 from flagperf.runtime import make_runtimes
 from flagperf.schema import Failure, Node, Outcome, Plan, RunConfig
 from flagperf.supervise import PortTaken, supervise
@@ -119,7 +119,6 @@ class _Round:
             for node in self.nodes:
                 connections.push_async_callback(node.runtime.close)
             await self._on_all("check", NodeRun.check)
-            make_case(self.run, self.plan, self.run_folder)
             write_case(self.run, self.plan, self.run_folder)
             await self._on_all("image", NodeRun.prepare)
             return await self._attempts()
@@ -135,7 +134,7 @@ class _Round:
                 if configured or last:
                     self.progress.failure(taken.failure)
                     return taken.failure
-                self.progress.warning(f"{taken.failure.cause} on {taken.failure.host}; trying another")
+                log.warning("%s on %s; trying another", taken.failure.cause, taken.failure.host)
                 for node in self.nodes:
                     node.set_aside()
         raise AssertionError("the last attempt returns")
@@ -194,16 +193,21 @@ class _Round:
 
     async def _timed(self, phase: str, action: Action, node: NodeRun, limit: float | None = None) -> None:
         seconds = LIMITS[phase] if limit is None else limit
+        began = time.monotonic()
         with node.timed(phase):
             try:
                 await asyncio.wait_for(_awaited(action(node)), seconds)
             except asyncio.TimeoutError:
                 raise HostError(node.host, f"phase '{phase}' did not end within {seconds:g} s") from None
+        took = time.monotonic() - began
+        log.debug("%s: phase '%s' ended after %.3f s", node.host, phase, took)
+        if phase in node.shown_phases:
+            self.progress.ended(phase, node.host, took)
 
     def _announce(self, phase: str) -> None:
         hosts = [node.host for node in self.nodes if phase in node.shown_phases]
         if hosts:
-            self.progress.phase(phase, ", ".join(hosts))
+            self.progress.phase(phase, hosts)
 
 
 async def _awaited(action: Awaitable[object]) -> None:

@@ -1,33 +1,43 @@
-"""What people see while a round runs: a line per phase, then rank 0's step, loss, throughput and the time left."""
+"""What people see while a round runs: phases and their slow hosts, then rank 0's step, loss, throughput, time left."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 
 from flagperf.perflog import Event
 from flagperf.schema import Failure, RunConfig
 
-PLAIN_INTERVAL = 5.0  # seconds between two lines of training progress where there is no terminal
+TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
+SLOW = 1.0  # seconds from which on it is said how long a node took for a phase
+FEW = 8  # nodes that are named one by one
+SLOWEST = 3  # nodes that are named of more
 
 log = logging.getLogger(__name__)
 
 
 class Progress:
-    """Shows one round. On a terminal one line is renewed; elsewhere plain lines come at most every few seconds."""
+    """Shows one round. On a terminal one line is renewed; elsewhere plain lines come at most every few seconds.
+
+    What is shown is also logged.
+    """
 
     def __init__(self, run: RunConfig, console: Console | None = None) -> None:
         self.console = console or Console()
         self.unit = run.config.get("throughput_unit", "samples/s")
         self._left = TimeLeft(run.config, run.world_size)
         self._began = time.monotonic()
-        self._shown = float("-inf")
+        self._said = float("-inf")  # when training was last spoken of
+        self._unsaid: Mapping[str, Any] | None = None  # the last step, while no line of it stays to be seen
+        self._working: list[str] = []  # hosts that are in the phase
+        self._took: dict[str, float] = {}  # host → seconds, of those that have ended it
         self._status: Status | None = Status("", console=self.console) if self.console.is_terminal else None
 
     def __enter__(self) -> Progress:
@@ -36,12 +46,26 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status is not None:
-            self._status.stop()
+        self._last_step()
+        self._calm()
 
-    def phase(self, name: str, detail: str) -> None:
-        """A phase begins."""
-        self._line(f"{name:8}{detail}")
+    def phase(self, name: str, hosts: Sequence[str]) -> None:
+        """A phase begins on these hosts."""
+        self._working, self._took = list(hosts), {}
+        self._line(f"{name:8}{', '.join(hosts) if len(hosts) <= FEW else f'{len(hosts)} hosts'}")
+        self._wait_for(name)
+
+    def ended(self, name: str, host: str, seconds: float) -> None:
+        """A host has ended the phase. Where several hosts are in it, it can be seen which of them are slow."""
+        self._working.remove(host)
+        self._took[host] = seconds
+        among = len(self._working) + len(self._took)
+        if 1 < among <= FEW and seconds >= SLOW:
+            self.working(f"{host}: {seconds:.1f} s")
+        elif among > FEW and not self._working and max(self._took.values()) >= SLOW:
+            last = sorted(self._took.items(), key=lambda item: -item[1])[:SLOWEST]
+            self.working("slowest: " + ", ".join(f"{host} {seconds:.1f} s" for host, seconds in last))
+        self._wait_for(name)
 
     def working(self, text: str) -> None:
         """A long phase goes on."""
@@ -54,24 +78,51 @@ class Progress:
         if event.event == "EVALUATE":
             self._line(f"{'evaluate':8} {evaluation_text(event.value)}")
         elif event.event == "STEP_END":
-            self._renew(step_text(event.value, self.unit, self._left.seconds(now)), now)
+            self._step(event.value, now)
+        elif event.event == "TRAIN_END":
+            self._last_step()
 
     def failure(self, failure: Failure) -> None:
         """The round failed; said at once, before everything is stopped."""
+        self._last_step()
         log.error("%s", failure)
         self._print(f"failed  {failure}", style="red")
 
-    def warning(self, text: str) -> None:
-        log.warning("%s", text)
-        self._print(text, style="yellow")
+    def _step(self, value: Mapping[str, Any], now: float) -> None:
+        text = step_text(value, self.unit, self._left.seconds(now))
+        self._renew(text)
+        self._unsaid = value
+        if now - self._said < TRAIN_INTERVAL:
+            return
+        self._said = now
+        log.info("%s", f"{'train':8}{text}")
+        if self._status is None:
+            self._print(f"{'train':8}{text}")
+            self._unsaid = None
 
-    def _renew(self, text: str, now: float) -> None:
+    def _last_step(self) -> None:
+        """Training is over: what was renewed till now stays to be seen."""
+        self._calm()
+        value, self._unsaid = self._unsaid, None
+        if value is not None:
+            self._line(f"{'train':8}{step_text(value, self.unit, None)}")
+
+    def _wait_for(self, phase: str) -> None:
+        """Show who is still in the phase, where there are several."""
+        if self._working and len(self._working) + len(self._took) > 1:
+            named = ", ".join(self._working) if len(self._working) <= FEW else f"{len(self._working)} hosts"
+            self._renew(f"{phase:8}waiting for {named}")
+        else:
+            self._calm()
+
+    def _renew(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(text)
+            self._status.update(escape(text))
             self._status.start()
-        elif now - self._shown >= PLAIN_INTERVAL:
-            self._shown = now
-            self._line(f"{'train':8}{text}")
+
+    def _calm(self) -> None:
+        if self._status is not None:
+            self._status.stop()
 
     def _line(self, text: str) -> None:
         log.info("%s", text)
@@ -124,7 +175,7 @@ class TimeLeft:
 
 
 def step_text(value: Mapping[str, Any], unit: str, left: float | None) -> str:
-    """ "step 120  epoch 2  loss 0.4312  1523.1 images/s  1:02 left" """
+    """ "step 120  epoch 2  loss 0.4312  1523.1 images/s  at most 1:02 left" """
     parts = [f"step {value['step']}"]
     if "epoch" in value:
         parts.append(f"epoch {value['epoch']}")

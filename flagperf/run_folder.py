@@ -56,19 +56,6 @@ def _another(folder: Path) -> Path:
     return folder.with_name(f"{start}_{int(number or 1) + 1}")
 
 
-def make_case(run: RunConfig, plan: Plan, folder: Path) -> None:
-    """Make a case's folder in the first of its rounds.
-
-    Raises:
-        ConfigError: an earlier case of this run has the same folder.
-    """
-    try:
-        (folder / run.name).mkdir(exist_ok=plan.round > 1)
-    except FileExistsError:
-        advice = "give each a run of its own"
-        raise ConfigError("two cases of this run have the same name", given=run.name, advice=advice) from None
-
-
 def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
     """Write a case's config.yaml, changes.yaml and plan.json; later rounds renew them."""
     case = folder / run.name
@@ -77,7 +64,8 @@ def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
 
 
 def write_configuration(run: RunConfig, config: Mapping[str, object], case: Path) -> None:
-    """Write config.yaml and changes.yaml, by which `flagperf report` knows a case's folder."""
+    """Make a case's folder with config.yaml and changes.yaml, by which `flagperf report` knows it."""
+    case.mkdir(exist_ok=True)
     _write_yaml(case / "config.yaml", config, f"# python -m flagperf.trainer {case / 'config.yaml'}")
     changes = [dataclasses.asdict(change) for change in run.changes]
     _write_yaml(case / "changes.yaml", changes, f"# what {run.name} changes against its case, and where")

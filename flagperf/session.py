@@ -29,28 +29,19 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
     Returns the exit code of the first job that did not end well, 0 when all did.
 
     Raises:
-        FlagperfError: the only job of this run could not start.
+        ConfigError: the run folder cannot be made.
     """
     folder = run_folder.create(jobs[0])
     summaries: list[Summary] = []
     codes: list[int] = []
-    with run_log(folder, jobs[0].config["log_level"]):
+    with run_log(folder, jobs[0].config["log_level"], console):
         for number, job in enumerate(jobs, 1):
             _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
-            try:
-                done = await _run_job(job, folder, console, began if number == 1 else None)
-            except FlagperfError as error:
-                if len(jobs) == 1:
-                    raise
-                console.print(f"flagperf: {error}", style="red", highlight=False, markup=False)
-                log.error("%s: %s", job.name, error)
-                done = _refused(job, folder, error)
-                codes.append(error.exit_code)
-            else:
-                codes.append(_exit_code(done, job))
+            done, code = await _run_job(job, folder, console, began if number == 1 else None)
             summaries.append(done)
+            codes.append(code)
             paths = report.write(folder, summaries)
-            if codes[-1] == InterruptedRunError.exit_code:
+            if code == InterruptedRunError.exit_code:
                 break
     console.print(report.terminal_table(summaries))
     for path in paths:
@@ -58,21 +49,44 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
     return next((code for code in codes if code), 0)
 
 
-async def _run_job(job: RunConfig, folder: Path, console: Console, began: float | None) -> Summary:
-    """All rounds of a job. A failed round does not keep the next from running; an interrupt does."""
+async def _run_job(job: RunConfig, folder: Path, console: Console, began: float | None) -> tuple[Summary, int]:
+    """All rounds of a job, and its exit code.
+
+    A failed round does not keep the next from running. One that could not start does, for what refused it is still
+    there, and so does an interrupt.
+    """
+    run_folder.write_configuration(job, job.config, folder / job.name)
     results: list[Result] = []
+    refused: FlagperfError | None = None
     for number in range(1, job.repeat + 1):
         if job.repeat > 1:
             console.print(f"round {number} of {job.repeat}", style="bold", highlight=False)
-        with Progress(job, console) as progress:
-            outcome = await execute(job, make_plan(job, number), folder, progress)
-        if began is not None and number == 1:
-            outcome = _since_command(outcome, began)
-        results.append(_read(job, outcome, number))
-        if outcome.status == "interrupted":
+        try:
+            results.append(await _run_round(job, number, folder, console, began if number == 1 else None))
+        except FlagperfError as error:
+            refused = error
+            results.append(_refused(job, number, folder, error))
+        if refused or results[-1].status == "interrupted":
             break
+    missing = range(len(results) + 1, job.repeat + 1)
+    results += [_without_outcome(job, number, folder, "not started") for number in missing]
     done = summary.summarize(job, results)
     summary.write(done, folder / job.name)
+    return done, refused.exit_code if refused else _exit_code(done, job)
+
+
+async def _run_round(job: RunConfig, number: int, folder: Path, console: Console, began: float | None) -> Result:
+    """Run a round and write its result.
+
+    Raises:
+        FlagperfError: it could not start.
+    """
+    with Progress(job, console) as progress:
+        outcome = await execute(job, make_plan(job, number), folder, progress)
+    if began is not None:
+        outcome = _since_command(outcome, began)
+    done = result.read_round(job, outcome, number, outcome.folder)
+    result.write(done, outcome.folder)
     return done
 
 
@@ -83,25 +97,21 @@ def _since_command(outcome: Outcome, began: float) -> Outcome:
     return dataclasses.replace(outcome, phases=phases, started=began, seconds=outcome.seconds + seconds)
 
 
-def _read(job: RunConfig, outcome: Outcome, number: int) -> Result:
-    read = result.read_round(job, outcome, number, outcome.folder)
-    result.write(read, outcome.folder)
-    return read
-
-
-def _refused(job: RunConfig, folder: Path, error: FlagperfError) -> Summary:
-    """The summary of a job that could not start, and its files, unless its folder belongs to a job that could."""
-    case = folder / job.name
-    there = case / "round1"
-    read = result.result_of_logs(
-        job.config, job.changes, 1, there, status="failed", failure=str(error), sweep=job.sweep
-    )
-    done = summary.summarize(job, [dataclasses.replace(read, started=time.time())])
-    if not case.exists():
-        result.write(done.results[0], there)
-        run_folder.write_configuration(job, job.config, case)
-        summary.write(done, case)
+def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) -> Result:
+    """Say why a round could not start, and write its result."""
+    log.error("%s, round %d: %s", job.name, number, error)
+    Console(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+    done = dataclasses.replace(_without_outcome(job, number, folder, "failed", str(error)), started=time.time())
+    result.write(done, folder / job.name / f"round{number}")
     return done
+
+
+def _without_outcome(job: RunConfig, number: int, folder: Path, status: str, failure: str | None = None) -> Result:
+    """The result of a round that was not executed."""
+    there = folder / job.name / f"round{number}"
+    return result.result_of_logs(
+        job.config, job.changes, number, there, status=status, failure=failure, sweep=job.sweep
+    )
 
 
 def _exit_code(done: Summary, job: RunConfig) -> int:

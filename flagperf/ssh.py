@@ -19,7 +19,7 @@ from flagperf.schema import Command, Node, Ssh
 from flagperf.ssh_errors import FAILURES, explain
 from flagperf.ssh_login import options, way
 from flagperf.ssh_process import SshProcess
-from flagperf.transport import Completed, Process
+from flagperf.transport import Completed, Process, logged
 
 AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
 ATTEMPTS = 4  # of a connection that sshd dropped before the login
@@ -82,6 +82,7 @@ class SshTransport:
         self._lost = self._lost or HostError(self.host, "the connection was closed")
         await self._disconnect()
 
+    @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
         seconds = f"{timeout:g}"
         words = ("timeout", "-k", "1", seconds, "sh", "-c", command.line())  # ends it there, whatever happens here
@@ -100,6 +101,7 @@ class SshTransport:
     def _no_answer(self, command: Command, timeout: float) -> HostError:
         return HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}")
 
+    @logged
     async def start(self, command: Command, *, log: str, grace: float) -> Process:
         process = await SshProcess.start(self, command, log, grace)
         self._started.append(process)
@@ -184,6 +186,7 @@ class SshTransport:
             try:
                 self._connection = await asyncio.wait_for(self._connect(), max(deadline - loop.time(), 0.1))
             except (HostError, asyncio.TimeoutError) as error:
+                log.debug("%s: not connected: %s", self.host, problem_of(error))
                 if loop.time() + pause >= deadline:
                     self._lost = HostError(
                         self.host,

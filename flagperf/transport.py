@@ -7,21 +7,31 @@ started with `start` ends when it is stopped, when its transport closes, and whe
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import os
+import shlex
 import shutil
 import signal
 import sys
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from flagperf import guard
 from flagperf.errors import HostError
 from flagperf.schema import Command
 
 READ_SIZE = 1 << 20  # bytes that one `read` gives at most
+LOGGED = 300  # characters of a command in the run's log
+
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,23 @@ class Transport(Protocol):
         ...
 
 
+def logged(method: Method) -> Method:
+    """A transport's `run` or `start` that logs each command, what came of it, and the seconds it took."""
+
+    @functools.wraps(method)
+    async def do(self: Transport, command: Command, **options: Any) -> Completed | Process:
+        began, came = time.monotonic(), "failed"
+        try:
+            done: Completed | Process = await method(self, command, **options)
+            came = f"exit status {done.exit_status}" if isinstance(done, Completed) else "started"
+            return done
+        finally:
+            words = " ".join(shlex.join(command.argv).split())[:LOGGED]
+            log.debug("%s: %s after %.3f s: %s", self.host, came, time.monotonic() - began, words)
+
+    return cast(Method, do)
+
+
 class LocalProcess:
     """A command under `flagperf.guard`, which holds its whole process tree."""
 
@@ -133,6 +160,7 @@ class LocalTransport:
     ) -> None:
         await asyncio.gather(*(process.stop() for process in self._started))
 
+    @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -156,6 +184,7 @@ class LocalTransport:
                 await process.wait()
         return Completed(command, process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
+    @logged
     async def start(self, command: Command, *, log: str, grace: float) -> Process:
         words = (sys.executable, "-I", "-S", guard.__file__, str(grace), *command.argv)
         with Path(log).open("ab") as output:

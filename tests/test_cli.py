@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from flagperf import __version__
 from flagperf.cli import HELP, run_command
 from flagperf.places import CONF, options
-from flagperf.run_log import run_log
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,14 +83,6 @@ def test_shell_completion_answers(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.split() == ["model=resnet50"]
-
-
-def test_run_log_has_flagperfs_line_format(tmp_path: Path) -> None:
-    with run_log(tmp_path, "info"):
-        pass
-    line = (tmp_path / "flagperf_run.log").read_text()
-    stamp = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"
-    assert re.fullmatch(rf"{stamp}\t\[INFO\]\t\[run_log.py,\d+\]flagperf started\.\n", line)
 
 
 def test_a_reader_that_has_had_enough() -> None:

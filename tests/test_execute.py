@@ -98,7 +98,7 @@ async def test_rounds_lie_beside_each_other(workload: RunConfig) -> None:
 
 
 async def test_a_port_that_is_taken_meanwhile_is_replaced(
-    workload: RunConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workload: RunConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = create(workload)
     with socket.socket() as bound:
@@ -111,7 +111,7 @@ async def test_a_port_that_is_taken_meanwhile_is_replaced(
     assert (outcome.status, outcome.failure) == ("finished", None)
     node = folder / "workload-workload-cpux1x2" / "round1" / f"{HOST}_noderank0"
     assert "EADDRINUSE" in (node / f"start_workload_task.port{taken}.log").read_text()
-    assert f"rendezvous port {taken} is taken on {HOST}; trying another" in capsys.readouterr().out
+    assert f"rendezvous port {taken} is taken on {HOST}; trying another" in caplog.messages
     plan = json.loads((folder / "workload-workload-cpux1x2" / "plan.json").read_text())
     assert plan["master_port"] == free
 

@@ -82,7 +82,6 @@ def test_a_folder_that_cannot_be_made_is_refused() -> None:
 def test_files_of_a_case(tmp_path: Path) -> None:
     run = example_run(changes=(Change("lr", 0.1, 0.2, "command line"),))
     plan = make_plan(run, 1, folder=tmp_path)
-    run_folder.make_case(run, plan, tmp_path)
     run_folder.write_case(run, plan, tmp_path)
     case = tmp_path / "sums-pytorch-cpux1x2"
     assert yaml.safe_load((case / "config.yaml").read_text()) == run.config
@@ -93,11 +92,3 @@ def test_files_of_a_case(tmp_path: Path) -> None:
     written = json.loads((case / "plan.json").read_text())
     assert written["config"] == "config.yaml"
     assert written["nodes"][0]["launch"]["argv"] == list(plan.nodes[0].launch.argv)
-
-
-def test_only_the_first_round_makes_the_case(tmp_path: Path) -> None:
-    run = example_run()
-    run_folder.make_case(run, make_plan(run, 1), tmp_path)
-    run_folder.make_case(run, make_plan(run, 2), tmp_path)
-    with pytest.raises(ConfigError, match="two cases of this run have the same name"):
-        run_folder.make_case(run, make_plan(run, 1), tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -167,3 +168,18 @@ async def test_put_and_get_copy_files_and_folders(here: LocalTransport, tmp_path
     assert (target / "deep" / "own").read_text() == "stays"
     await here.put(source / "deep" / "file", str(source / "deep" / "file"))  # onto itself
     assert (source / "deep" / "file").read_text() == "new"
+
+
+async def test_each_command_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    caplog.set_level("DEBUG", "flagperf")
+    async with LocalTransport("here") as here:
+        await here.run(Command(("sh", "-c", ":;\nexit 3")), timeout=5)
+        with pytest.raises(HostError):
+            await here.run(Command(("sleep", "9")), timeout=0.1)
+        await here.start(Command(("echo", "x" * 400)), log=str(tmp_path / "log"), grace=1)
+    said = [re.sub(r"after \d+\.\d{3} s", "after _ s", message) for message in caplog.messages]
+    assert said == [
+        "here: exit status 3 after _ s: sh -c ':; exit 3'",
+        "here: failed after _ s: sleep 9",
+        f"here: started after _ s: echo {'x' * 295}",
+    ]

@@ -31,7 +31,8 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
         for summary in summaries:
             table.add_column(Text(summary.name), overflow="fold")
         for name in rows[0] if rows else ():
-            table.add_row(Text(name), *(_styled(row[name]) for row in rows))
+            if any(row[name] != cells.ABSENT for row in rows):
+                table.add_row(Text(name), *(_styled(row[name]) for row in rows))
     else:
         table.padding = (0, 1, 0, 0)
         table.add_column("job", overflow="fold")
