@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import shlex
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from flagperf.data_layout import check_layout, is_sample
+from flagperf.data_layout import check_layout, expected, is_sample
 from flagperf.errors import ConfigError, HostError
 from flagperf.facts import Facts
 from flagperf.schema import Command, RunConfig
@@ -16,14 +16,32 @@ from flagperf.transport import Transport
 ROOM_KIB = 64 * 1024  # that logs need at least
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 
-log = logging.getLogger(__name__)
+# $1: the folder; then a pattern, the number of its parts, and the most to count, for each pattern. Prints a count each.
+# find's * matches / too: with the depth fixed it has none to match, so that both read a pattern as pathlib does.
+COUNT = r"""
+cd -- "$1" 2>/dev/null || {
+    [ -e "$1" ] || { echo "does not exist"; exit 1; }
+    [ -d "$1" ] && echo "cannot be read" || echo "is not a folder"
+    exit 1
+}
+shift
+while [ $# -gt 0 ]; do
+    find -L . -mindepth "$2" -maxdepth "$2" -path "./$1" -print0 | tr -dc '\0' | head -c "$3" | wc -c
+    shift 3
+done
+"""
+
+
+def shared_cores(run: RunConfig, facts: Facts) -> str | None:
+    """What to warn of where ranks compute on fewer cores than there are ranks."""
+    cores = facts.number("cores")
+    if run.vendor.device == "cpu" and cores is not None and run.nproc > cores:
+        return f"{run.nproc} ranks share {cores} cores"
+    return None
 
 
 def check_devices(run: RunConfig, host: str, facts: Facts) -> None:
-    """Refuse more ranks than a host has accelerators; warn of more than it has cores where they compute on those."""
-    cores = facts.number("cores")
-    if run.vendor.device == "cpu" and cores is not None and run.nproc > cores:
-        log.warning("%s: %d ranks share %d cores", host, run.nproc, cores)
+    """Refuse more ranks than a host has accelerators."""
     if run.vendor.device_files is None:
         return
     devices = facts.devices
@@ -54,16 +72,24 @@ async def check_data(run: RunConfig, transport: Transport, data_dir: str | None)
         return
     if transport.local:
         check_layout(data, Path(data_dir))
-        return
-    for pattern, least in (data.get("require") or {"": 1}).items():
-        place = shlex.quote(data_dir)
-        look = f"find -L {place} -path {place}/{shlex.quote(pattern)} 2>/dev/null | head -n {least} | wc -l"
-        found = await transport.run(Command(("sh", "-c", look)), timeout=LOOK_TIMEOUT)
-        if int(found.stdout or 0) < least:
-            raise ConfigError(
-                f"data_dir has {found.stdout.strip() or 0} of at least {least} entries that match {pattern}",
-                where=f"host {transport.host}",
-                key="data_dir",
-                given=data_dir,
-                allowed=data.get("tree"),
-            )
+    else:
+        await _check_layout_there(data, transport, data_dir)
+
+
+async def _check_layout_there(data: Mapping[str, Any], transport: Transport, data_dir: str) -> None:
+    """What `check_layout` does, on another host."""
+    required = data.get("require", {})
+    patterns = [PurePosixPath(pattern) for pattern in required]
+    words = [
+        word
+        for pattern, least in zip(patterns, required.values(), strict=True)
+        for word in (str(pattern).replace("\\", "\\\\"), str(len(pattern.parts)), str(least))
+    ]
+    done = await transport.run(Command(("sh", "-c", COUNT, "flagperf", data_dir, *words)), timeout=LOOK_TIMEOUT)
+    problem = f"data_dir {done.stdout.strip()}" if done.exit_status else None
+    for (pattern, least), found in zip(required.items(), done.stdout.split(), strict=False):
+        if problem is None and int(found) < least:
+            problem = f"data_dir has {found} of at least {least} entries that match {pattern}"
+    if problem is not None:
+        where, advice = f"host {transport.host}", done.stderr.strip() or None
+        raise ConfigError(problem, where=where, key="data_dir", given=data_dir, allowed=expected(data), advice=advice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ from flagperf.watch import Tail
 MILESTONES = {"SUBMIT_INFO": "imports", "TRAIN_START": "init", "STEP_END": "first_step"}  # event → phase it ends
 SHORT = 10.0  # seconds that a command may take which reads a few lines
 FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
+
+log = logging.getLogger(__name__)
 
 
 class NodeRun:
@@ -89,6 +92,8 @@ class NodeRun:
         """Refuse what cannot work. Raises ConfigError or HostError."""
         self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
         checks.check_devices(self.run, self.host, self.facts)
+        if shared := checks.shared_cores(self.run, self.facts):
+            log.warning("%s: %s", self.host, shared)
         checks.check_room(self.host, self.node.case_dir, self.facts)
         await checks.check_data(self.run, self.transport, self.node.node.data_dir or self.run.config["data_dir"])
         if not self.transport.local:
@@ -133,8 +138,8 @@ class NodeRun:
         self._tails = {rank: self._tail(self.rank_log(rank), copies) for rank in self.node.ranks}
         self._silent = set(self.node.ranks)
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
-        self._launched = time.monotonic()
         self.process = await self.runtime.launch()
+        self._launched = time.monotonic()
 
     async def wait(self) -> None:
         """Until the ranks' launcher has ended."""

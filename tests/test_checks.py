@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from example import example_run
 
-from flagperf.checks import check_data, check_devices, check_room
+from flagperf.checks import check_data, check_devices, check_room, shared_cores
 from flagperf.data_layout import sample_folder
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.facts import Facts
@@ -48,10 +48,10 @@ def test_devices(
     assert refused == message
 
 
-@pytest.mark.parametrize(("cores", "warnings"), [("2", []), ("1", ["host: 2 ranks share 1 cores"]), ("", [])])
-def test_more_ranks_than_cores_are_warned_of(caplog: pytest.LogCaptureFixture, cores: str, warnings: list[str]) -> None:
-    check_devices(example_run(), "host", Facts({"cores": cores}))
-    assert [record.getMessage() for record in caplog.records] == warnings
+@pytest.mark.parametrize(("cores", "warning"), [("2", None), ("1", "2 ranks share 1 cores"), ("", None)])
+def test_more_ranks_than_cores_are_warned_of(cores: str, warning: str | None) -> None:
+    assert shared_cores(example_run(), Facts({"cores": cores})) == warning
+    assert shared_cores(ON_ACME, Facts({"cores": cores})) is None
 
 
 def test_room() -> None:
@@ -66,33 +66,78 @@ def test_room() -> None:
     assert caught.value.exit_code == 3
 
 
-DATA = {"name": "digits", "tree": "<data_dir>/*.png", "require": {"*.png": 2}}
-
-
 class OtherHost(LocalTransport):
     """This machine, looked at as if it were another."""
 
     local = False
 
 
+TREE = "digits, laid out as\n    <data_dir>/*.png"
+
+
 @pytest.mark.asyncio
 @pytest.mark.parametrize("transport", [LocalTransport("here"), OtherHost("there")], ids=["here", "there"])
-async def test_data(tmp_path: Path, transport: LocalTransport) -> None:
-    run = example_run(config={"data": DATA})
-    folder = tmp_path / "a folder"
-    folder.mkdir()
-    (folder / "1.png").touch()
-    with pytest.raises(ConfigError, match=r"^data_dir has 1 of at least 2 entries that match \*\.png\n"):
-        await check_data(run, transport, str(folder))
-    (folder / "2.png").touch()
-    await check_data(run, transport, str(folder))
-    with pytest.raises(ConfigError):
-        await check_data(run, transport, str(tmp_path / "missing"))
+@pytest.mark.parametrize(
+    ("folder", "files", "pattern", "found"),
+    [
+        pytest.param("a folder", "1.png 2.png", "*.png", None, id="enough"),
+        pytest.param("a folder", "1.png 2.jpg", "*.png", "has 1 of at least 2 entries that match *.png", id="too few"),
+        pytest.param("a folder", "1.jpg", "*.png", "has 0 of at least 2 entries that match *.png", id="none"),
+        pytest.param("a folder/", "1.png 2.png", "*.png", None, id="slash at the end"),
+        pytest.param("[x]*?", "1.png 2.png", "*.png", None, id="a folder whose name looks like a pattern"),
+        pytest.param("-name", "a\nb.png", "*.png", "has 1 of at least 2 entries that match *.png", id="new line"),
+        pytest.param("a", "[b]/1 [b]/2 b/1", "[[]b]/*", None, id="escaped bracket"),
+        pytest.param("a", "b/1 b/2", "[[]b]/*", "has 0 of at least 2 entries that match [[]b]/*", id="only that"),
+        pytest.param("a", "b\\c/1 b\\c/2", "b\\c/*", None, id="backslash"),
+        pytest.param("a", "b/1 b/c/2", "b/*", None, id="folders count"),
+        pytest.param("a", "b/c/1 b/d/2", "*1", "has 0 of at least 2 entries that match *1", id="a star has no slash"),
+        pytest.param("a", "b/.c b/d", "b/*", None, id="hidden files count"),
+        pytest.param("a", "", "*", "does not exist", id="missing"),
+        pytest.param("a", "b", "*", "is not a folder", id="a file"),
+    ],
+)
+async def test_data(
+    tmp_path: Path, transport: LocalTransport, folder: str, files: str, pattern: str, found: str | None
+) -> None:
+    data = {"name": "digits", "tree": "<data_dir>/*.png", "require": {pattern: 2}}
+    data_dir = f"{tmp_path}/{folder}"
+    for path in (Path(data_dir, name) for name in files.split(" ") if name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    if found == "is not a folder":
+        data_dir += "/b"
+    refused = None
+    try:
+        await check_data(example_run(config={"data": data}), transport, data_dir)
+    except ConfigError as error:
+        refused = error
+    assert (refused and refused.problem) == (found and f"data_dir {found}")
+    if refused:
+        assert (refused.key, str(refused.given), refused.allowed) == ("data_dir", data_dir.rstrip("/"), TREE)
+
+
+@pytest.mark.asyncio
+async def test_data_in_a_link_and_what_find_says(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "1.png").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train").symlink_to(tmp_path / "real")
+    run = example_run(config={"data": {"require": {"train/*": 1}}})
+    await check_data(run, OtherHost("there"), str(tmp_path / "data"))
+    (tmp_path / "real").rename(tmp_path / "moved")
+    with pytest.raises(ConfigError) as caught:
+        await check_data(run, OtherHost("there"), str(tmp_path / "data"))
+    assert str(caught.value) == (
+        "data_dir has 0 of at least 1 entries that match train/*\n"
+        f"  where:   host there\n  key:     data_dir\n  given:   {tmp_path}/data"
+    )
 
 
 @pytest.mark.asyncio
 async def test_sample_data_is_not_checked(tmp_path: Path) -> None:
     sample = {"_target_": "cases.sums"}
     folder = str(sample_folder(str(tmp_path), "sums", sample))
-    run = example_run(config={"data": {**DATA, "sample": sample}, "sample_dir": str(tmp_path), "data_dir": folder})
+    run = example_run(
+        config={"data": {"require": {"*.png": 2}, "sample": sample}, "sample_dir": str(tmp_path), "data_dir": folder}
+    )
     await check_data(run, LocalTransport("here"), folder)
