@@ -28,7 +28,9 @@ STEPS = {
         "${oc.env:SCENARIO,fine}",
     ],
 }
-FAKE = (f"code_dir={Path(__file__).parent / 'workload'}", "model=resnet50", "size=tiny")
+WORKLOAD = Path(__file__).parent / "workload"
+FAKE = (f"code_dir={WORKLOAD}", "model=resnet50", "size=tiny")
+OURS = "[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600"  # processes of a run, for pgrep
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class User:
     def start(self, *words: str, run_name: str = "run", scenario: str = "fine") -> subprocess.Popen[str]:
         command = [str(Path(sys.executable).with_name("flagperf")), "--config-dir", str(self.config_dir), *words]
         if "=" in words[0]:
-            command += ["cluster=lab", f"result_dir={self.home / 'result'}", f"run_name={run_name}"]
+            command += ["cluster=lab", f"result_dir={word(self.home / 'result')}", f"run_name={word(run_name)}"]
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -99,3 +101,24 @@ def cluster_file(lab: TestCluster) -> dict[str, Any]:
             "ulimits": {"memlock": None},  # raising it needs a capability that a virtual machine may lack
         },
     }
+
+
+def word(text: str | Path) -> str:
+    """Any text as a value of the command line."""
+    escaped = str(text).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def assert_no_files(lab: TestCluster, *, but: tuple[str, ...] = ()) -> None:
+    """No process or folder of a run on any host."""
+    for host in lab.hosts:
+        assert host.run("pgrep", "-af", OURS).stdout == "", host.name
+        files = set(host.run("sh", "-c", "ls -A /srv/flagperf; ls -d /tmp/flagperf*").stdout.split())
+        assert files <= {"sample", *but}, host.name
+
+
+def assert_nothing_left(lab: TestCluster, *, but_files: tuple[str, ...] = ()) -> None:
+    """No process, folder or container of a run on any host."""
+    assert_no_files(lab, but=but_files)
+    for host in lab.hosts:
+        assert host.output("docker", "ps", "-a", "--format", "{{.Names}}") == "", host.name

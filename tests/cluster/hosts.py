@@ -231,14 +231,21 @@ class Host:
         self._check(self.run("sh", "-c", self._dockerd_line()))
         self.wait_ready()
 
-    def repair(self) -> None:
-        """Start what does not run, and empty its disk and its docker."""
+    def bring_back(self) -> None:
+        """Plug it in, switch it on, and start what does not run; its disk and its docker stay as they are."""
+        self.mend()
+        if not self.alive:
+            self.boot()
         if self.run("pgrep", "-x", "sshd").returncode:
             self.start_sshd()
         if self.run("pgrep", "-x", "dockerd").returncode:
             self.run("rm", "-f", "/run/docker.pid")
             self.start_dockerd()
         self.wait_ready()
+
+    def repair(self) -> None:
+        """Bring it back, and empty its disk and its docker."""
+        self.bring_back()
         self.run("sh", "-c", EMPTY)
         self.import_image()
 

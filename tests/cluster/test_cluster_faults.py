@@ -10,15 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from flagperf_run import DOCKER, FAKE, User
+from _pytest.mark import ParameterSet
+from flagperf_run import DOCKER, FAKE, OURS, User, assert_no_files, assert_nothing_left, cluster_file
 from hosts import IMAGE, TestCluster
 
-OURS = "[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600"  # processes of a run, for pgrep
 LONG = "max_steps=600"  # two minutes: the fault comes first
 NAME = "resnet50-pytorch-cpux2x1"
 
@@ -32,18 +33,22 @@ class Fault:
     within: float = 10.0  # seconds from the fault to the end of the command
     words: tuple[str, ...] = ()
     host: str = "h2 (node rank 1)"
-    lost: bool = False  # a host that cannot be reached keeps folder and ended container, until `flagperf clean`
+    keeps: Literal["nothing", "container", "all"] = "nothing"  # what a host that is lost has until `flagperf clean`
 
 
 def start(user: User, *words: str, scenario: str = "fine", run_name: str = "run") -> subprocess.Popen[str]:
     """A run on both hosts that has done its first steps."""
     process = user.start(*FAKE, *DOCKER, "nnodes=2", LONG, *words, scenario=scenario, run_name=run_name)
-    log = user.home / "result" / run_name / NAME / "round1/h1_noderank0/rank0.out.log"
+    for node in ("h1_noderank0/rank0", "h2_noderank1/rank1"):
+        wait_for(user.home / "result" / run_name / NAME / f"round1/{node}.out.log", '"step": 2', process)
+    return process
+
+
+def wait_for(log: Path, text: str, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 40
-    while not (log.exists() and '"step": 2' in log.read_text()):
+    while not (log.exists() and text in log.read_text()):
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
         time.sleep(0.05)
-    return process
 
 
 def finish(process: subprocess.Popen[str], within: float) -> str:
@@ -51,18 +56,6 @@ def finish(process: subprocess.Popen[str], within: float) -> str:
     output, _ = process.communicate(timeout=within + 30)
     assert time.monotonic() - began < within, f"took {time.monotonic() - began:.1f} s\n{output}"
     return output
-
-
-def assert_nothing_left(lab: TestCluster, *, but_files: tuple[str, ...] = ()) -> None:
-    """No process, container or folder of a run on any host that is up."""
-    for host in lab.hosts:
-        if not host.alive:
-            continue
-        assert host.run("pgrep", "-af", OURS).stdout == ""
-        files = set(host.run("sh", "-c", "ls -A /srv/flagperf; ls -d /tmp/flagperf*").stdout.split())
-        assert files <= {"sample", *but_files}, host.name
-        if host.run("docker", "version").returncode == 0:
-            assert host.output("docker", "ps", "-a", "--format", "{{.Names}}") == "", host.name
 
 
 def container(action: str, host: int = 1) -> Callable[[TestCluster], object]:
@@ -77,11 +70,11 @@ GONE = "lost docker daemon: the docker daemon does not run"
 LOST = r"lost host: lost: no ssh connection for 4 s \("
 
 MIDDLE = {
-    "daemon stopped": Fault(lambda lab: lab.hosts[1].stop("dockerd"), GONE, 20),
-    "daemon killed": Fault(kill_daemon, GONE, 20),
-    "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, 30),
-    "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, 30, lost=True),
-    "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, 20, lost=True),
+    "daemon stopped": Fault(lambda lab: lab.hosts[1].stop("dockerd"), GONE, 20, keeps="container"),
+    "daemon killed": Fault(kill_daemon, GONE, 20, keeps="container"),
+    "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, 30, keeps="all"),
+    "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, 30, keeps="all"),
+    "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, 20, keeps="all"),
     "container frozen": Fault(
         container("pause", 0),
         r"hang: no progress for 4 s \(deadlines.stall\): the container is frozen \(docker pause\)",
@@ -94,7 +87,16 @@ MIDDLE = {
 }
 
 
-@pytest.mark.parametrize("fault", MIDDLE.values(), ids=MIDDLE.keys())
+SLOW = {"container killed", "exits", "is killed"}  # each much like another one
+
+
+def table(faults: Mapping[str, object]) -> list[ParameterSet]:
+    return [
+        pytest.param(fault, id=name, marks=[pytest.mark.slow] if name in SLOW else []) for name, fault in faults.items()
+    ]
+
+
+@pytest.mark.parametrize("fault", table(MIDDLE))
 def test_a_fault_in_the_middle(lab: TestCluster, tmp_path: Path, fault: Fault) -> None:
     user = User(lab, tmp_path, steps=True)
     process = start(user, *fault.words)
@@ -102,22 +104,28 @@ def test_a_fault_in_the_middle(lab: TestCluster, tmp_path: Path, fault: Fault) -
     output = finish(process, fault.within)
     assert process.returncode == 5
     assert re.search(f"{re.escape(fault.host)}: {fault.cause}", output), output
-    logs = tmp_path / "result/run" / NAME / "round1"
-    assert {path.name for path in logs.glob("*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
+    assert_logs_kept(tmp_path / "result/run", fault.cause)
     settle(lab)
-    if fault.lost:
+    if fault.keeps != "all":
+        assert_no_files(lab)
+    if fault.keeps != "nothing":
         assert user.run("clean", "cluster=lab").exit_code == 0
     assert_nothing_left(lab)
+
+
+def assert_logs_kept(folder: Path, cause: str) -> None:
+    """Every rank's steps, and the cause in the log of the run."""
+    logs = {path.name: path.read_text() for path in (folder / NAME / "round1").glob("*/rank*.out.log")}
+    assert {name: '"STEP_END"' in text for name, text in logs.items()} == {"rank0.out.log": True, "rank1.out.log": True}
+    assert re.search(cause, (folder / "flagperf_run.log").read_text())
 
 
 def settle(lab: TestCluster) -> None:
     """Give the hosts back what they lost, and the time to notice that their launcher is gone."""
     for host in lab.hosts:
-        host.mend()
-        if host.alive and host.run("pgrep", "-x", "sshd").returncode:
-            host.start_sshd()
+        host.bring_back()
     deadline = time.monotonic() + 15
-    while any(host.alive and host.run("pgrep", "-f", OURS).stdout for host in lab.hosts):
+    while any(host.run("pgrep", "-f", OURS).stdout for host in lab.hosts):
         assert time.monotonic() < deadline, "training goes on"
         time.sleep(0.2)
 
@@ -133,8 +141,9 @@ RANKS = {
 }
 
 
-@pytest.mark.parametrize(("scenario", "cause"), RANKS.values(), ids=RANKS.keys())
-def test_a_rank_that(lab: TestCluster, tmp_path: Path, scenario: str, cause: str) -> None:
+@pytest.mark.parametrize("fault", table(RANKS))
+def test_a_rank_that(lab: TestCluster, tmp_path: Path, fault: tuple[str, str]) -> None:
+    scenario, cause = fault
     user = User(lab, tmp_path, steps=True)
     words = ("nnodes=2", LONG, "runtime.container.memory=200m")
     done = user.run(*FAKE, *DOCKER, *words, scenario=f"{scenario}@1")
@@ -142,6 +151,24 @@ def test_a_rank_that(lab: TestCluster, tmp_path: Path, scenario: str, cause: str
         done.output
     )
     assert f"now: {scenario}" in done.output
+    assert_logs_kept(done.folder, cause)
+    assert_nothing_left(lab)
+
+
+def test_a_rank_that_is_killed_in_a_real_training(lab: TestCluster, tmp_path: Path) -> None:
+    words = ("model=resnet50", "size=tiny", "nnodes=2", "num_workers=0", "log_freq=1", "max_steps=5000")
+    process = User(lab, tmp_path).start(*DOCKER, *words)
+    logs = tmp_path / "result/run" / NAME / "round1"
+    wait_for(logs / "h2_noderank1/rank1.out.log", '"STEP_END"', process)
+    lab.hosts[1].output("sh", "-c", "kill -9 $(grep -lsz '^RANK=1$' /proc/[0-9]*/environ | cut -d/ -f3)")
+    output = finish(process, 20)
+    assert process.returncode == 5
+    cause = r"rank 1 on h2 \(node rank 1\): signal SIGKILL"
+    assert re.search(cause, output), output
+    assert_logs_kept(tmp_path / "result/run", cause)
+    report = (logs / "h2_noderank1/start_pytorch_task.log").read_text()
+    assert "exitcode" in report and "-9" in report, report
+    assert (logs / "h1_noderank0/start_pytorch_task.log").stat().st_size > 0
     assert_nothing_left(lab)
 
 
@@ -180,7 +207,7 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("fault", BEFORE.values(), ids=BEFORE.keys())
+@pytest.mark.parametrize("fault", table(BEFORE))
 def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) -> None:
     user = User(lab, tmp_path, steps=True)
     fault.happens(lab)
@@ -189,9 +216,20 @@ def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) ->
     print(done.output)
     assert done.exit_code == 3
     assert re.search(f"flagperf: h[12]: {fault.cause}", done.output), done.output
+    assert re.search(f"h[12]: {fault.cause}", done.log)
     assert time.monotonic() - began < fault.within
     lab.write_known_hosts()
     settle(lab)
+    assert_nothing_left(lab)
+
+
+def test_a_wrong_key(lab: TestCluster, tmp_path: Path) -> None:
+    ssh = cluster_file(lab)["ssh"] | {"key": str(lab.hosts[0].root / "host_key")}
+    done = User(lab, tmp_path, steps=True, ssh=ssh).run(*FAKE, *DOCKER, "nnodes=2", LONG)
+    assert done.exit_code == 3
+    assert re.search(r"flagperf: h[12]: 10[.\d]+ does not accept the login\n  do:      try: ssh ", done.output), (
+        done.output
+    )
     assert_nothing_left(lab)
 
 
@@ -215,15 +253,21 @@ def test_a_killed_launcher_is_noticed_by_the_hosts_and_cleaned_after_by_the_next
     settle(lab)  # training ends by itself
     left = lab.hosts[0].output("docker", "ps", "-a", "--format", "{{.Names}}").split()
     assert len(left) == 1
-    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=3", run_name="next")
+    (tmp_path / "result/run").rename(tmp_path / "result/first")
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=3")  # its container on h1 has the same name
     assert done.exit_code == 0, done.output
+    assert left == [container_name(0)]
     assert f"h1: removing {left[0]}, left behind by a run that died" in done.log
     assert_nothing_left(lab)
 
 
+def container_name(rank: int) -> str:
+    return f"flagperf-{hashlib.sha256(b'/srv/flagperf/run').hexdigest()[:8]}-round1-node{rank}"
+
+
 def test_a_container_of_the_same_name_by_someone_else_is_not_touched(lab: TestCluster, tmp_path: Path) -> None:
     user = User(lab, tmp_path, steps=True)
-    name = f"flagperf-{hashlib.sha256(b'/srv/flagperf/run').hexdigest()[:8]}-round1-node1"
+    name = container_name(1)
     lab.hosts[1].output("docker", "create", "--name", name, IMAGE, "x")
     done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG)
     assert done.exit_code == 3
@@ -273,11 +317,14 @@ def test_a_hang_is_told_within_its_deadline(lab: TestCluster, tmp_path: Path) ->
     began = time.monotonic()
     done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG, "deadlines.stall=3", scenario="hang@0")
     assert done.exit_code == 5
-    assert "hang: no progress for 3 s (deadlines.stall)" in done.output, done.output
+    cause = r"rank 0 on h1 \(node rank 0\): hang: no progress for 3 s \(deadlines.stall\)"
+    assert re.search(cause, done.output), done.output
+    assert_logs_kept(done.folder, cause)
     assert time.monotonic() - began < 20
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_a_configured_port_that_is_taken(lab: TestCluster, tmp_path: Path) -> None:
     user = User(lab, tmp_path, rendezvous={"port": 29511})
     script = "import socket, time; s = socket.create_server(('', 29511)); time.sleep(60)"
@@ -291,4 +338,30 @@ def test_a_configured_port_that_is_taken(lab: TestCluster, tmp_path: Path) -> No
         assert doctor.exit_code == 3 and "port 29511 is taken" in doctor.output, doctor.output
     finally:
         lab.hosts[0].run("pkill", "-f", "create_server")
+    assert_nothing_left(lab)
+
+
+HOLD_ALL_PORTS = """
+import resource, socket, time
+from flagperf.facts import PORTS
+resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
+held = [socket.socket() for _ in PORTS]
+for one, port in zip(held, PORTS):
+    one.bind(("", port))
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_a_port_that_is_taken_after_the_look_is_replaced(lab: TestCluster, tmp_path: Path) -> None:
+    """Ports are held without listening, which a look at listeners does not show, until torchrun has stumbled."""
+    lab.hosts[0].output("sh", "-c", f"{sys.executable} -c '{HOLD_ALL_PORTS}' >/dev/null 2>&1 &")
+    words = ("model=resnet50", "size=tiny", "nnodes=2", "max_steps=1", "num_workers=0")
+    process = User(lab, tmp_path).start(*DOCKER, *words)
+    wait_for(tmp_path / "result/run/flagperf_run.log", "; trying another", process)
+    lab.hosts[0].run("pkill", "-f", "from flagperf.facts")
+    output = finish(process, 40)
+    assert process.returncode == 0, output
+    (first,) = (tmp_path / "result/run" / NAME).glob("round1/h1_noderank0/start_pytorch_task.port*.log")
+    assert "EADDRINUSE" in first.read_text()
     assert_nothing_left(lab)

@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
-from flagperf_run import FAKE, Done, User
+from flagperf_run import FAKE, Done, User, assert_nothing_left, word
 from hosts import IMAGE, Host, TestCluster, empty_image
 
 SHELL = "flagperf-test:shell"  # what a Dockerfile of a test begins with
@@ -26,6 +27,19 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca.pem \\
     while read -r line; do echo "ca: $line"; done </run/secrets/ca.pem; \\
     echo "proxy: $https_proxy"; echo done >/opt/built
 """
+
+SAID = (  # in the log of its build
+    "installing\n",
+    "conf: index-url = https://index.example/simple\n",
+    "ca: my-certificate\n",
+    "proxy: http://me:word@proxy.example:1\n",
+)
+
+
+def build_log(folder: Path) -> str:
+    (log,) = folder.glob("*/round1/*/image_build.log")
+    assert log.parent.name == "h1_noderank0"
+    return log.read_text()
 
 
 def layers(host: Host, image: str) -> str:
@@ -43,7 +57,7 @@ def folder(lab: TestCluster, tmp_path: Path) -> Path:
     archive = empty_image(Path("/bin/sh"), Path("/bin/sleep"))
     for host in lab.hosts:
         host.output("docker", "import", "-", SHELL, stdin=archive)
-    folder = tmp_path / "my image"
+    folder = tmp_path / "a b'c\"d$(touch hacked)`e`ü\nf"
     (folder / "extra").mkdir(parents=True)
     (folder / "extra" / "note").write_text("hello")
     (folder / "Dockerfile").write_text(DOCKERFILE)
@@ -53,15 +67,20 @@ def folder(lab: TestCluster, tmp_path: Path) -> Path:
     return folder
 
 
-def build(user: User, folder: Path, run_name: str, *words: str) -> Done:
-    source = f"vendor.image={{pytorch: {{base: '{SHELL}', folder: '{folder}', requirements: [my-package]}}}}"
-    settings = (
+def build(user: User, folder: Path, run_name: str) -> Done:
+    return user.run(*words_of(folder), run_name=run_name)
+
+
+def words_of(folder: Path) -> tuple[str, ...]:
+    source = f"vendor.image={{pytorch: {{base: '{SHELL}', folder: {word(folder)}, requirements: [my-package]}}}}"
+    return (
+        *RUN,
+        source,
         "+cluster.image.policy=build",
         "+cluster.image.index=https://index.example/simple",
         f"+cluster.image.ca_certificate={folder.parent / 'ca.pem'}",
-        "+cluster.image.https_proxy=http://me:secret@proxy.example:1",
+        "+cluster.image.https_proxy=http://me:word@proxy.example:1",
     )
-    return user.run(*RUN, source, *settings, *words, run_name=run_name)
 
 
 @pytest.mark.slow
@@ -77,9 +96,14 @@ def test_built_once_copied_to_the_others_and_again_when_its_content_changes(
     assert "h2: image flagperf-cpu-pytorch:" in first.log
     assert ": copied from h1" in first.log
 
+    log = build_log(first.folder)
+    assert [line for line in SAID if line not in log] == []
+
     saved = subprocess.run(["tar", "xO"], input=save(lab.hosts[0], image), capture_output=True).stdout
     assert b"my-package\n" in saved
-    assert not [secret for secret in (b"my-certificate", b"index.example", b"proxy.example") if secret in saved]
+    assert not [
+        secret for secret in (b"my-certificate", b"index.example", b"proxy.example", b"me:word") if secret in saved
+    ]
 
     second = build(user, folder, "second")
     assert (second.exit_code, tags(lab.hosts[0])) == (0, [image])
@@ -89,7 +113,7 @@ def test_built_once_copied_to_the_others_and_again_when_its_content_changes(
     third = build(user, folder, "third")
     assert third.exit_code == 0, third.output
     assert len(tags(lab.hosts[0])) == len(tags(lab.hosts[1])) == 2
-    assert lab.hosts[0].run("sh", "-c", "ls /srv/flagperf | grep build").stdout == ""
+    assert_nothing_left(lab)
 
 
 def save(host: Host, image: str) -> bytes:
@@ -102,13 +126,19 @@ def test_a_dockerfile_that_takes_long_and_fails_shows_what_it_does_and_its_last_
     lab: TestCluster, tmp_path: Path, folder: Path
 ) -> None:
     (folder / "Dockerfile").write_text(f"FROM {SHELL}\nRUN echo before; sleep 12; echo the reason >&2; exit 7\n")
-    done = build(User(lab, tmp_path, steps=True), folder, "run")
-    assert done.exit_code == 3
-    assert "flagperf: h1: image flagperf-cpu-pytorch:" in done.output
-    assert f"cannot be built from {folder}: exit code 1\n" in done.output
-    assert "the reason" in done.output
-    assert re.search(r"h1: flagperf-cpu-pytorch:\w+, 1\d s: .*before", done.output), done.output
-    assert lab.hosts[0].run("sh", "-c", "ls -A /srv/flagperf; ls -d /tmp/flagperf*").stdout == ""
+    user = User(lab, tmp_path, steps=True)
+    process = user.start(*words_of(folder))
+    while process.poll() is None and lab.hosts[0].run("pgrep", "-f", "[d]ocker build").returncode:
+        time.sleep(0.1)
+    assert lab.hosts[0].run("pgrep", "-af", "[m]e:word").stdout == ""
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "flagperf: h1: image flagperf-cpu-pytorch:" in output
+    assert f"cannot be built from {folder}: exit code 1\n" in output
+    assert f"  do:      the whole log: {tmp_path}/result/run/" in output
+    assert "the reason" in output and "the reason" in build_log(tmp_path / "result/run")
+    assert re.search(r"h1: flagperf-cpu-pytorch:\w+, 1\d s: .*before", output), output
+    assert_nothing_left(lab)
 
 
 @pytest.mark.slow
@@ -140,6 +170,7 @@ def test_an_archive_without_the_image(lab: TestCluster, tmp_path: Path) -> None:
     done = User(lab, tmp_path, steps=True).run(*RUN, *words)
     assert done.exit_code == 3
     assert re.search("flagperf: h[12]: image theirs:1 cannot be loaded: ", done.output), done.output
+    assert_nothing_left(lab)
 
 
 @pytest.mark.slow
@@ -166,3 +197,4 @@ def test_a_registry_that_does_not_answer(lab: TestCluster, tmp_path: Path) -> No
     done = User(lab, tmp_path, steps=True).run(*RUN, *words)
     assert done.exit_code == 3
     assert re.search("flagperf: h[12]: image 127.0.0.1:5001/none:1 cannot be pulled: .*refused", done.output)
+    assert_nothing_left(lab)

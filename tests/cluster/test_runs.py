@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from flagperf_run import DOCKER, FAKE, User
+from flagperf_run import DOCKER, FAKE, WORKLOAD, User, assert_nothing_left, word
 from hosts import TestCluster
 
+from flagperf.payload import code_archive
 from flagperf.perflog import parse
 
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
+NAME = "resnet50-pytorch-cpux2x1"
 NODE_LOGS = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
 STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\nf"
 
@@ -89,37 +92,31 @@ def test_rounds_of_a_sweep(lab: TestCluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
-def test_strange_characters_in_every_name(lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]) -> None:
-    data = f"/srv/{STRANGE}/data"
-    user = User(lab, tmp_path, steps=True, work_dir=f"/srv/{STRANGE}/work")
-    for host in lab.hosts:
-        host.output("mkdir", "-p", f"{data}/train/class a", f"{data}/val/class a")
-        host.output("touch", f"{data}/train/class a/1.jpg", f"{data}/val/class a/1.jpg")
-    quoted = STRANGE.replace("\\", "\\\\").replace('"', '\\"')
-    words = ("nnodes=2", "max_steps=1", f'+vendor.environment.MINE="{quoted}"', f'data_dir="/srv/{quoted}/data"')
-    done = user.run(*FAKE, *runtime, *words, run_name=f'"{quoted}"')
-    folder = tmp_path / "result" / STRANGE
+def test_strange_characters_in_every_name_and_data_elsewhere_on_one_host(
+    lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]
+) -> None:
+    place = f"/srv/{STRANGE}"
+    user = User(lab, tmp_path / STRANGE, steps=True, work_dir=f"{place}/work")
+    cluster = user.read("cluster/lab")
+    cluster["nodes"][1]["data_dir"] = f"{place}/fast"
+    cluster["container"]["mounts"][f"{place}/more"] = f"{place}/inside"
+    user.write("cluster/lab", cluster)
+    shutil.copytree(WORKLOAD, tmp_path / STRANGE / "code")
+    for host, data in zip(lab.hosts, (f"{place}/data", f"{place}/fast"), strict=True):
+        host.output("mkdir", "-p", f"{data}/train/a", f"{data}/val/class b", f"{place}/more")
+        host.output("touch", f"{data}/val/class b/1.jpg")
+        host.output("sh", "-c", 'echo "of $1" >"$2"', "-", host.name, f"{data}/train/a/1.jpg")
+    words = (
+        *("model=resnet50", "size=tiny", "nnodes=2", "max_steps=1", f"data_dir={word(f'{place}/data')}"),
+        *(f"code_dir={word(tmp_path / STRANGE / 'code')}", f"+vendor.environment.MINE={word(STRANGE)}"),
+    )
+    done = user.run(*runtime, *words, run_name=STRANGE, scenario="look")
     assert done.exit_code == 0, done.output
-    assert {path.name for path in folder.glob("*/round1/*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
-    log = (folder / "resnet50-pytorch-cpux2x1/round1/h2_noderank1/start_pytorch_task.log").read_text()
-    assert f"MINE={STRANGE}\n" in log
+    assert {path.name for path in done.folder.glob("*/round1/*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
+    for node, log in enumerate(sorted((done.folder / NAME / "round1").glob("*/start_pytorch_task.log")), 1):
+        assert log.read_text() == f"MINE={STRANGE}\nof h{node}\n\n"
     assert [host.run("sh", "-c", "find / -xdev -name hacked 2>/dev/null").stdout for host in lab.hosts] == ["", ""]
     assert not Path("hacked").exists()
-
-
-@pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
-def test_data_lies_elsewhere_on_one_host(lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]) -> None:
-    user = User(lab, tmp_path, steps=True)
-    cluster = user.read("cluster/lab")
-    cluster["nodes"][1]["data_dir"] = "/srv/fast disk"
-    user.write("cluster/lab", cluster)
-    for host, place in zip(lab.hosts, ("/srv/data", "/srv/fast disk"), strict=True):
-        host.output("mkdir", "-p", f"{place}/train/a", f"{place}/val/a")
-        host.output("sh", "-c", f"echo of {host.name} >'{place}/train/a/1.jpg'; touch '{place}/val/a/1.jpg'")
-    done = user.run(*FAKE, *runtime, "nnodes=2", "max_steps=1", "data_dir=/srv/data", scenario="look")
-    assert done.exit_code == 0, done.output
-    logs = sorted((done.folder / "resnet50-pytorch-cpux2x1/round1").glob("*/start_pytorch_task.log"))
-    assert [f"of h{number}\n" in log.read_text() for number, log in enumerate(logs, 1)] == [True, True]
 
 
 def test_data_missing_on_one_host(lab: TestCluster, tmp_path: Path) -> None:
@@ -128,6 +125,7 @@ def test_data_missing_on_one_host(lab: TestCluster, tmp_path: Path) -> None:
     done = User(lab, tmp_path, steps=True).run(*FAKE, *DOCKER, "nnodes=2", "data_dir=/srv/data")
     assert done.exit_code == 2
     assert "host h2" in done.output and "/srv/data" in done.output and "train/<class>" in done.output, done.output
+    assert_nothing_left(lab)
 
 
 def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) -> None:
@@ -182,12 +180,12 @@ def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tm
     user = User(lab, tmp_path, steps=True)
     done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=1", "dry_run=true")
     assert done.exit_code == 0, done.output
-    lines = [line for line in done.output.splitlines() if line.startswith("docker run ")]
-    assert len(lines) == 2
-    folder = "/srv/flagperf/run"
-    done.folder.parent.mkdir(exist_ok=True)
-    log = f"{folder}/resnet50-pytorch-cpux2x1/round1/h1_noderank0"
-    lab.hosts[0].output("mkdir", "-p", log, "/srv/flagperf/sample", f"{folder}/code")
-    pasted = lab.hosts[0].run("sh", "-c", lines[0])
-    said = lab.hosts[0].output("cat", f"{log}/start_pytorch_task.log")
-    assert pasted.returncode != 0 and "No module named 'steps'" in said  # a dry run sends no code
+    first, _ = (line for line in done.output.splitlines() if line.startswith("docker run "))
+    host, folder = lab.hosts[0], "/srv/flagperf/run"
+    host.output("mkdir", "-p", log := f"{folder}/{NAME}/round1/h1_noderank0", f"{folder}/code", "/srv/flagperf/sample")
+    config = done.output.partition("# Effective configuration")[2].partition("\n")[2].partition("\n\n# Node")[0]
+    host.output("sh", "-c", f"cat >{folder}/{NAME}/config.yaml", stdin=config.encode())
+    host.output("tar", "-xzC", f"{folder}/code", stdin=code_archive(str(WORKLOAD)))
+    pasted = host.run("sh", "-c", first)
+    assert pasted.returncode == 0, host.output("cat", f"{log}/start_pytorch_task.log")
+    assert '"FINISHED"' in host.output("cat", f"{log}/rank0.out.log")
