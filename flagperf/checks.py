@@ -46,7 +46,7 @@ def check_devices(run: RunConfig, host: str, facts: Facts) -> None:
         return
     devices = facts.devices
     visible = os.environ.get(run.vendor.visible_devices or "")
-    if visible and run.runtime["kind"] == "process" and all(node.local for node in run.cluster.nodes):
+    if visible and run.runtime.kind == "process" and all(node.local for node in run.cluster.nodes):
         devices = min(devices, len(visible.split(",")))
     if devices == 0:
         problem = f"has no device of {run.vendor.title} ({run.vendor.device_files})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from flagperf.changes import changes
@@ -11,9 +11,9 @@ from flagperf.errors import ConfigError
 from flagperf.jobs import Job, make_jobs
 from flagperf.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.origin import origin
-from flagperf.parts import cluster, container_options, data, data_dir, hardware, image, names
+from flagperf.parts import cluster, container_options, data, data_dir, hardware, image, names, vendor
 from flagperf.places import search_path
-from flagperf.schema import RunConfig, Target, Vendor
+from flagperf.schema import RunConfig, RuntimeSettings, Target
 from flagperf.typed import build
 from flagperf.words import is_under
 
@@ -53,6 +53,20 @@ def compose_jobs(words: Sequence[str], *, multirun: bool = False, config_dirs: S
     return runs
 
 
+def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] = ()) -> list[RunConfig | ConfigError]:
+    """Compose one job of each command: what is wrong with one hides nothing of the others."""
+    folders = search_path(config_dirs)
+    found: list[RunConfig | ConfigError] = []
+    with hydra_session(folders) as load:
+        for words in commands:
+            try:
+                (job,) = make_jobs(words, False, folders)
+                found.append(_compose_job(job, load, folders))
+            except ConfigError as error:
+                found.append(error)
+    return found
+
+
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     layers = compose_layers(job, load, folders)
     where = origin(layers.files, folders, job.values)
@@ -68,23 +82,25 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
     config |= {"mutable": list(rules.mutable), "data": data(config)}
-    vendor, hosts = build(Vendor, config["vendor"], "vendor", where), cluster(config, where)
+    framework, product = config["framework"]["name"], hardware(config, where)
+    maker, hosts = vendor(config, product, where), cluster(config, where)
+    runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
     return RunConfig(
         case=config["case"],
-        framework=config["framework"]["name"],
+        framework=framework,
         size=config["size"],
-        vendor=vendor,
-        hardware=hardware(config, where),
+        vendor=maker,
+        hardware=product,
         cluster=hosts,
         nnodes=config["nnodes"],
         nproc=config["nproc"],
         repeat=config["repeat"],
         division=config["division"],
-        runtime=config["runtime"],
+        runtime=runtime,
         target=build(Target, config["target"], "target", where) if config["target"] else None,
         config=config,
-        container=container_options(config, vendor, hosts, where),
-        image=image(config, vendor, hosts, where),
+        container=container_options(runtime, maker, hosts),
+        image=image(runtime, maker, framework, hosts, where),
         changes=changed,
         sweep={key: value for key, value in job.swept.items() if key not in IN_NAME},
         tuning=layers.tuning and layers.tuning.removeprefix("vendor/"),

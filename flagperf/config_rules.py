@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.changes import ABSENT, Leaves
-from flagperf.errors import ConfigError
+from flagperf.errors import ConfigError, meant
 from flagperf.jobs import Job
 from flagperf.layers import Layer, Layers
 from flagperf.origin import Where
 from flagperf.places import find
 from flagperf.schema import Change
-from flagperf.words import PARTS, RENAMED, WORDS, check_value, is_under, meant
+from flagperf.words import PARTS, RENAMED, WORDS, check_value, is_under
 
 REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "train_data", "eval_data")
 ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
@@ -83,6 +83,8 @@ class Rules:
         for key, value in final.leaves.items():
             if value == "???":
                 self._refuse_case("the case must set this key", key)
+            if isinstance(value, str) and "\0" in value:
+                raise ConfigError("no text may hold the character NUL", where=where(key), key=key, given=repr(value))
         tree = final.resolved(where)
         for key in [*WORDS, *changed]:
             if (value := _at(tree, key)) is not ABSENT:

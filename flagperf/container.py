@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from flagperf.data_layout import is_sample
-from flagperf.errors import ConfigError
+from flagperf.forms import SIZE
 from flagperf.schema import Command, Container, ContainerOptions, Mount, Node, RunConfig
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MARK = "FLAGPERF_CONTAINER"  # variable that finds a container's processes on the host when its daemon is gone
 LABEL = "flagperf"  # flagperf.run, flagperf.node, flagperf.owner
-UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 @dataclass(frozen=True)
@@ -167,11 +167,11 @@ def sdk_arguments(container: Container) -> dict[str, Any]:
 
 
 def size_in_bytes(text: str) -> int:
-    """Bytes of a size as docker writes it: 512m, 32g."""
-    found = re.fullmatch(r"(\d+)([bkmgt]?)b?", text.strip().lower())
+    """Bytes of a size as docker writes it: 512m, 1.5g."""
+    found = re.fullmatch(SIZE, text.lower())
     if not found:
-        raise ConfigError("this is not a size", key="container", given=text, allowed="a number with b, k, m, g or t")
-    return int(found[1]) * UNITS[found[2]]
+        raise ValueError(f"not a size: {text}")  # composition refuses it before
+    return int(float(found[1]) * UNITS[found[2]])
 
 
 def _gpus_word(gpus: str) -> str:

@@ -175,7 +175,7 @@ def _call_case(run: RunConfig, what: str, *paths: str) -> None:
 
 def _python(run: RunConfig) -> str:
     """The interpreter of the training environment on this machine."""
-    return str(run.runtime.get("python") or sys.executable)
+    return run.runtime.python or sys.executable
 
 
 def _call(*words: str) -> int:

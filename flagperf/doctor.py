@@ -166,14 +166,14 @@ class _Host:
     async def _interface(self) -> Finding:
         if self.transport.local:
             return Finding("not needed")
-        wanted = self.run.cluster.rendezvous.get("interface")
+        wanted = self.run.cluster.rendezvous.interface
         if name := wanted or self.facts.interface(self.transport.address):
             return Finding(f"{name} has {self.transport.address}")
         advice = "name it in the cluster's file: rendezvous.interface"
         return Finding(f"none has the address {self.transport.address}", advice)
 
     async def _port(self) -> Finding:
-        port = self.run.cluster.rendezvous.get("port")
+        port = self.run.cluster.rendezvous.port
         if port is None:
             return Finding("a free one is looked for")
         if port in self.facts.listening and self.node is self.run.cluster.nodes[0]:
@@ -195,7 +195,7 @@ class _Host:
         except DaemonError as error:
             if self.run.image is not None:
                 raise
-            return Finding(error.problem, f"{error.advice}; runtime={self.run.runtime['name']} needs none")
+            return Finding(error.problem, f"{error.advice}; runtime={self.run.runtime.name} needs none")
         self._docker = docker
         return Finding(f"version {info['Version']}")
 
@@ -204,7 +204,7 @@ class _Host:
 
         image = self.run.image
         if image is None or self._docker is None:
-            return Finding(f"none with runtime={self.run.runtime['name']}")
+            return Finding(f"none with runtime={self.run.runtime.name}")
         self.layers = await image_layers(self._docker, image.reference)
         if self.layers is not None:
             return Finding(f"{image.reference} is there")

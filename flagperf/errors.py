@@ -96,8 +96,13 @@ class InterruptedRunError(FlagperfError):
     exit_code = 130
 
 
+def meant(given: object, known: Iterable[str]) -> str | None:
+    """A question after the nearest of the known names, where one is near: "did you mean 'glm'?"."""
+    close = difflib.get_close_matches(str(given), sorted(known), n=1)
+    return f"did you mean '{close[0]}'?" if close else None
+
+
 def nearest(given: str, options: Iterable[str]) -> str:
-    """Say which option was probably meant, or list them all: "did you mean 'glm'?"."""
+    """Say which option was probably meant, or list them all."""
     known = sorted(options)
-    close = difflib.get_close_matches(given, known, n=1)
-    return f"did you mean '{close[0]}'?" if close else f"one of: {', '.join(known)}"
+    return meant(given, known) or f"one of: {', '.join(known)}"

@@ -125,7 +125,7 @@ class _Round:
 
     async def _attempts(self) -> Failure | None:
         """Train; again with another port where the one found free was taken meanwhile."""
-        configured = self.run.cluster.rendezvous.get("port")
+        configured = self.run.cluster.rendezvous.port
         for last in (False,) * (PORT_ATTEMPTS - 1) + (True,):
             self._place(configured or self.nodes[0].facts.free_port())
             try:
@@ -142,12 +142,12 @@ class _Round:
     def _place(self, port: int) -> None:
         """Make the plan again with what was found out on the hosts, and write it down."""
         wanted = self.run.cluster.rendezvous
-        address, interfaces = self.plan.master_address, (wanted.get("interface"),) * len(self.nodes)
+        address, interfaces = self.plan.master_address, (wanted.interface,) * len(self.nodes)
         if not all(node.transport.local for node in self.nodes):
             if not self.nodes[0].transport.local:
-                address = wanted.get("address") or self.nodes[0].transport.address
+                address = wanted.address or self.nodes[0].transport.address
             found = (node.facts.interface(node.transport.address) for node in self.nodes)
-            interfaces = tuple(wanted.get("interface") or name for name in found)
+            interfaces = tuple(wanted.interface or name for name in found)
         meeting = Rendezvous(address, port, interfaces)
         self.plan = make_plan(self.run, self.plan.round, folder=self.run_folder, rendezvous=meeting)
         write_case(self.run, self.plan, self.run_folder)

@@ -39,10 +39,16 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
         if not buildable:
             wanted_by = f"{key}.folder" if source.folder else "cluster.image.policy"
             raise refused("there is no Dockerfile to build from", wanted_by, folder)
+        certificate = settings.ca_certificate
+        if certificate and not Path(certificate).expanduser().is_file():
+            raise refused("there is no such file", "cluster.image.ca_certificate", certificate)
         tag = content_tag(build_context(folder, source), source)
-        return Image(f"flagperf-{vendor.name}-{framework}:{tag}", policy, settings, folder, source)
+        maker = re.sub("[^a-z0-9]+", "-", vendor.name.lower())  # what docker takes in a name
+        return Image(f"flagperf-{maker}-{framework}:{tag}", policy, settings, folder, source)
     if not source.name:
         advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
+        if buildable:
+            advice = f"policy {policy} needs a ready image in {key}.name; policy build makes one of {folder / DOCKERFILE}"
         raise refused(f"vendor {vendor.name} names no image for {framework}", f"{key}.name", advice=advice)
     if source.requirements:
         problem = f"image {source.name} is used as it is, so no packages can be added"

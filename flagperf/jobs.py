@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flagperf.changes import leaves
-from flagperf.errors import ConfigError
+from flagperf.errors import ConfigError, meant
 from flagperf.places import options
 from flagperf.user_files import sweep_of
-from flagperf.words import GROUPS, meant
+from flagperf.words import GROUPS, RENAMED_OPTIONS
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -127,7 +127,7 @@ def _option(group: str, name: Any, folders: Sequence[Path]) -> str:
     """The option, or a ConfigError with what the group offers."""
     known = options(group, folders)
     if str(name) not in known:
-        raise ConfigError(
-            f"no such {group}", key=group, given=name, allowed=", ".join(known), advice=meant(name, known)
-        )
+        renamed = RENAMED_OPTIONS.get((group, str(name)))
+        advice = f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known)
+        raise ConfigError(f"no such {group}", key=group, given=name, allowed=", ".join(known), advice=advice)
     return str(name)

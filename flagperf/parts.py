@@ -14,8 +14,9 @@ from flagperf.data_layout import DATA_DIR, sample_folder
 from flagperf.errors import ConfigError
 from flagperf.image import choose_image
 from flagperf.layers import Layer
+from flagperf.monitors.table import make_table
 from flagperf.origin import Where
-from flagperf.schema import Cluster, ContainerOptions, Hardware, Image, Vendor
+from flagperf.schema import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.typed import build
 
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
@@ -26,13 +27,14 @@ def names(final: Layer) -> dict[str, Any]:
     found: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
     nodes = final.get("cluster.nodes")
     if isinstance(nodes, list):
-        found["cluster.nodes"] = [
-            {"name": gethostname() if node.get("local") else node.get("address"), **node}
-            if isinstance(node, dict)
-            else node
-            for node in nodes
-        ]
+        found["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
     return found
+
+
+def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    if node.get("name") is not None:
+        return node
+    return {**node, "name": gethostname() if node.get("local") else node.get("address")}
 
 
 def data_dir(final: Layer) -> tuple[str, str | None]:
@@ -74,10 +76,10 @@ def data(config: Mapping[str, Any]) -> dict[str, Any]:
 def hardware(config: Mapping[str, Any], where: Where) -> Hardware:
     """The hardware, made by the vendor and with enough devices."""
     made = build(Hardware, config["hardware"], "hardware", where)
-    vendor, nproc, most = config["vendor"]["name"], config["nproc"], made.devices_per_node
-    if made.vendor not in (None, vendor):
-        problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {vendor}"
-        advice = f"choose hardware of {vendor} (flagperf list hardware), or vendor={made.vendor}"
+    maker, nproc, most = config["vendor"]["name"], config["nproc"], made.devices_per_node
+    if made.vendor not in (None, maker):
+        problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {maker}"
+        advice = f"choose hardware of {maker} (flagperf list hardware), or vendor={made.vendor}"
         raise ConfigError(problem, key="hardware", given=made.name, advice=advice)
     if most is not None and nproc > most:
         allowed = f"at most {most}, the devices of a node with {made.name}"
@@ -91,29 +93,26 @@ def cluster(config: Mapping[str, Any], where: Where) -> Cluster:
     node_names = [node.name for node in made.nodes]
     if not node_names:
         raise ConfigError("the cluster has no nodes", where=where("cluster.nodes"), key="cluster.nodes")
-    for index, (name, node) in enumerate(zip(node_names, made.nodes, strict=True)):
-        key = f"cluster.nodes[{index}]"
+    for index, name in enumerate(node_names):
         if name in node_names[:index]:
-            raise ConfigError("two nodes have one name", where=where(key), key=f"{key}.name", given=name)
-        if node.port is not None and not 0 < node.port < 65536:
-            raise ConfigError(
-                "value out of range", where=where(key), key=f"{key}.port", given=node.port, allowed="1 to 65535"
-            )
+            key = f"cluster.nodes[{index}].name"
+            raise ConfigError("two nodes have one name", where=where(key), key=key, given=name)
     return made
 
 
-def container_options(
-    config: Mapping[str, Any], vendor: Vendor, hosts: Cluster, where: Where
-) -> ContainerOptions | None:
+def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor:
+    """The vendor, whose tool can be read as its file says."""
+    made = build(Vendor, config["vendor"], "vendor", where)
+    if made.monitor is not None:
+        make_table(made.monitor, product, where)
+    return made
+
+
+def container_options(runtime: RuntimeSettings, maker: Vendor, hosts: Cluster) -> ContainerOptions | None:
     """How containers are made, where the runtime has them: as it says, then the vendor, then the cluster."""
-    if config["runtime"]["kind"] != "docker":
-        return None
-    of_runtime = build(ContainerOptions, config["runtime"].get("container", {}), "runtime.container", where)
-    return merged(of_runtime, vendor.container, hosts.container)
+    return merged(runtime.container, maker.container, hosts.container) if runtime.kind == "docker" else None
 
 
-def image(config: Mapping[str, Any], vendor: Vendor, hosts: Cluster, where: Where) -> Image | None:
+def image(runtime: RuntimeSettings, maker: Vendor, framework: str, hosts: Cluster, where: Where) -> Image | None:
     """The image, where the runtime needs one."""
-    if config["runtime"]["kind"] != "docker":
-        return None
-    return choose_image(vendor, config["framework"]["name"], hosts.image, where)
+    return choose_image(maker, framework, hosts.image, where) if runtime.kind == "docker" else None

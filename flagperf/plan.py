@@ -70,9 +70,9 @@ def configured_rendezvous(run: RunConfig, nodes: tuple[Node, ...]) -> Rendezvous
     alone = all(node.local for node in nodes)
     unreachable = first.local and not alone and first.address.startswith("127.")  # by the other nodes
     return Rendezvous(
-        address=words.get("address") or (first.name if unreachable else first.address),
-        port=words.get("port") or STAND_IN_PORT,
-        interfaces=(words.get("interface"),) * len(nodes),
+        address=words.address or (first.name if unreachable else first.address),
+        port=words.port or STAND_IN_PORT,
+        interfaces=(words.interface,) * len(nodes),
     )
 
 
@@ -111,7 +111,7 @@ def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder:
     case_dir = root / run.name
     log_dir = case_dir / f"round{round_number}" / f"{node.name}_noderank{rank}"
     fields = {
-        "python": _python(run.runtime, node),
+        "python": _python(run, node),
         "nnodes": run.nnodes,
         "nproc": run.nproc,
         "node_rank": rank,
@@ -141,9 +141,9 @@ def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder:
     )
 
 
-def _python(runtime: Mapping[str, object], node: Node) -> str:
+def _python(run: RunConfig, node: Node) -> str:
     """The interpreter of the training processes: the configured one, on this machine else the launcher's own."""
-    return str(runtime.get("python") or (sys.executable if node.local else "python3"))
+    return run.runtime.python or (sys.executable if node.local else "python3")
 
 
 def dry_run_text(run: RunConfig) -> str:
@@ -173,7 +173,7 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
             f"cluster {run.cluster.name} has {len(run.cluster.nodes)} of the {run.nnodes} hosts: "
             "<host-N> stands for a missing one, and a run would be refused"
         )
-    if not run.cluster.rendezvous.get("port"):
+    if not run.cluster.rendezvous.port:
         notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
     for folder in sorted({node.launch.env["PYTHONPATH"] for node in plan.nodes if "PYTHONPATH" in node.launch.env}):
         notes.append(f"a run sends the packages flagperf and cases first, to {folder}")

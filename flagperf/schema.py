@@ -12,10 +12,31 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
+from flagperf.forms import (
+    AbsolutePath,
+    Address,
+    ByteSize,
+    Count,
+    Device,
+    FolderName,
+    Gpus,
+    Limit,
+    MountTarget,
+    NotNegative,
+    Port,
+    Positive,
+    Variable,
+)
+
 Division = Literal["closed", "open"]
 Direction = Literal["higher", "lower"]
 FOLDER_SAFE = "+,=@[]{}' "  # beside letters, digits and "_.-~": kept in the name of a folder; others become %XX
 Verdict = Literal["VALID", "SUSPECT", "INVALID"]
+Precision = Literal["fp32", "tf32", "fp16", "bf16"]  # of peak figures
+Ulimit = Literal[
+    "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
+    "rttime", "sigpending", "stack",
+]  # fmt: skip
 
 
 # ---------------------------------------------------------------- configuration
@@ -60,11 +81,11 @@ class Target:
 class Node:
     """One host of a cluster."""
 
-    name: str
-    address: str
-    port: int | None = None  # None: what the ssh configuration says, else 22
+    name: FolderName  # its logs lie in a folder of this name
+    address: Address
+    port: Port | None = None  # None: what the ssh configuration says, else 22
     user: str | None = None  # None: what the ssh configuration says, else the launcher's user
-    data_dir: str | None = None  # root of the data on this host, where it differs from data_dir
+    data_dir: AbsolutePath | None = None  # root of the data on this host, where it differs from data_dir
     local: bool = False  # this machine itself: no ssh
 
 
@@ -77,8 +98,8 @@ class Ssh:
     jump: str | None = None  # [user@]host[:port] that all connections go through
     known_hosts: str | None = None  # file of host keys; None: ~/.ssh/known_hosts
     strict: bool = True  # false: accept any host key, which the log repeats at each run
-    keepalive: float = 2.0  # seconds between signs of life; after three without answer the connection is lost
-    reconnect: float = 20.0  # seconds for which a lost connection is tried again before the host counts as lost
+    keepalive: Positive = 2.0  # seconds between signs of life; after three without answer the connection is lost
+    reconnect: Positive = 20.0  # seconds for which a lost connection is tried again before the host counts as lost
 
 
 @dataclass(frozen=True)
@@ -90,19 +111,39 @@ class ContainerOptions:
     pid: str | None = None
     uts: str | None = None
     init: bool | None = None  # an init process that reaps orphans and passes signals on
-    shm_size: str | None = None  # of /dev/shm: "32g"
-    memory: str | None = None  # limit: "64g"
-    cpus: float | None = None  # limit
-    gpus: str | None = None  # "all", a count, or "device=0,1"
+    shm_size: ByteSize | None = None  # of /dev/shm: "32g"
+    memory: ByteSize | None = None  # limit: "64g"
+    cpus: Positive | None = None  # limit
+    gpus: Gpus | None = None  # "all", a count, or "device=0,1"
     runtime: str | None = None  # OCI runtime, such as a vendor's
     privileged: bool | None = None
     user: str | None = None  # uid[:gid]; None: the image's
-    devices: tuple[str, ...] = ()  # host[:container[:permissions]]
+    devices: tuple[Device, ...] = ()  # host[:container[:permissions]]
     cap_add: tuple[str, ...] = ()
     security_opt: tuple[str, ...] = ()
     group_add: tuple[str, ...] = ()
-    ulimits: Mapping[str, int | None] = field(default_factory=dict)  # soft and hard; -1: none, null: the daemon's
-    mounts: Mapping[str, str | None] = field(default_factory=dict)  # folder of the host → container[:rw], read-only
+    ulimits: Mapping[Ulimit, Limit | None] = field(default_factory=dict)  # soft and hard; -1: none, null: the daemon's
+    mounts: Mapping[AbsolutePath, MountTarget | None] = field(default_factory=dict)  # host → container[:rw], read-only
+
+
+@dataclass(frozen=True)
+class RuntimeSettings:
+    """conf/runtime/<name>.yaml: where the ranks run."""
+
+    name: str
+    kind: Literal["docker", "process"]
+    title: str = ""
+    python: str | None = None  # interpreter of the training processes; None: the launcher's own, on hosts python3
+    container: ContainerOptions = ContainerOptions()  # kind docker
+
+
+@dataclass(frozen=True)
+class RendezvousSettings:
+    """Where the ranks of a cluster meet. What is None is found out when a round starts."""
+
+    address: Address | None = None  # of node 0
+    interface: str | None = None  # network interface of all nodes
+    port: Port | None = None
 
 
 @dataclass(frozen=True)
@@ -170,8 +211,8 @@ class Cluster:
     title: str
     nodes: tuple[Node, ...]
     ssh: Ssh = Ssh()
-    work_dir: str = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
-    rendezvous: Mapping[str, Any] = field(default_factory=dict)  # address, interface, port; null = found out
+    work_dir: AbsolutePath = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
+    rendezvous: RendezvousSettings = RendezvousSettings()
     container: ContainerOptions = ContainerOptions()  # what this site's containers need beside the vendor's
     image: ImageSettings = ImageSettings()
 
@@ -184,8 +225,8 @@ class MonitorTool:
     parse: str  # regular expression, one match a device, its groups named after the figures
     units: Mapping[str, str] = field(default_factory=dict)  # of power, memory, utilisation, energy, where unusual
     power_of: Literal["device", "card"] = "device"  # card: each device gets its share of what its card draws
-    interval: float = 0.0  # least seconds between two samples, for a tool that costs much
-    timeout: float = 10.0  # seconds a sample may take
+    interval: NotNegative = 0.0  # least seconds between two samples, for a tool that costs much
+    timeout: Positive = 10.0  # seconds a sample may take
     module: str | None = None  # Python module that does the same with less cost, where Python is on the host
 
 
@@ -203,8 +244,8 @@ class Vendor:
     device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
     container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
-    environment: Mapping[str, str] = field(default_factory=dict)
-    deterministic_environment: Mapping[str, str] = field(default_factory=dict)  # further, where `deterministic` is true
+    environment: Mapping[Variable, str] = field(default_factory=dict)
+    deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
     monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
 
 
@@ -214,12 +255,12 @@ class Hardware:
 
     name: str
     title: str
-    memory_gib: float | None
-    power_w: float | None
-    peak_flops: Mapping[str, float]  # precision → FLOP/s of one device; absent where no public source gives it
+    memory_gib: Positive | None
+    power_w: Positive | None
+    peak_flops: Mapping[Precision, Positive]  # FLOP/s of one device; absent where no public source gives it
     vendor: str | None = None  # whose product it is; None: any
-    devices_per_node: int | None = None
-    devices_per_card: int = 1
+    devices_per_node: Count | None = None
+    devices_per_card: Count = 1
 
 
 @dataclass(frozen=True)
@@ -236,7 +277,7 @@ class RunConfig:
     nproc: int
     repeat: int
     division: Division
-    runtime: Mapping[str, Any]
+    runtime: RuntimeSettings
     target: Target | None
     config: Mapping[str, Any]
     container: ContainerOptions | None = None  # None: the ranks run without one

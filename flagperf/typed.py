@@ -1,4 +1,4 @@
-"""Builds the frozen dataclasses of schema.py from plain configuration, checking names and types of the fields."""
+"""Builds the frozen dataclasses of schema.py from plain configuration, checking names, types and forms of the fields."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from flagperf.errors import ConfigError, nearest
+from flagperf.forms import Word
 from flagperf.origin import Where
-from flagperf.words import TYPE_NAMES, is_a
 
 T = TypeVar("T")
 
@@ -21,65 +21,80 @@ def build(cls: type[T], values: Any, key: str, where: Where) -> T:
     Args:
         key: the dotted key of the mapping, for messages.
         where: dotted key → the file or "command line" that set it, for messages.
+
+    Raises:
+        ConfigError: the first of what `read_fields` refuses.
     """
+    fields, refused = read_fields(cls, values, key, where)
+    if refused:
+        raise refused[0]
+    return cls(**fields)
+
+
+def read_fields(cls: type, values: Any, key: str, where: Where) -> tuple[dict[str, Any], list[ConfigError]]:
+    """The fields of a `cls` that a mapping sets, and an error for each that is unknown, missing or wrong."""
     if not isinstance(values, Mapping):
-        raise ConfigError("wrong type of value", where=where(key), key=key, given=values, allowed="a mapping")
-    hints = typing.get_type_hints(cls)
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    for name in values:
-        if name not in fields:
-            raise ConfigError(
-                "unknown key", where=where(f"{key}.{name}"), key=f"{key}.{name}", advice=nearest(str(name), fields)
-            )
-    for name, field in fields.items():
+        return {}, [ConfigError("wrong type of value", where=where(key), key=key, given=values, allowed="a mapping")]
+    hints = typing.get_type_hints(cls, include_extras=True)
+    known = {field.name: field for field in dataclasses.fields(cls)}
+    refused = [_unknown(str(name), known, key, where) for name in values if name not in known]
+    for name, field in known.items():
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if name not in values and not optional:
-            raise ConfigError(
-                "a required key is missing", where=where(key), key=f"{key}.{name}", allowed=_allowed(hints[name])
-            )
-    return cls(**{name: _value(hints[name], value, f"{key}.{name}", where) for name, value in values.items()})
+            refused.append(_missing(hints[name], f"{key}.{name}", where(key)))
+    fields = {}
+    for name in (name for name in values if name in known):
+        try:
+            fields[name] = _value(hints[name], values[name], f"{key}.{name}", where)
+        except ConfigError as error:
+            refused.append(error)
+    return fields, refused
+
+
+def _unknown(name: str, known: Mapping[str, object], key: str, where: Where) -> ConfigError:
+    return ConfigError("unknown key", where=where(f"{key}.{name}"), key=f"{key}.{name}", advice=nearest(name, known))
+
+
+def _missing(hint: Any, key: str, where: str) -> ConfigError:
+    return ConfigError("a required key is missing", where=where, key=key, allowed=str(_word(*_kind(hint))))
 
 
 def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
     """The value as the hint wants it, or a ConfigError."""
-    kinds = _kinds(hint)
-    if value is None and type(None) in kinds:
+    kind, null = _kind(hint)
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if value is None and null:
         return None
-    for kind in kinds:
-        origin = typing.get_origin(kind) or kind
-        if origin is tuple and isinstance(value, Sequence) and not isinstance(value, str):
-            item = typing.get_args(kind)[0]
-            return tuple(_value(item, entry, f"{key}[{index}]", where) for index, entry in enumerate(value))
-        if dataclasses.is_dataclass(origin):
-            return build(typing.cast(type, origin), value, key, where)
-        if origin is typing.Literal and value in typing.get_args(kind):
-            return value
-        if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
-            item = typing.get_args(kind)[1]
-            return {str(name): _value(item, entry, f"{key}.{name}", where) for name, entry in value.items()}
-        if kind is Any or (isinstance(origin, type) and origin in TYPE_NAMES and is_a(value, origin)):
-            return value
-    given = "null" if value is None else value
-    raise ConfigError("wrong type of value", where=where(key), key=key, given=given, allowed=_allowed(hint))
+    if dataclasses.is_dataclass(origin):
+        return build(typing.cast(type, origin), value, key, where)
+    if origin is tuple and isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_value(arguments[0], entry, f"{key}[{index}]", where) for index, entry in enumerate(value))
+    if origin is Mapping and isinstance(value, Mapping):
+        names = {str(name): entry for name, entry in value.items()}
+        return {
+            _value(arguments[0], name, f"{key}.{name}", where): _value(arguments[1], entry, f"{key}.{name}", where)
+            for name, entry in names.items()
+        }
+    _word(kind, null).check(key, value, where)
+    return value
 
 
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+def _kind(hint: Any) -> tuple[Any, bool]:
+    """The hint without its `| None`, and whether it had one."""
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint, False
+    (kind,) = (argument for argument in typing.get_args(hint) if argument is not type(None))
+    return kind, True
 
 
-def _allowed(hint: Any) -> str:
-    """The hint in words: "a number, or null"."""
-    texts = []
-    for kind in _kinds(hint):
-        origin = typing.get_origin(kind) or kind
-        if origin is type(None):
-            texts.append("null")
-        elif origin is typing.Literal:
-            texts.append(f"one of: {', '.join(map(str, typing.get_args(kind)))}")
-        elif origin is tuple:
-            texts.append("a list")
-        elif dataclasses.is_dataclass(origin) or (isinstance(origin, type) and issubclass(origin, Mapping)):
-            texts.append("a mapping")
-        else:
-            texts.append(TYPE_NAMES[origin])
-    return ", or ".join(texts)
+def _word(kind: Any, null: bool) -> Word:
+    """What the hint says of a value that is no part of its own."""
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin is Annotated:
+        word: Word = arguments[1]
+        return dataclasses.replace(word, null=null)
+    if origin is Literal:
+        return Word(str, options=arguments, null=null)
+    if origin is tuple:
+        return Word(list, null=null)
+    return Word(dict if origin is Mapping or dataclasses.is_dataclass(origin) else origin, null=null)

@@ -30,7 +30,7 @@ def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
         keys, rooted = _read(path)
         group = name.split("/")[0]
         may_root = group in ROOTED or (group == "vendor" and name.count("/") > 1)  # the latter is a tuning
-        if not rooted and (may_root or "@package" in path.read_text(encoding="utf-8")):
+        if not rooted and (may_root or group in keys or "@package" in path.read_text(encoding="utf-8")):
             raise ConfigError(f"the first line must be: {GLOBAL}", where=str(path))
         for key in keys if rooted and not may_root else ():
             if key not in (group, "defaults"):

@@ -74,15 +74,16 @@ def check(options: argparse.Namespace) -> int:
     """Print what a vendor's files lack; exit code 2 where something is lacking that a run needs."""
     from flagperf.check import check_vendor
 
-    key, _, name = " ".join(options.words).partition("=")
+    key, _, name = options.words[0].partition("=") if len(options.words) == 1 else ("", "", "")
     if key != "vendor" or not name:
-        raise ConfigError("check takes one vendor", given=" ".join(options.words), advice="flagperf check vendor=NAME")
+        advice = "flagperf check vendor=NAME, which looks at all its hardware"
+        raise ConfigError("check takes one vendor", given=" ".join(options.words) or None, advice=advice)
     lacks = check_vendor(name, options.config_dir)
     for file, of_file in itertools.groupby(lacks, key=lambda lack: lack.file):
         print(file)
         for lack in of_file:
             needed = "" if lack.needed else "    (runs without)"
-            print(f"  {lack.key + ':' if lack.key else 'missing:':12} {lack.what}{needed}")
+            print("  " + (f"{lack.key + ':':12} " if lack.key else "") + lack.what + needed)
     if not lacks:
         print(f"vendor {name}: nothing is missing")
     return ConfigError.exit_code if any(lack.needed for lack in lacks) else 0

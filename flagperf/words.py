@@ -1,93 +1,15 @@
 """The words of a configuration: type, range and options of each, in one table.
 
-A key that is not in the table belongs to one case; its type is that of the value in the case file.
+A key that is not in the table belongs to one case, and its type is that of the value in the case file; or to a vendor,
+a product, a runtime or a cluster, whose keys are the fields of schema.py.
 """
 
 from __future__ import annotations
 
-import difflib
-import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from flagperf.errors import ConfigError
-
-
-@dataclass(frozen=True)
-class Word:
-    """What one key accepts. `platform`: it says where, how often or how a job runs, and so is no part of the case."""
-
-    type: type
-    low: float | None = None  # smallest value allowed …
-    above: float | None = None  # … or the value it must be above
-    high: float | None = None
-    options: tuple[str, ...] = ()
-    null: bool = False
-    platform: bool = False
-
-    def accepts(self, value: Any) -> bool:
-        """True when the value has the type and lies in the range."""
-        if value is None:
-            return self.null
-        if not is_a(value, self.type):
-            return False
-        if self.options and any(item not in self.options for item in (value if self.type is list else [value])):
-            return False
-        if self.type in (int, float):
-            return (
-                (self.low is None or value >= self.low)
-                and (self.above is None or value > self.above)
-                and (self.high is None or value <= self.high)
-            )
-        return True
-
-    def __str__(self) -> str:
-        null = ", or null" if self.null else ""
-        if self.options:
-            return f"{'a list of' if self.type is list else 'one of'}: {', '.join(self.options)}{null}"
-        bounds = {"at least": self.low, "above": self.above, "at most": self.high}
-        return TYPE_NAMES[self.type] + "".join(f", {name} {at}" for name, at in bounds.items() if at is not None) + null
-
-
-TYPE_NAMES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    list: "a list",
-    dict: "a mapping",
-}
-
-
-def is_a(value: Any, kind: type) -> bool:
-    """True when a YAML value is of the kind; a whole number is a number, true and false are not."""
-    if isinstance(value, bool):
-        return kind is bool
-    if kind is float:
-        return isinstance(value, (int, float)) and math.isfinite(value)
-    return isinstance(value, kind)
-
-
-def count(low: int = 1, *, null: bool = False, platform: bool = False) -> Word:
-    """A whole number of things."""
-    return Word(int, low=low, null=null, platform=platform)
-
-
-def seconds(*, null: bool = False, platform: bool = False) -> Word:
-    """A time."""
-    return Word(float, above=0, null=null, platform=platform)
-
-
-def text(*options: str, null: bool = False, platform: bool = False) -> Word:
-    """Text, or one of the options."""
-    return Word(str, options=options, null=null, platform=platform)
-
-
-def switch(*, platform: bool = False) -> Word:
-    """True or false."""
-    return Word(bool, platform=platform)
-
+from flagperf.forms import TYPE_NAMES, Word, count, folder_name, is_a, seconds, switch, text
 
 WORDS: dict[str, Word] = {
     # conf/config.yaml
@@ -99,7 +21,7 @@ WORDS: dict[str, Word] = {
     "code_dir": text(null=True, platform=True),
     "sample_dir": text(platform=True),
     "result_dir": text(platform=True),
-    "run_name": text(null=True, platform=True),
+    "run_name": folder_name(null=True, platform=True),
     "resume": text(null=True, platform=True),
     "clear_caches": switch(platform=True),
     "require_target": switch(platform=True),
@@ -146,15 +68,8 @@ WORDS: dict[str, Word] = {
     "warmup_steps": count(0),
     "process_group_timeout": seconds(),
     "sinks": Word(list, options=("mllog", "dllogger", "tensorboard")),
-    # conf/hardware, conf/cluster
-    "hardware.memory_gib": Word(float, above=0, null=True),
-    "hardware.power_w": Word(float, above=0, null=True),
-    "hardware.devices_per_node": count(null=True),
-    "hardware.devices_per_card": count(),
-    **{f"hardware.peak_flops.{name}": Word(float, above=0) for name in ("fp32", "tf32", "fp16", "bf16")},
-    "cluster.rendezvous.port": Word(int, low=0, high=65535, null=True, platform=True),
     # every case
-    "case": text(),
+    "case": folder_name(),
     "title": text(),
     "throughput_unit": text(),
     "unit": text(),
@@ -191,6 +106,9 @@ RENAMED = {
     "nodes": "nnodes",
 }
 
+# FlagPerf's names of what a group offers by another name here.
+RENAMED_OPTIONS = {("hardware", "9100"): "Ascend910"}
+
 
 def is_platform(key: str) -> bool:
     """True for the platform's own keys, which every run may set."""
@@ -201,12 +119,6 @@ def is_platform(key: str) -> bool:
 def is_under(key: str, keys: Iterable[str]) -> bool:
     """True when the dotted key is one of `keys` or lies below one."""
     return any(key == other or key.startswith(f"{other}.") for other in keys)
-
-
-def meant(given: Any, known: Iterable[str]) -> str | None:
-    """A question after the nearest of the known names, where one is near."""
-    close = difflib.get_close_matches(str(given), sorted(known), n=1)
-    return f"did you mean '{close[0]}'?" if close else None
 
 
 def check_value(key: str, value: Any, like: Any, where: Callable[[str], str]) -> None:
@@ -222,14 +134,4 @@ def check_value(key: str, value: Any, like: Any, where: Callable[[str], str]) ->
         if kind is None:
             return
         word = Word(kind)
-    if word.accepts(value):
-        return
-    if not is_a(value, word.type):
-        problem = "wrong type of value"
-    else:
-        problem = "no such option" if word.options else "value out of range"
-    advice = meant(value, word.options)
-    if word.type is str and not isinstance(value, (str, type(None))):
-        advice = f"as text it is written {key}=\"'{value}'\""
-    given = "null" if value is None else value
-    raise ConfigError(problem, where=where(key), key=key, given=given, allowed=str(word), advice=advice)
+    word.check(key, value, where)

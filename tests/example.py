@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flagperf.schema import Cluster, Hardware, Node, RunConfig, Vendor
+from flagperf.schema import Cluster, Hardware, Node, RunConfig, RuntimeSettings, Vendor
 
 DEADLINES = {"connect": 15.0, "start": 300.0, "first_step": 600.0, "stall": 300.0, "stop": 10.0}
 LAUNCH = ["{python}", "--nnodes", "{nnodes}", "--nproc", "{nproc}", "--rank", "{node_rank}"]
@@ -37,7 +37,7 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "cluster": Cluster("local", "this machine", (HERE,)),
         "repeat": 1,
         "division": "closed",
-        "runtime": {"kind": "process", "python": "python3"},
+        "runtime": RuntimeSettings("process", "process", python="python3"),
         "target": None,
         "config": values | (config or {}),
         **scale,

@@ -95,7 +95,7 @@ def test_weights_to_start_from_belong_to_the_data(words: list[str], required: di
 )
 def test_runtime_and_size(words: list[str], runtime: str, size: str) -> None:
     run = compose(words)
-    assert (run.runtime["name"], run.size, run.config["size"]) == (runtime, size, size)
+    assert (run.runtime.name, run.size, run.config["size"]) == (runtime, size, size)
 
 
 BATCH_256 = [

@@ -29,6 +29,7 @@ def lines(problem: str, **fields: str) -> str:
     return "\n".join([problem, *(f"  {name + ':':9}{value}" for name, value in fields.items())])
 
 
+FOLDER = "the name of a folder: not empty, without /, not . or .."
 FORM = "docs/configuration.md explains the words; text with commas or brackets needs quotes: key=\"'a,b'\""
 
 
@@ -194,7 +195,7 @@ FORM = "docs/configuration.md explains the words; text with commas or brackets n
                 where="command line",
                 key="run_name",
                 given="7",
-                allowed="text, or null",
+                allowed=f"{FOLDER}, or null",
                 do="as text it is written run_name=\"'7'\"",
             ),
             id="a number for text",
@@ -602,7 +603,7 @@ TUNING = "vendor/nvidia/resnet50/A100x1x8"
                 where="{bench}/cluster/lab.yaml",
                 key="cluster.nodes[1].port",
                 given="ssh",
-                allowed="a whole number, or null",
+                allowed="a whole number, at least 1, at most 65535, or null",
             ),
             id="cluster: wrong type",
         ),
@@ -614,7 +615,7 @@ TUNING = "vendor/nvidia/resnet50/A100x1x8"
                 where="{bench}/cluster/lab.yaml",
                 key="cluster.nodes[0].port",
                 given="70000",
-                allowed="1 to 65535",
+                allowed="a whole number, at least 1, at most 65535, or null",
             ),
             id="cluster: port",
         ),

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "flagperf"
 
 # stage → its modules and packages. The stages are those of docs/architecture.md.
 STAGES = {
-    "values": {"errors", "schema", "perflog"},
+    "values": {"errors", "forms", "schema", "perflog"},
     "compose": {
         "places", "words", "jobs", "layers", "changes", "origin", "typed", "data_layout", "user_files", "compose",
         "listing", "parts", "config_rules", "container_options", "image",
@@ -37,7 +37,7 @@ STAGES = {
 # stage → the stages it may import, beside itself
 MAY_IMPORT = {
     "values": set(),
-    "compose": {"values"},
+    "compose": {"values", "monitors"},  # a vendor's description of its tool is tried out
     "plan": {"values", "data_layout"},
     "transport": {"values"},
     "docker": {"values", "transport", "container", "image"},

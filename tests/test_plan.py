@@ -15,7 +15,19 @@ from user_folder import write
 from flagperf.compose import compose
 from flagperf.errors import ConfigError
 from flagperf.plan import Rendezvous, dry_run_text, make_plan
-from flagperf.schema import Change, Cluster, Command, Deadlines, Node, NodePlan, Plan, RunConfig, Vendor
+from flagperf.schema import (
+    Change,
+    Cluster,
+    Command,
+    Deadlines,
+    Node,
+    NodePlan,
+    Plan,
+    RendezvousSettings,
+    RunConfig,
+    RuntimeSettings,
+    Vendor,
+)
 
 ALPHA, BETA = Node("alpha", "10.0.0.1"), Node("beta", "10.0.0.2", user="me")
 LAB = Cluster("lab", "two hosts", (ALPHA, BETA), work_dir="/var/tmp/fp")
@@ -86,7 +98,7 @@ RUN1: dict[str, Any] = {"folder": Path("/res/run1")}
         pytest.param(
             {
                 "nnodes": 2,
-                "cluster": replace(LAB, rendezvous={"address": "10.0.0.9", "port": 4711, "interface": "eth0"}),
+                "cluster": replace(LAB, rendezvous=RendezvousSettings("10.0.0.9", "eth0", 4711)),
             },
             RUN1,
             (
@@ -128,7 +140,7 @@ def test_this_machine_among_others_is_met_where_they_reach_it(first: Node, addre
 
 
 def test_local_ranks_use_the_interpreter_that_runs_flagperf() -> None:
-    run = example_run(runtime={"kind": "process", "python": None})
+    run = example_run(runtime=RuntimeSettings("process", "process"))
     assert make_plan(run, 1).nodes[0].launch.argv[0] == sys.executable
 
 

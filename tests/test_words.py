@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from flagperf.errors import meant
 from flagperf.places import CONF
-from flagperf.words import PARTS, WORDS, is_platform, is_under, meant
+from flagperf.words import PARTS, WORDS, is_platform, is_under
 
 
 def keys(tree: dict[str, Any], prefix: str = "") -> Iterator[str]:
@@ -57,7 +58,14 @@ def _at(tree: Any, key: str) -> Any:
         pytest.param("momentum", [0, 0.9, 1], [1.1, -0.1], "a number, at least 0, at most 1", id="range"),
         pytest.param("dry_run", [True, False], ["true", 1, None], "true or false", id="switch"),
         pytest.param("division", ["open"], ["opened", None], "one of: closed, open", id="options"),
-        pytest.param("run_name", ["a b", None], [3, False], "text, or null", id="text"),
+        pytest.param("data_dir", ["a b", None], [3, False], "text, or null", id="text"),
+        pytest.param(
+            "run_name",
+            ["a b", "..a", ".a", "...", "图片", "a\nb", None],
+            ["", ".", "..", "a/b", "/a", "a/", "../a", "a\0b", 3],
+            "the name of a folder: not empty, without /, not . or .., or null",
+            id="name of a folder",
+        ),
         pytest.param(
             "sinks", [[], ["mllog"]], ["mllog", ["x"]], "a list of: mllog, dllogger, tensorboard", id="list of options"
         ),

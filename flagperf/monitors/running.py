@@ -49,9 +49,7 @@ def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
     if tool is None:
         raise ValueError(f"vendor {run.vendor.name} has no monitor")
     interval = max(interval, tool.interval)
-    table = Source(
-        tool.command[0], Command(tool.command), make_table(tool, run.vendor.name, run.hardware), interval, tool.timeout
-    )
+    table = Source(tool.command[0], Command(tool.command), make_table(tool, run.hardware), interval, tool.timeout)
     module = _module(tool, run, node, interval)
     return Monitor(run.vendor.name, (*module, table), devices=True)
 
@@ -66,7 +64,7 @@ def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) 
     words = (tool.module, "0", f"{interval:g}")
     if node.node.local:
         command: tuple[str, ...] = (sys.executable, "-m", *words)
-    elif run.runtime["kind"] == "process" and run.config["framework"]["launch"][0] == "{python}":
+    elif run.runtime.kind == "process" and run.config["framework"]["launch"][0] == "{python}":
         environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
         command = ("env", *environment, node.launch.argv[0], "-m", *words)
     else:

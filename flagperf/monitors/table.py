@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from flagperf.errors import ConfigError, nearest
@@ -81,39 +82,46 @@ class Table:
         return [replace(device, power=statistics.fmean(shown) / len(card)) for device in card]
 
 
-def make_table(tool: MonitorTool, vendor: str, hardware: Hardware) -> Table:
+def make_table(
+    tool: MonitorTool, hardware: Hardware, where: Callable[[str], str] = lambda _: "the vendor's file"
+) -> Table:
     """Compile a vendor's description, for one of its products.
 
+    Args:
+        where: dotted key → the file that set it, for messages.
+
     Raises:
-        ConfigError: the expression, one of its groups or a unit is wrong.
+        ConfigError: there is no command; the expression, one of its groups or a unit is wrong.
     """
-    where = f"vendor {vendor}"
-    try:
-        pattern = re.compile(tool.parse, re.VERBOSE | re.MULTILINE)
-    except re.error as error:
-        raise ConfigError(
-            f"not a regular expression: {error}", where=where, key="vendor.monitor.parse", given=tool.parse
-        ) from error
-    for name in pattern.groupindex:
-        if name not in FIGURES:
-            raise ConfigError(
-                "unknown group", where=where, key="vendor.monitor.parse", given=name, advice=nearest(name, FIGURES)
-            )
-    if not pattern.groupindex:
-        raise ConfigError(
-            "the expression has no group", where=where, key="vendor.monitor.parse", allowed=", ".join(FIGURES)
-        )
+    if not (tool.command and tool.command[0]):
+        key = "vendor.monitor.command"
+        raise ConfigError("the command is empty", where=where(key), key=key, given=list(tool.command))
+    pattern = _pattern(tool.parse, where("vendor.monitor.parse"))
     factors: dict[str, float] = {}
     for quantity, unit in tool.units.items():
         if unit not in UNITS.get(quantity, {}):
             allowed = "; ".join(f"{known}: {' | '.join(units)}" for known, units in UNITS.items())
             key = f"vendor.monitor.units.{quantity}"
-            raise ConfigError("unknown unit", where=where, key=key, given=unit, allowed=allowed)
+            raise ConfigError("unknown unit", where=where(key), key=key, given=unit, allowed=allowed)
         factor = UNITS[quantity][unit] or _percent_of_memory(hardware)
         factors |= {figure: factor for figure in FIGURES if figure.startswith(quantity)}
     card = hardware.devices_per_card if tool.power_of == "card" else 1
     memory = 100 * _percent_of_memory(hardware) if tool.units.get("memory") == "%" else None
     return Table(pattern, factors, card, memory)
+
+
+def _pattern(text: str, where: str) -> re.Pattern[str]:
+    key = "vendor.monitor.parse"
+    try:
+        pattern = re.compile(text, re.VERBOSE | re.MULTILINE)
+    except re.error as error:
+        raise ConfigError(f"not a regular expression: {error}", where=where, key=key, given=text) from error
+    for name in pattern.groupindex:
+        if name not in FIGURES:
+            raise ConfigError("unknown group", where=where, key=key, given=name, advice=nearest(name, FIGURES))
+    if not pattern.groupindex:
+        raise ConfigError("the expression has no group", where=where, key=key, allowed=", ".join(FIGURES))
+    return pattern
 
 
 def _percent_of_memory(hardware: Hardware) -> float:

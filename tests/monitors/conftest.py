@@ -6,10 +6,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from flagperf.schema import Cluster, Command, Hardware, MonitorTool, Node, NodePlan, RunConfig, Vendor
+from flagperf.schema import Cluster, Command, Hardware, MonitorTool, Node, NodePlan, RunConfig, RuntimeSettings, Vendor
 
 FAKE_NVML = Path(__file__).with_name("fake_nvml.c")
 HERE = Node("here", "127.0.0.1", local=True)
@@ -17,7 +18,9 @@ HERE = Node("here", "127.0.0.1", local=True)
 
 @pytest.fixture
 def make_run() -> Callable[..., RunConfig]:
-    def make(tool: MonitorTool | None = None, interval: float = 0.1, runtime: str = "process") -> RunConfig:
+    def make(
+        tool: MonitorTool | None = None, interval: float = 0.1, runtime: Literal["docker", "process"] = "process"
+    ) -> RunConfig:
         return RunConfig(
             case="resnet50",
             framework="pytorch",
@@ -29,7 +32,7 @@ def make_run() -> Callable[..., RunConfig]:
             nproc=1,
             repeat=1,
             division="closed",
-            runtime={"kind": runtime},
+            runtime=RuntimeSettings(runtime, runtime),
             target=None,
             config={
                 "monitor": {"interval": interval, "power_interval": interval},

@@ -115,7 +115,7 @@ def run(vendor: str, hardware: str) -> RunConfig:
 def read(vendor: str, hardware: str, text: str) -> str:
     configured = run(vendor, hardware)
     assert configured.vendor.monitor is not None
-    return "\n".join(make_table(configured.vendor.monitor, vendor, configured.hardware)(text))
+    return "\n".join(make_table(configured.vendor.monitor, configured.hardware)(text))
 
 
 @pytest.mark.parametrize(("vendor", "hardware", "output", "expected"), OUTPUTS, ids=[row[2] for row in OUTPUTS])
