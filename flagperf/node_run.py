@@ -28,7 +28,12 @@ from flagperf.schema import Command, NodePlan, Plan, RunConfig
 from flagperf.transport import Process, Transport
 from flagperf.watch import Tail
 
-MILESTONES = {"SUBMIT_INFO": "imports", "TRAIN_START": "init", "STEP_END": "first_step"}  # event → phase it ends
+MILESTONES = {  # event → phase that it ends
+    "SUBMIT_INFO": "launch",
+    "INIT_START": "imports",
+    "TRAIN_START": "init",
+    "STEP_END": "first_step",
+}
 SHORT = 10.0  # seconds that a command may take which reads a few lines
 FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
 
@@ -204,9 +209,14 @@ class NodeRun:
         """Measure the way of the node's first rank from the launch to its first step."""
         self._silent.discard(rank)
         phase = MILESTONES.get(event.event)
-        if rank != self.node.ranks[0] or phase is None or phase in self.phases:
+        if rank != self.node.ranks[0]:
             return
-        if phase == "imports":  # the host's clock may differ from the launcher's
+        if event.event == "INIT_END" and "rendezvous" in event.value:
+            self.phases["rendezvous"] = event.value["rendezvous"]  # within what would else be called init
+            self._milestone_ms += 1000 * event.value["rendezvous"]
+        if phase is None or phase in self.phases:
+            return
+        if phase == "launch":  # the host's clock may differ from the launcher's
             self.phases[phase] = time.monotonic() - self._launched
         else:
             self.phases[phase] = (event.time_ms - self._milestone_ms) / 1000

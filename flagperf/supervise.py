@@ -64,7 +64,7 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
 
 
 def _failure(node: NodeRun, why: str, *, rank: int | None = None, status: int | None = None, log: str = "") -> Failure:
-    phase = "watch" if "imports" in node.phases else "start"
+    phase = "watch" if "launch" in node.phases else "start"
     return Failure(why, phase, node.host, node.rank, rank, status, last_lines(log))
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from flagperf import report, result, summary
 from flagperf.errors import ConfigError
 from flagperf.perflog import encode
-from flagperf.report import cells
+from flagperf.report import cells, tables
 from flagperf.report.charts import histogram, job_charts, thin
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
@@ -231,6 +231,15 @@ def test_markdown(tmp_path: Path) -> None:
 
 def test_a_table_cannot_be_broken_by_its_text() -> None:
     assert table([{"key": "a|b", "value": "one\ntwo"}]) == "| key | value |\n| --- | --- |\n| a\\|b | one two |"
+
+
+def test_phases_are_those_of_the_node_that_took_longest() -> None:
+    first = a_result(phases={"a_noderank0": {"compose": 0.4, "start": 1.0}, "b_noderank1": {"start": 2.345}})
+    later = a_result(round=2, phases={"a_noderank0": {"start": 1.0, "launch": 3.0}})
+    assert tables.phase_rows([first, later, a_result(round=3)]) == [
+        {"round": "1", "compose": "0.40", "start": "2.35", "launch": "–"},
+        {"round": "2", "compose": "–", "start": "1.00", "launch": "3.00"},
+    ]
 
 
 def test_sweep(tmp_path: Path) -> None:

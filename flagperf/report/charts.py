@@ -163,6 +163,7 @@ def _training(events: Sequence[Event]) -> Iterator[tuple[float, float, str]]:
     step = at.get("STEP_END")
     evaluations = [(e.time_ms / 1000, float(e.value.get("time") or 0)) for e in events if e.event == "EVALUATE"]
     for begin, end, name in (
+        (at.get("SUBMIT_INFO"), at.get("INIT_START"), "imports"),
         (at.get("INIT_START"), at.get("INIT_END"), "init"),
         (at.get("INIT_END"), step, "first step"),
         (step, at.get("TRAIN_END"), "train"),

@@ -66,6 +66,9 @@ def _job(summary: Summary) -> Iterator[str]:
         yield table(tables.round_rows(summary))
     if note := next((result.values.get("mfu_note") for result in good if result.values.get("mfu_note")), None):
         yield f"MFU is absent: {note}"
+    if rows := tables.phase_rows(good):
+        yield "Phases, in seconds, on the node that took longest:"
+        yield table(rows)
     yield "Changes against the case:" if summary.changes else "No change against the case."
     yield table(tables.change_rows(summary))
     yield from _monitors(good)

@@ -2,7 +2,7 @@
 "use strict";
 
 const HEIGHT = 210;
-const COLOURS = 10; // --c0 … in page.css
+const COLOURS = 16; // --c0 … in page.css
 
 const colour = (index) => `var(--c${index % COLOURS})`;
 const extent = (values) => [Math.min(...values), Math.max(...values)];

@@ -97,6 +97,21 @@ def monitor_rows(result: Result) -> list[dict[str, str]]:
     ]
 
 
+def phase_rows(results: Iterable[Result]) -> list[dict[str, str]]:
+    """Seconds of each phase of a round, of the node that took longest."""
+    known = [result for result in results if result.phases]
+    names = dict.fromkeys(name for result in known for phases in result.phases.values() for name in phases)
+    return [
+        {"round": str(result.round)} | {name: _longest(result.phases.values(), name) for name in names}
+        for result in known
+    ]
+
+
+def _longest(nodes: Iterable[Mapping[str, float]], phase: str) -> str:
+    seconds = [phases[phase] for phases in nodes if phase in phases]
+    return f"{max(seconds):.2f}" if seconds else ABSENT
+
+
 def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each figure of a node: cpu, mem and pwr are one themselves, a vendor's monitor has several."""
     for name, known in monitors.items():

@@ -50,13 +50,13 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     visible = os.environ.get(vendor["visible_devices"] or "")
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
     perflog.log("SUBMIT_INFO", submitted)
-    perflog.log("INIT_START")
     with lasting():
         from flagperf.trainer.loop import Training, check_loss  # imports torch, which takes seconds
         from flagperf.trainer.parts import build_parts
         from flagperf.trainer.sample_data import ensure_sample_data
 
         import_components(config)
+    perflog.log("INIT_START")
     ensure_sample_data(config)
     training = Training(build_parts(config), perflog)
     training.run()

@@ -71,7 +71,7 @@ class Training:
             self._log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
         self.batches = self._train_stream()
         self.parts.world.wait()
-        self._log("INIT_END")
+        self._log("INIT_END", {"rendezvous": self.parts.rendezvous})
         self._log("TRAIN_START")
         self.began, self.began_wall = perf_counter(), time()
         if self.random_state is not None:

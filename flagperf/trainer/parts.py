@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,6 +44,7 @@ class Parts:
     train_data: Any
     train_batches: TrainBatches
     eval_data: Any  # or None
+    rendezvous: float  # seconds in which this rank joined the others
 
     def __post_init__(self) -> None:
         self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
@@ -78,7 +80,9 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     """
     words, world = Words.read(config), World.of()
     device = open_device(config["vendor"], world)
+    began = perf_counter()
     world.connect(device, config["vendor"]["backend"], words.process_group_timeout)
+    rendezvous = perf_counter() - began
     choose_algorithms(words)
     precision = Precision(words.precision, device)
 
@@ -109,6 +113,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         train_data,
         batches,
         eval_data,
+        rendezvous,
     )
 
 

@@ -51,7 +51,7 @@ def test_a_real_training_reaches_its_target(
         "h2_noderank1": NODE_LOGS | set(ranks[nproc:]),
     }
     assert " ".join(result["phases"]["h2_noderank1"]) == (
-        "compose connect check image send start imports init first_step stop collect clean"
+        "compose connect check image send start launch imports rendezvous init first_step stop collect clean"
     )
     about = (done.folder / name / "round1/h2_noderank1/sys_info.log").read_text()
     assert ("\nimage_id: sha256:" if runtime == DOCKER else "\ntorch: ") in about

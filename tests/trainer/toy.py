@@ -191,10 +191,8 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
     cores = sorted(os.sched_getaffinity(0))
 
     def rank_process(rank: int) -> None:
-        os.sched_setaffinity(
-            0, {cores[rank % len(cores)]}
-        )  # one core, one thread: OpenMP's pool does not survive a fork
-        torch.set_num_threads(1)
+        os.sched_setaffinity(0, {cores[rank % len(cores)]})
+        torch.set_num_threads(1)  # one core, one thread: OpenMP's pool does not survive a fork
         names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
         os.environ.update({name: str(value) for name, value in names.items()})
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
@@ -210,8 +208,11 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
     processes = [fork.Process(target=rank_process, args=(rank,)) for rank in range(ranks)]
     for process in processes:
         process.start()
-    given = [answer for _, answer in sorted(answers.get() for _ in processes)]
-    for process in processes:
-        process.join()
+    try:
+        given = [answer for _, answer in sorted(answers.get() for _ in processes)]
+    finally:
+        for process in processes:
+            process.kill()  # it has answered, or the test took too long
+            process.join()
     assert not any(isinstance(answer, str) for answer in given), "\n".join(map(str, given))
     return given
