@@ -163,7 +163,7 @@ class _Round:
                 self.progress.failure(failure)  # at once, before everything is stopped
         finally:
             left = [
-                await self._on_all_anyway("stop", NodeRun.stop),
+                await self._on_all_anyway("stop", NodeRun.stop, self.plan.deadlines.stop + LIMITS["stop"]),
                 await self._on_all_anyway("collect", NodeRun.collect),
                 await self._on_all_anyway("clean", NodeRun.clean),
             ]
@@ -180,11 +180,11 @@ class _Round:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _on_all_anyway(self, phase: str, action: Action) -> Failure | None:
+    async def _on_all_anyway(self, phase: str, action: Action, limit: float | None = None) -> Failure | None:
         """Do a phase on all nodes to the end, whatever fails; returns the first failure."""
         self._announce(phase)
         results = await asyncio.gather(
-            *(self._timed(phase, action, node) for node in self.nodes), return_exceptions=True
+            *(self._timed(phase, action, node, limit) for node in self.nodes), return_exceptions=True
         )
         failed = [(node, error) for node, error in zip(self.nodes, results, strict=True) if error is not None]
         for node, error in failed:
