@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from typing import Any
 
 
 def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, ...]:
     """The devices of a node's ranks, by their places in the tool's output, that of local rank 0 first.
 
-    A container may be given some of a host's devices (`gpus`), a process may see some of those that are there
-    (`visible`). Each counts what it was given from 0, and local rank N uses the Nth device that it sees.
+    A container may be given some of a host's devices, by `gpus` or by their files; a process may see some of those that
+    are there (`visible`). Each counts what it was given from 0, and local rank N uses the Nth device that it sees.
 
     Args:
         config: the configuration of the job, as config.yaml holds it.
@@ -20,21 +22,26 @@ def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, .
         ValueError: the devices are not named by their numbers, or are fewer than the ranks.
     """
     nproc: int = config["nproc"]
-    gpus = _gpus(config) or ""
-    given = _numbers("container.gpus", gpus.removeprefix("device=")) if gpus.startswith("device=") else None
+    given = _given(config) if config["runtime"]["kind"] == "docker" else None
     seen = range(nproc) if visible is None else _numbers(config["vendor"]["visible_devices"], visible)
     try:
         return tuple(seen[rank] if given is None else given[seen[rank]] for rank in range(nproc))
     except IndexError:
-        raise ValueError(f"{nproc} ranks, but fewer devices: {visible or gpus}") from None
+        raise ValueError(f"{nproc} ranks have fewer devices: {list(given or seen)}") from None
 
 
-def _gpus(config: Mapping[str, Any]) -> str | None:
-    """`gpus` of the container, where there is one: the cluster's word counts before the vendor's and the runtime's."""
-    if config["runtime"]["kind"] != "docker":
-        return None
+def _given(config: Mapping[str, Any]) -> list[int] | None:
+    """The devices that the container is given; None: all of them, or the first ones."""
     options = [config[source].get("container") or {} for source in ("cluster", "vendor", "runtime")]
-    return next((found["gpus"] for found in options if found.get("gpus")), None)
+    gpus = next((found["gpus"] for found in options if found.get("gpus")), "")
+    if gpus.startswith("device="):
+        return _numbers("container.gpus", gpus.removeprefix("device="))
+    if gpus or any(found.get("privileged") for found in options):
+        return None
+    pattern = config["vendor"].get("device_files") or ""
+    files = [device.partition(":")[0] for found in options for device in found.get("devices") or ()]
+    numbers = {int(number[0]) for file in files if fnmatch(file, pattern) and (number := re.search(r"\d+$", file))}
+    return sorted(numbers) or None
 
 
 def _numbers(source: str, text: str) -> list[int]:

@@ -122,6 +122,8 @@ def _device_figures(text: str, started: float, ended: float, devices: Sequence[i
     samples = [(time, [_device(block, index) for index in indices]) for time, block in blocks]
     figures = {name: _device_figure(name, samples, started, ended) for name in DEVICE_FIGURES}
     known = {name: found for name, found in figures.items() if found}
+    if blocks and indices and min(indices) >= most:
+        return {"not_available": f"the tool shows {most} devices, and none of those of the job, {indices}"}
     return {"devices": len(indices), "indices": indices, **known} if known else {}
 
 

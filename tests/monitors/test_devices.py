@@ -10,16 +10,23 @@ from flagperf.monitors.devices import used_devices
 
 ACME: dict[str, Any] = {
     "nproc": 2,
-    "vendor": {"visible_devices": "ACME_VISIBLE_DEVICES", "container": {"gpus": "all"}},
-    "runtime": {"kind": "docker", "container": {"gpus": None}},
+    "vendor": {
+        "visible_devices": "ACME_VISIBLE_DEVICES",
+        "device_files": "/dev/acme[0-9]*",
+        "container": {"gpus": "all"},
+    },
+    "runtime": {"kind": "docker", "container": {"gpus": None, "devices": []}},
     "cluster": {},
 }
 PROCESS: dict[str, Any] = {"runtime": {"kind": "process"}}
 
 
-def given(gpus: str, by: str = "vendor") -> dict[str, Any]:
+FILES = ["/dev/acme_ctl", "/dev/acme10", "/dev/acme3:/dev/acme0:rw"]
+
+
+def given(gpus: str | None, by: str = "vendor", **options: Any) -> dict[str, Any]:
     """The configuration whose container gets these devices."""
-    return {by: ACME[by] | {"container": {"gpus": gpus}}}
+    return {by: ACME[by] | {"container": {"gpus": gpus, **options}}}
 
 
 @pytest.mark.parametrize(
@@ -33,6 +40,10 @@ def given(gpus: str, by: str = "vendor") -> dict[str, Any]:
         pytest.param(given("device=4,6", "runtime") | given("all"), None, (0, 1), id="vendor after runtime"),
         pytest.param(given("device=4,6", "cluster"), None, (4, 6), id="cluster after vendor"),
         pytest.param(given("2"), None, (0, 1), id="a count is given"),
+        pytest.param(given(None, devices=FILES), None, (3, 10), id="the container is given files"),
+        pytest.param(given(None, devices=FILES), "1,0", (10, 3), id="some are seen of those files"),
+        pytest.param(given(None, devices=["/dev/acme_ctl"]), None, (0, 1), id="no file of one device"),
+        pytest.param(given(None, devices=FILES, privileged=True), None, (0, 1), id="privileged: all"),
         pytest.param(given("device=2,3") | PROCESS, None, (0, 1), id="no container"),
     ],
 )
@@ -53,8 +64,8 @@ def test_used(config: dict[str, Any], visible: str | None, used: tuple[int, ...]
             given("device=GPU-8f2e"), None, "container.gpus=GPU-8f2e does not name devices by their numbers",
             id="an identifier is given",
         ),
-        pytest.param({}, "3", "2 ranks, but fewer devices: 3", id="too few are seen"),
-        pytest.param(given("device=2"), None, "2 ranks, but fewer devices: device=2", id="too few are given"),
+        pytest.param({}, "3", "2 ranks have fewer devices: [3]", id="too few are seen"),
+        pytest.param(given("device=2"), None, "2 ranks have fewer devices: [2]", id="too few are given"),
     ],
 )  # fmt: skip
 def test_not_known(config: dict[str, Any], visible: str | None, why: str) -> None:

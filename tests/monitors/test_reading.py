@@ -132,6 +132,12 @@ def test_a_device_that_the_tool_leaves_out_is_not_known(tmp_path: Path) -> None:
     assert figures["power"] == {"mean": 50.0, "max": 50.0, "coverage": 1.0, "devices": 1}
 
 
+def test_devices_that_the_tool_does_not_show(tmp_path: Path) -> None:
+    write_devices(tmp_path, busy(2, 3))
+    why = "the tool shows 6 devices, and none of those of the job, [130, 131]"
+    assert summarize(tmp_path, START, START + 10, (130, 131)) == {"acme": {"not_available": why}}
+
+
 def test_power_of_some_devices_is_no_energy_of_all(tmp_path: Path) -> None:
     write_devices(tmp_path, [(t, [Device(40, 100, utilisation=90), Device(42)]) for t in (0, 10)])
     assert summarize(tmp_path, START, START + 10) == {
