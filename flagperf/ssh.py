@@ -185,7 +185,7 @@ class SshTransport:
         while True:
             try:
                 self._connection = await asyncio.wait_for(self._connect(), max(deadline - loop.time(), 0.1))
-            except (HostError, asyncio.TimeoutError) as error:
+            except (FlagperfError, asyncio.TimeoutError) as error:
                 log.debug("%s: not connected: %s", self.host, problem_of(error))
                 if loop.time() + pause >= deadline:
                     self._lost = HostError(
