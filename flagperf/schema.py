@@ -410,7 +410,7 @@ class Result:
     nproc: int
     division: Division
     round: int
-    status: str  # finished, failed, interrupted; from files alone also: unfinished, not started
+    status: str  # finished, failed, interrupted, not started; from files alone also: unfinished
     verdict: Verdict
     reasons: tuple[str, ...]
     sample_data: bool
