@@ -1,4 +1,4 @@
-"""What one value may be: its type, range, options or form. Annotations of schema.py and the table of words.py use it."""
+"""What one value may be: its type, range, options or form. The fields of schema.py and the table of words.py say it."""
 
 from __future__ import annotations
 

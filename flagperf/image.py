@@ -48,7 +48,7 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
     if not source.name:
         advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
         if buildable:
-            advice = f"policy {policy} needs a ready image in {key}.name; policy build makes one of {folder / DOCKERFILE}"
+            advice = f"policy {policy} needs a ready image in {key}.name; policy build makes one, of {folder}"
         raise refused(f"vendor {vendor.name} names no image for {framework}", f"{key}.name", advice=advice)
     if source.requirements:
         problem = f"image {source.name} is used as it is, so no packages can be added"

@@ -1,4 +1,4 @@
-"""Builds the frozen dataclasses of schema.py from plain configuration, checking names, types and forms of the fields."""
+"""Builds the frozen dataclasses of schema.py from plain configuration, checking names and values of the fields."""
 
 from __future__ import annotations
 

@@ -6,27 +6,15 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from refusals import lines, message
 from user_folder import SAMPLE, TOY, write
 
-from flagperf.compose import compose, compose_jobs
+from flagperf.compose import compose
 from flagperf.errors import ConfigError
-from flagperf.places import CONF
+from flagperf.places import CONF, options
 from flagperf.schema import Cluster
 
 RULES = CONF / "mutable/resnet50.yaml"
-
-
-def message(words: list[str], folder: Path | None = None, *, multirun: bool = False) -> str:
-    """The message of the ConfigError, with {bench} for the user's folder."""
-    with pytest.raises(ConfigError) as caught:
-        compose_jobs(words, multirun=multirun, config_dirs=[folder] if folder else [])
-    assert caught.value.exit_code == 2
-    return str(caught.value).replace(str(folder), "{bench}")
-
-
-def lines(problem: str, **fields: str) -> str:
-    """A message from its parts; `do` is the advice."""
-    return "\n".join([problem, *(f"  {name + ':':9}{value}" for name, value in fields.items())])
 
 
 FOLDER = "the name of a folder: not empty, without /, not . or .."
@@ -289,6 +277,32 @@ FORM = "docs/configuration.md explains the words; text with commas or brackets n
             id="another maker's hardware",
         ),
         pytest.param(
+            ["vendor=ascend", "hardware=9100"],
+            lines(
+                "no such hardware",
+                where="command line",
+                key="hardware",
+                given="9100",
+                allowed="{hardware}",
+                do="FlagPerf's '9100' is hardware=Ascend910 here",
+            ),
+            id="FlagPerf's name of a product",
+        ),
+        *(
+            pytest.param(
+                [f"run_name='{name}'"],
+                lines(
+                    "wrong form of value",
+                    where="command line",
+                    key="run_name",
+                    given=name or '""',
+                    allowed=f"{FOLDER}, or null",
+                ),
+                id=f"run_name {name!r}",
+            )
+            for name in ("", ".", "..", "a/b", "/tmp", "../a")
+        ),
+        pytest.param(
             ["vendor=nvidia", "hardware=A100", "nproc=9"],
             lines(
                 "more ranks than devices",
@@ -302,8 +316,9 @@ FORM = "docs/configuration.md explains the words; text with commas or brackets n
     ],
 )
 def test_command_line(words: list[str], expected: str) -> None:
-    vendors = ", ".join(sorted(path.stem for path in (CONF / "vendor").glob("*.yaml")))
-    assert message(["model=resnet50", "size=full", "data_dir=/data", *words]) == expected.replace("{vendors}", vendors)
+    vendors, hardware = (", ".join(options(group, [CONF])) for group in ("vendor", "hardware"))
+    expected = expected.replace("{vendors}", vendors).replace("{hardware}", hardware)
+    assert message(["model=resnet50", "size=full", "data_dir=/data", *words]) == expected
 
 
 @pytest.mark.parametrize(
