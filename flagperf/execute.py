@@ -188,7 +188,7 @@ class _Round:
         )
         failed = [(node, error) for node, error in zip(self.nodes, results, strict=True) if error is not None]
         for node, error in failed:
-            log.warning("%s: phase '%s': %s", node.host, phase, error)
+            log.warning("%s: phase '%s': %s", node.host, phase, getattr(error, "problem", error))
         return next((Failure(str(error), phase, node.host, node.rank) for node, error in failed), None)
 
     async def _timed(self, phase: str, action: Action, node: NodeRun, limit: float | None = None) -> None:
