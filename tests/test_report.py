@@ -465,22 +465,65 @@ def test_histogram(values: list[float], bars: list[list[float]]) -> None:
     assert histogram(values, 2) == bars
 
 
-def test_curves(tmp_path: Path) -> None:
+ACCELERATORS = {
+    "Accelerators busy, %": [20.0],
+    "Accelerator memory, GiB": [2.0],
+    "Power of an accelerator, W": [50.0],
+    "Accelerator temperature, °C": [35.0],
+}
+
+
+@pytest.mark.parametrize(
+    ("monitors", "accelerators"),
+    [
+        pytest.param({}, ACCELERATORS, id="devices of the job unknown"),
+        pytest.param({"nvidia": {"indices": [1, 0]}}, ACCELERATORS, id="both devices"),
+        pytest.param(
+            {"nvidia": {"indices": [1]}},
+            {
+                "Accelerators busy, %": [30.0],
+                "Accelerator memory, GiB": [3.0],
+                "Accelerator temperature, °C": [40.0],
+            },
+            id="one of the devices",
+        ),
+    ],
+)
+def test_curves(tmp_path: Path, monitors: dict[str, Any], accelerators: dict[str, list[float]]) -> None:
     (tmp_path / "cpu_monitor.log").write_text("1970-01-02-00:00:00\t0.25\n1970-01-02-00:00:05\t0.5\ntorn\n")
     (tmp_path / "mem_monitor.log").write_text("")
     (tmp_path / "pwr_monitor.log").write_text("1970-01-02-00:00:00\tnot available: no sensor\n")
     (tmp_path / "nvidia_monitor.log").write_text(
         "1970-01-02-00:00:00\n30C 50W 1024MiB 40960MiB 10%\n40C N/A 3072MiB 40960MiB 30%\n\n1970-01-02-00:00:05\n30C 5"
     )
-    found = curves(tmp_path)
+    found = curves(tmp_path, monitors)
     assert {title: [value for _, value in points] for title, points in found.items()} == {
         "CPU busy, %": [25.0, 50.0],
-        "Accelerators busy, %": [20.0],
-        "Accelerator memory, GiB": [2.0],
-        "Accelerator temperature, °C": [35.0],
+        **accelerators,
     }
     (first, _), (second, _) = found["CPU busy, %"]
     assert second - first == 5
+
+
+def test_figures_of_some_devices_say_of_how_many() -> None:
+    node = {
+        "cpu": {"mean": 0.5, "max": 0.9, "coverage": 0.98},
+        "nvidia": {
+            "devices": 2,
+            "indices": [2, 3],
+            "temperature": {"mean": 60.0, "max": 70.0, "coverage": 1.0, "devices": 2},
+            "power": {"mean": 300.0, "max": 310.0, "coverage": 0.95, "devices": 1},
+        },
+    }
+    result = a_result(monitors={"nodes": {"node0_noderank0": node}, "energy": {}})
+    assert [(row["figure"], row["coverage"]) for row in tables.monitor_rows(result)] == [
+        ("CPU busy", "98 %"),
+        ("accelerator temperature", "100 %"),
+        ("power of the accelerators", "95 %, 1 of 2 devices"),
+    ]
+    assert tables.missing_monitors([result]) == [
+        "Not available on node0_noderank0: energy of the accelerators (the power of 1 of 2 is known)"
+    ]
 
 
 # ---------------------------------------------------------------- recorded runs

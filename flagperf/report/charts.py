@@ -179,7 +179,7 @@ def _monitors(round_folder: Path, result: Result, events: Sequence[Event]) -> It
     begin = events[0].time_ms / 1000
     found: dict[str, dict[str, list[Point]]] = {}
     for host, node_rank, folder in node_folders(round_folder):
-        for title, points in curves(folder).items():
+        for title, points in curves(folder, result.monitors.get("nodes", {}).get(folder.name, {})).items():
             found.setdefault(title, {})[f"{host} · node rank {node_rank}"] = [[x - begin, y] for x, y in points]
     for title, series in found.items():
         yield _lines(title, f"s, round {result.round}", title.rpartition(", ")[2], series, zero=True)

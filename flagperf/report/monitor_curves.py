@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from flagperf.monitors.log_format import parse_line, parse_stamp
 
@@ -22,13 +24,22 @@ DEVICE_CURVES = {  # field of a device → title with unit, factor
 }
 
 
-def curves(folder: Path) -> dict[str, Curve]:
-    """Title → curve of every figure that a node's monitors logged; of devices, the mean over them."""
+def curves(folder: Path, monitors: Mapping[str, Any]) -> dict[str, Curve]:
+    """Title → curve of every figure that a node's monitors logged; of devices, the mean over those of the job.
+
+    Args:
+        folder: the node's log folder.
+        monitors: what the result says of this node's monitors: which devices the job used.
+    """
     found: dict[str, Curve] = {}
     for log in sorted(folder.glob("*_monitor.log")):
         name = log.name.removesuffix("_monitor.log")
         text = log.read_text(encoding="utf-8", errors="replace")
-        found |= _node_curve(name, text) if name in NODE_CURVES else _device_curves(text)
+        found |= (
+            _node_curve(name, text)
+            if name in NODE_CURVES
+            else _device_curves(text, monitors.get(name, {}).get("indices"))
+        )
     return found
 
 
@@ -47,14 +58,16 @@ def _node_curve(name: str, text: str) -> dict[str, Curve]:
     return {title: points} if points else {}
 
 
-def _device_curves(text: str) -> dict[str, Curve]:
+def _device_curves(text: str, indices: Sequence[int] | None) -> dict[str, Curve]:
     found: dict[str, Curve] = {}
     for block in text.split("\n\n"):
         stamp, _, lines = block.strip().partition("\n")
         devices = [device for line in lines.splitlines() if (device := parse_line(line))]
+        if indices is not None:
+            devices = [device for index, device in enumerate(devices) if index in indices]
         time = parse_stamp(stamp)
         for name, (title, factor) in DEVICE_CURVES.items():
-            values = [getattr(device, name) for device in devices]
-            if time is not None and values and None not in values:
+            values = [value for device in devices if (value := getattr(device, name)) is not None]
+            if time is not None and values:
                 found.setdefault(title, []).append([time, factor * sum(values) / len(values)])
     return found

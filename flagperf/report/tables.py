@@ -89,10 +89,10 @@ def monitor_rows(result: Result) -> list[dict[str, str]]:
             "unit": unit,
             "mean": number(factor * figures["mean"]),
             "max": number(factor * figures["max"]),
-            "coverage": percent(figures.get("coverage")),
+            "coverage": _coverage(figures, devices),
         }
         for node, monitors in result.monitors.get("nodes", {}).items()
-        for key, figures in _monitor_figures(monitors)
+        for key, figures, devices in _monitor_figures(monitors)
         for name, unit, factor in [MONITORED[key]]
     ]
 
@@ -112,26 +112,37 @@ def _longest(nodes: Iterable[Mapping[str, float]], phase: str) -> str:
     return f"{max(seconds):.2f}" if seconds else ABSENT
 
 
-def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each figure of a node: cpu, mem and pwr are one themselves, a vendor's monitor has several."""
+def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
+    """Each figure of a node, and of how many devices: cpu, mem and pwr are one themselves, a vendor's has several."""
     for name, known in monitors.items():
         parts = known if name not in ("cpu", "mem", "pwr") else {name: known}
         for part, figures in parts.items():
             if part in MONITORED and "mean" in figures:
-                yield part, figures
+                yield part, figures, known.get("devices", 0)
+
+
+def _coverage(figures: Mapping[str, Any], devices: int) -> str:
+    """The share of the time, and the devices that told the figure where some did not."""
+    told = figures.get("devices", devices)
+    return percent(figures.get("coverage")) + (f", {told} of {devices} devices" if told < devices else "")
 
 
 def missing_monitors(results: Iterable[Result]) -> list[str]:
     """Monitors that had no figures, and why; each once."""
     nodes = [item for result in results for item in result.monitors.get("nodes", {}).items()]
-    return list(
-        dict.fromkeys(
-            f"Not available on {node}: {MONITORED[name][0] if name in MONITORED else name} ({known['not_available']})"
-            for node, monitors in nodes
-            for name, known in monitors.items()
-            if "not_available" in known
-        )
-    )
+    lacks = [(node, *lack) for node, monitors in nodes for lack in _missing(monitors)]
+    return list(dict.fromkeys(f"Not available on {node}: {what} ({why})" for node, what, why in lacks))
+
+
+def _missing(monitors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a node's monitors do not tell, and why."""
+    for name, known in monitors.items():
+        if "not_available" in known:
+            yield MONITORED[name][0] if name in MONITORED else name, known["not_available"]
+        devices = known.get("devices", 0)
+        told = known.get("power", {}).get("devices", devices)
+        if told < devices:
+            yield "energy of the accelerators", f"the power of {told} of {devices} is known"
 
 
 def energy_lines(result: Result) -> list[str]:
