@@ -174,9 +174,11 @@ class _Round:
         self._announce(phase)
         tasks = [asyncio.create_task(self._timed(phase, action, node, limit)) for node in self.nodes]
         try:
-            await asyncio.gather(*tasks)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in filter(asyncio.Task.done, tasks):
+                task.result()
         finally:
-            for task in tasks:
+            for task in tasks:  # each once: a second time would break off what it cleans up
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 

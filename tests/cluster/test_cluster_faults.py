@@ -277,6 +277,7 @@ def test_a_container_of_the_same_name_by_someone_else_is_not_touched(lab: TestCl
     assert said in done.output, done.output
     assert lab.hosts[1].output("docker", "ps", "-a", "--format", "{{.Names}}").split() == [name]
     assert lab.hosts[0].output("docker", "ps", "-aq") == ""
+    assert_no_files(lab)
 
 
 def fill(lab: TestCluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from flagperf_run import FAKE, Done, User, assert_nothing_left, word
+from flagperf_run import FAKE, OURS, Done, User, assert_nothing_left, word
 from hosts import IMAGE, Host, TestCluster, empty_image
 
 SHELL = "flagperf-test:shell"  # what a Dockerfile of a test begins with
@@ -126,10 +127,7 @@ def test_a_dockerfile_that_takes_long_and_fails_shows_what_it_does_and_its_last_
     lab: TestCluster, tmp_path: Path, folder: Path
 ) -> None:
     (folder / "Dockerfile").write_text(f"FROM {SHELL}\nRUN echo before; sleep 12; echo the reason >&2; exit 7\n")
-    user = User(lab, tmp_path, steps=True)
-    process = user.start(*words_of(folder))
-    while process.poll() is None and lab.hosts[0].run("pgrep", "-f", "[d]ocker build").returncode:
-        time.sleep(0.1)
+    process = building(lab, tmp_path, folder)
     assert lab.hosts[0].run("pgrep", "-af", "[m]e:word").stdout == ""
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 3
@@ -138,6 +136,35 @@ def test_a_dockerfile_that_takes_long_and_fails_shows_what_it_does_and_its_last_
     assert f"  do:      the whole log: {tmp_path}/result/run/" in output
     assert "the reason" in output and "the reason" in build_log(tmp_path / "result/run")
     assert re.search(r"h1: flagperf-cpu-pytorch:\w+, 1\d s: .*before", output), output
+    assert_nothing_left(lab)
+
+
+def building(lab: TestCluster, home: Path, folder: Path) -> subprocess.Popen[str]:
+    """A run in the middle of a build whose Dockerfile sleeps."""
+    process = User(lab, home, steps=True).start(*words_of(folder))
+    while lab.hosts[0].run("pgrep", "-f", "[s]leep [15]").returncode:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "SIGKILL"])
+def test_a_build_ends_with_its_launcher(lab: TestCluster, tmp_path: Path, folder: Path, number: int) -> None:
+    (folder / "Dockerfile").write_text(f"FROM {SHELL}\nRUN sleep 50\n")
+    process = building(lab, tmp_path, folder)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    if number == signal.SIGINT:
+        assert process.returncode == 130, output
+        assert "RUN sleep 50" in build_log(tmp_path / "result/run")
+    else:
+        deadline = time.monotonic() + 15
+        while lab.hosts[0].run("pgrep", "-f", f"[d]ocker build|{OURS}").returncode == 0:
+            assert time.monotonic() < deadline, "the build goes on"
+            time.sleep(0.2)
+        assert User(lab, tmp_path).run("clean", "cluster=lab").exit_code == 0
+    assert lab.hosts[0].run("pgrep", "-af", "[d]ocker build").stdout == ""
     assert_nothing_left(lab)
 
 
