@@ -6,9 +6,11 @@ import asyncio
 from functools import partial
 
 from flagperf import leftovers, owner
-from flagperf.doctor import Row
-from flagperf.errors import HostError
+from flagperf.docker_host import DaemonError, DockerHost, NoDocker
+from flagperf.docker_runtime import containers, remove
+from flagperf.errors import FlagperfError
 from flagperf.execute import make_transports
+from flagperf.findings import Row, failed_row
 from flagperf.schema import RunConfig
 from flagperf.transport import Transport
 
@@ -22,21 +24,25 @@ async def clean(run: RunConfig) -> list[Row]:
 
 async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
     removed: list[str] = []
+    rows: list[Row] = []
     try:
         async with transport:
             if not transport.local:
                 removed += await leftovers.remove_dead_folders(transport, run.cluster.work_dir)
-                await leftovers.remove_dead_processes(transport)
-            removed += await _remove_containers(transport)
-    except HostError as error:
-        return [Row(transport.host, "clean", "failed", error.problem, error.advice or "")]
-    return [Row(transport.host, "clean", "ok", what) for what in removed or ["nothing to remove"]]
+                removed += await leftovers.remove_dead_process_folders(transport)
+            try:
+                removed += await _remove_containers(transport)
+            except DaemonError as error:
+                found = f"containers were not looked for: {error.problem}"
+                rows.append(Row(transport.host, "clean", "warning", found, error.advice or ""))
+    except FlagperfError as error:
+        rows.append(failed_row(transport.host, "clean", error))
+    if not (removed or rows):
+        removed.append("nothing to remove")
+    return [*(Row(transport.host, "clean", "ok", what) for what in removed), *rows]
 
 
 async def _remove_containers(transport: Transport) -> list[str]:
-    from flagperf.docker_host import DaemonError, DockerHost  # the docker SDK is heavy
-    from flagperf.docker_runtime import containers, remove
-
     removed = []
     try:
         async with DockerHost(transport) as docker:
@@ -44,6 +50,6 @@ async def _remove_containers(transport: Transport) -> list[str]:
                 if owner.state(by) == "dead":
                     await docker.call(partial(remove, name=name))
                     removed.append(f"container {name}")
-    except DaemonError:
+    except NoDocker:
         pass  # a host without docker has no containers
     return removed

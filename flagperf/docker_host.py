@@ -24,6 +24,7 @@ RETRY = 0.3  # seconds between two attempts to reach a daemon that went away
 
 LOOK_TIMEOUT = 10.0  # seconds
 LOOK = """
+PATH=$PATH:/usr/sbin:/sbin
 [ -e SOCKET ] || { command -v dockerd >/dev/null && echo stopped || echo absent; exit; }
 [ -w SOCKET ] && echo stopped || echo forbidden
 """.replace("SOCKET", SOCKET)
@@ -40,6 +41,10 @@ class DaemonError(HostError):
     """The host answers, its docker daemon does not."""
 
     lost = "docker daemon"
+
+
+class NoDocker(DaemonError):
+    """Docker is not installed there."""
 
 
 class _Unreachable(Exception):
@@ -101,8 +106,7 @@ class DockerHost:
             except (_Unreachable, RequestException, OSError) as error:
                 await self._disconnect()
                 if loop.time() >= deadline or not again:
-                    problem, advice = await self._why(error)
-                    raise DaemonError(self.host, problem, advice=advice) from error
+                    raise await self._why(error) from error
                 await asyncio.sleep(RETRY)
 
     async def client(self) -> DockerClient:
@@ -126,10 +130,13 @@ class DockerHost:
             client.close()
         await self._connected.aclose()
 
-    async def _why(self, error: BaseException) -> tuple[str, str]:
-        """Problem and advice for a daemon that does not answer."""
+    async def _why(self, error: BaseException) -> DaemonError:
+        """What is the matter with a daemon that does not answer."""
         with contextlib.suppress(_Unreachable):
             await self.client()
-            return f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
+            problem, advice = f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
+            return DaemonError(self.host, problem, advice=advice)
         done = await self.transport.run(Command(("sh", "-c", LOOK)), timeout=LOOK_TIMEOUT)
-        return REASONS.get(done.stdout.strip(), (f"docker does not answer: {error}", "look into dockerd's log"))
+        reason = done.stdout.strip()
+        problem, advice = REASONS.get(reason, (f"docker does not answer: {error}", "look into dockerd's log"))
+        return (NoDocker if reason == "absent" else DaemonError)(self.host, problem, advice=advice)

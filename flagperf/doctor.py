@@ -4,50 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
 
-from flagperf import checks, leftovers, owner
+from flagperf import checks
 from flagperf.data_layout import DATA_DIR, is_sample
-from flagperf.errors import ConfigError, FlagperfError
+from flagperf.doctor_docker import DockerChecks
+from flagperf.errors import ConfigError
 from flagperf.execute import make_transports
 from flagperf.facts import Facts, read_facts
+from flagperf.findings import Check, Finding, Row, failed_row, look
 from flagperf.plan import make_plan
 from flagperf.runtime import environment
 from flagperf.schema import Command, Node, RunConfig
 from flagperf.transport import Transport
-
-if TYPE_CHECKING:
-    from flagperf.docker_host import DockerHost
 
 MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's
 MOST_NAME = 1.0  # seconds for looking up a host's own name
 LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches
 LOOK_TIMEOUT = 30.0  # seconds
 LOOK_UP = 'getent hosts "$(uname -n)" >/dev/null'
-
-State = Literal["ok", "warning", "failed"]
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one check found on one host, and what to do where all is not well."""
-
-    host: str
-    check: str
-    state: State
-    found: str
-    advice: str = ""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a check gives that did not fail. One with advice is a warning."""
-
-    found: str
-    advice: str = ""
+DATA_ADVICE = "bring the data there, or say where it lies: data_dir, or the node's own data_dir in the cluster's file"
 
 
 async def examine(run: RunConfig) -> list[Row]:
@@ -56,7 +33,7 @@ async def examine(run: RunConfig) -> list[Row]:
     hosts = [_Host(run, *pair) for pair in zip(run.cluster.nodes, transports, strict=True)]
     await asyncio.gather(*(host.examine() for host in hosts))
     rows = [row for host in hosts for row in host.rows]
-    return [*rows, *_image_rows(hosts)]
+    return [*_cluster_rows(run), *rows, *_image_rows(hosts)]
 
 
 class _Host:
@@ -67,43 +44,36 @@ class _Host:
         self.rows: list[Row] = []
         self.facts = Facts({})
         self.clock = 0.0  # seconds that the host's clock is ahead
-        self.layers: list[str] | None = None  # of the image, where it is there
+        self.docker = DockerChecks(run, node, transport)
         self._connection = AsyncExitStack()
-        self._docker: DockerHost | None = None
 
     async def examine(self) -> None:
         async with self._connection:
             if not await self._check("ssh", self._ssh) or not await self._check("host", self._host):
                 return
-            for name, check in (
-                ("clock", self._clock),
-                ("own name", self._own_name),
-                ("disk", self._disk),
-                ("memory", self._memory),
-                ("shm", self._shm),
-                ("devices", self._devices),
-                ("data", self._data),
-                ("interface", self._interface),
-                ("port", self._port),
-            ):
-                await self._check(name, check)
-            if self.run.image is None:
-                await self._check("python", self._python)
-            if await self._check("docker", self._docker_daemon):
-                await self._check("image", self._image)
-            await self._check("leftovers", self._leftovers)
+            checks = asyncio.gather(*(look(self.node.name, *check) for check in self._checks()))
+            for rows in await asyncio.gather(checks, self.docker.rows()):
+                self.rows += rows
 
-    async def _check(self, name: str, check: Callable[[], Awaitable[Finding]]) -> bool:
+    def _checks(self) -> list[tuple[str, Check]]:
+        """Checks that need nothing of each other."""
+        return [
+            ("clock", self._clock),
+            ("own name", self._own_name),
+            ("disk", self._disk),
+            ("memory", self._memory),
+            ("shm", self._shm),
+            ("devices", self._devices),
+            ("data", self._data),
+            ("interface", self._interface),
+            ("port", self._port),
+            *([("python", self._python)] if self.run.image is None else []),
+        ]
+
+    async def _check(self, name: str, check: Check) -> bool:
         """Add the row of a check; whether it did not fail."""
-        try:
-            finding = await check()
-        except FlagperfError as error:
-            problem, advice = _told(error)
-            self.rows.append(Row(self.node.name, name, "failed", problem, advice))
-            return False
-        state: State = "warning" if finding.advice else "ok"
-        self.rows.append(Row(self.node.name, name, state, finding.found, finding.advice))
-        return True
+        self.rows.append(row := await look(self.node.name, name, check))
+        return row.state != "failed"
 
     async def _ssh(self) -> Finding:
         began = time.monotonic()
@@ -152,6 +122,8 @@ class _Host:
 
     async def _devices(self) -> Finding:
         checks.check_devices(self.run, self.node.name, self.facts)
+        if shared := checks.shared_cores(self.run, self.facts):
+            return Finding(shared, "choose a smaller nproc; it trains, and its figures say little")
         if self.run.vendor.device_files is None:
             return Finding(f"{self.facts.fields['cores']} cores; vendor {self.run.vendor.name} counts no devices")
         return Finding(f"{self.facts.devices} for {self.run.nproc} ranks a node")
@@ -159,8 +131,14 @@ class _Host:
     async def _data(self) -> Finding:
         place = self.node.data_dir or self.run.config["data_dir"]
         if place == DATA_DIR:
-            return Finding("not looked at: no data_dir is given")
-        await checks.check_data(self.run, self.transport, place)
+            return Finding("not looked at: no data_dir is given", looked=False)
+        try:
+            await checks.check_data(self.run, self.transport, place)
+        except ConfigError as error:
+            advice = "\n".join(filter(None, [DATA_ADVICE, error.advice]))
+            raise ConfigError(
+                error.problem, key="data_dir", given=place, allowed=error.allowed, advice=advice
+            ) from error
         return Finding(f"{place}{' (made when it is needed)' if is_sample(self.run.config) else ''}")
 
     async def _interface(self) -> Finding:
@@ -185,70 +163,30 @@ class _Host:
         found = await environment(self.transport, make_plan(alone, 1).nodes[0].launch)
         return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
 
-    async def _docker_daemon(self) -> Finding:
-        from flagperf.docker_host import DaemonError, DockerHost  # the docker SDK is heavy
-
-        docker = DockerHost(self.transport)
-        self._connection.push_async_callback(docker.close)
-        try:
-            info = await docker.call(lambda client: client.version())
-        except DaemonError as error:
-            if self.run.image is not None:
-                raise
-            return Finding(error.problem, f"{error.advice}; runtime={self.run.runtime.name} needs none")
-        self._docker = docker
-        return Finding(f"version {info['Version']}")
-
-    async def _image(self) -> Finding:
-        from flagperf.image_supply import image_layers
-
-        image = self.run.image
-        if image is None or self._docker is None:
-            return Finding(f"none with runtime={self.run.runtime.name}")
-        self.layers = await image_layers(self._docker, image.reference)
-        if self.layers is not None:
-            return Finding(f"{image.reference} is there")
-        if image.policy == "present":
-            problem, advice = f"{image.reference} is not there", "load it there, or choose another image policy"
-            raise ConfigError(problem, advice=advice)
-        return Finding(f"{image.reference} is not there yet; policy {image.policy} gets it")
-
-    async def _leftovers(self) -> Finding:
-        from flagperf.docker_runtime import containers
-
-        states = {} if self.transport.local else await leftovers.folders(self.transport, self.run.cluster.work_dir)
-        if self._docker is not None:
-            found = await self._docker.call(containers)
-            states |= {f"container {name}": owner.state(by) for name, by in found.items()}
-        dead = [what for what, state in states.items() if state == "dead"]
-        running = f"{len(states) - len(dead)} of other runs" if len(states) > len(dead) else "none"
-        if dead:
-            return Finding(f"of dead runs: {', '.join(dead)}", "flagperf clean cluster=…")
-        return Finding(running)
-
     @property
     def _work_dir(self) -> str:
         return str(self.run.config["result_dir"]) if self.node.local else self.run.cluster.work_dir
 
 
+def _cluster_rows(run: RunConfig) -> list[Row]:
+    """A row where the run cannot be planned on the cluster."""
+    try:
+        make_plan(run, 1)
+    except ConfigError as error:
+        return [failed_row(run.cluster.name, "cluster", error)]
+    return []
+
+
 def _image_rows(hosts: list[_Host]) -> list[Row]:
     """A row for each host whose image is another one than the first host's that has it."""
-    there = [host for host in hosts if host.layers is not None]
+    there = [host for host in hosts if host.docker.layers is not None]
     return [
         Row(
             host.node.name, "image", "failed", f"another image than on {there[0].node.name}", "remove it on one of them"
         )
         for host in there
-        if host.layers != there[0].layers
+        if host.docker.layers != there[0].docker.layers
     ]
-
-
-def _told(error: FlagperfError) -> tuple[str, str]:
-    """Problem and advice of an error."""
-    problem, advice = getattr(error, "problem", str(error)), getattr(error, "advice", None) or ""
-    if isinstance(error, ConfigError) and error.allowed:
-        advice = "\n".join(filter(None, [advice, f"allowed: {error.allowed}"]))
-    return problem, advice
 
 
 def _gib(facts: Facts, name: str) -> str:

@@ -1,6 +1,7 @@
-"""What runs leave on a host when their launcher dies: run folders, here; containers, in flagperf.docker_runtime.
+"""What runs leave on a host when their launcher dies: folders, here; containers, in flagperf.docker_runtime.
 
-A run folder holds a file that names its owner. Only what belongs to an owner that is dead is removed.
+A run folder holds a file that names its owner; only what belongs to an owner that is dead is removed. The folder of a
+long command (flagperf.ssh_process) is dead when nobody holds its locks: one is its launcher's, one its guard's.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ TIMEOUT = 60.0  # seconds
 
 CLAIM = 'umask 077; mkdir -p "$1" && printf %s "$2" >"$1/.owner"'
 LIST = 'for file in "$1"/*/.owner; do [ -f "$file" ] && printf "%s\\0" "$(cat "$file")" "$file"; done; true'
-PROCESSES = (
-    'for place in /tmp/flagperf-process.*; do [ -d "$place" ] && flock -n "$place/lock" rm -rf "$place"; done; true'
-)
+# Locks are held before the file `pid` is there. "$@": what to do with a dead folder.
+PROCESSES = """
+for place in /tmp/flagperf-process.*; do
+    [ -e "$place/pid" ] && flock -n "$place/lease" flock -n "$place/lock" "$@" "$place" && echo "$place"
+done 2>/dev/null
+true
+"""
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +54,16 @@ async def remove_dead_folders(transport: Transport, work_dir: str) -> list[str]:
     return dead
 
 
-async def remove_dead_processes(transport: Transport) -> None:
-    """Remove what long commands noted down whose guard was killed."""
-    await transport.run(Command(("sh", "-c", PROCESSES)), timeout=TIMEOUT)
+async def dead_process_folders(transport: Transport) -> list[str]:
+    """Folders of long commands whose launcher and guard are gone."""
+    return await _dead_process_folders(transport, "test", "-d")
+
+
+async def remove_dead_process_folders(transport: Transport) -> list[str]:
+    """Remove them; returns them."""
+    return await _dead_process_folders(transport, "rm", "-rf")
+
+
+async def _dead_process_folders(transport: Transport, *action: str) -> list[str]:
+    done = await transport.run(Command(("sh", "-c", PROCESSES, "flagperf", *action)), timeout=TIMEOUT)
+    return done.stdout.splitlines()

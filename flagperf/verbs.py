@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING
 from flagperf.errors import ConfigError, HostError, NoValidCaseError, nearest
 
 if TYPE_CHECKING:
-    from flagperf.doctor import Row
+    from flagperf.findings import Row
     from flagperf.schema import RunConfig
+
+UNFOLDED = 100_000  # characters of a line where nothing needs to fit a screen
 
 
 def run(options: argparse.Namespace) -> int:
@@ -120,14 +123,14 @@ def doctor(options: argparse.Namespace) -> int:
     """Print what may keep the words from running on the cluster; exit code 3 when something will."""
     from flagperf.doctor import examine
 
-    return _print_rows(asyncio.run(examine(_only_job(options))))
+    return print_rows(asyncio.run(examine(_only_job(options))))
 
 
 def clean(options: argparse.Namespace) -> int:
     """Remove what dead runs left on the cluster, and print it."""
     from flagperf.clean import clean as clean_hosts
 
-    return _print_rows(asyncio.run(clean_hosts(_only_job(options))))
+    return print_rows(asyncio.run(clean_hosts(_only_job(options))))
 
 
 def _only_job(options: argparse.Namespace) -> RunConfig:
@@ -137,18 +140,22 @@ def _only_job(options: argparse.Namespace) -> RunConfig:
     return compose([*options.words, "dry_run=true"], options.config_dir)
 
 
-def _print_rows(rows: Sequence[Row]) -> int:
+def print_rows(rows: Sequence[Row]) -> int:
+    """A table in which what to do stands below what was found; folded where a terminal is narrow, never in a file."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table("host", "check", "state", box=None)
-    for name in ("found", "do"):
-        table.add_column(name, overflow="fold")  # a long path is shown whole
+    console = Console(width=None if sys.stdout.isatty() else UNFOLDED)
+    table = Table("host", "check", "state", box=None, pad_edge=False)
+    table.add_column("found", overflow="fold")  # a long path is shown whole
     for row in rows:
-        colour = {"ok": "green", "warning": "yellow", "failed": "red"}[row.state]
-        table.add_row(row.host, row.check, f"[{colour}]{row.state}[/]", escape(row.found), escape(row.advice))
-    Console().print(table)
+        colour = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}[row.state]
+        told = f"{row.found}\ndo: {row.advice}" if row.advice else row.found
+        table.add_row(row.host, row.check, f"[{colour}]{row.state}[/]", escape(told))
+    with console.capture() as shown:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
     return HostError.exit_code if any(row.state == "failed" for row in rows) else 0
 
 

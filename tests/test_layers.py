@@ -30,7 +30,9 @@ STAGES = {
         "run_folder", "runtime", "stacks", "supervise", "versions", "watch",
     },
     "result": {"rank_log", "evidence", "verdict", "result", "summary", "report"},
-    "cli": {"cli", "verbs", "session", "run_log", "check", "data", "doctor", "clean"},
+    "cli": {
+        "cli", "verbs", "session", "run_log", "check", "data", "doctor", "doctor_docker", "findings", "clean",
+    },
     "trainer": {"trainer"},
 }  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -126,54 +125,6 @@ def test_data_missing_on_one_host(lab: TestCluster, tmp_path: Path) -> None:
     assert done.exit_code == 2
     assert "host h2" in done.output and "/srv/data" in done.output and "train/<class>" in done.output, done.output
     assert_nothing_left(lab)
-
-
-def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) -> None:
-    user = User(lab, tmp_path)
-    words = ("cluster=lab", *DOCKER, "nnodes=2")
-    well = user.run("doctor", *words)
-    assert well.exit_code == 0, well.output
-    checks = {" ".join(line.split()[:2]) for line in well.output.splitlines()[1:]}
-    names = ("ssh", "host", "clock", "own", "disk", "memory", "shm", "devices", "data", "interface", "port", "docker")
-    assert checks >= {f"{host} {name}" for host in ("h1", "h2") for name in (*names, "image", "leftovers")}
-    lab.hosts[0].stop("dockerd")
-    lab.hosts[1].stop("sshd", 9)
-    ill = user.run("doctor", *words)
-    assert ill.exit_code == 3
-    said = {" ".join(line.split()) for line in ill.output.splitlines() if "failed" in line}
-    assert said == {
-        "h1 docker failed the docker daemon does not run start it there: systemctl start docker",
-        f"h2 ssh failed the ssh port refuses connections: {lab.hosts[1].address} "
-        "start sshd there, or correct the port in the cluster file",
-    }
-
-
-def test_clean_removes_what_is_left_of_dead_runs_only(lab: TestCluster, tmp_path: Path) -> None:
-    from flagperf import owner
-
-    ended = subprocess.Popen(["true"])
-    dead = owner.myself().split()
-    ended.wait()
-    dead[2] = str(ended.pid)
-    owners = {"dead": " ".join(dead), "alive": owner.myself(), "other": "elsewhere boot 1 2"}
-    for name, by in owners.items():
-        folder = f"/srv/flagperf/{name}"
-        lab.hosts[0].output("mkdir", "-p", folder)
-        lab.hosts[0].output("sh", "-c", 'printf %s "$1" >"$2/.owner"', "-", by, folder)
-        lab.hosts[0].output(
-            "docker", "create", "--name", name, "--label", f"flagperf.owner={by}", "flagperf-test:empty", "x"
-        )
-    lab.hosts[0].output("docker", "create", "--name", "foreign", "flagperf-test:empty", "x")
-    done = User(lab, tmp_path).run("clean", "cluster=lab")
-    assert done.exit_code == 0, done.output
-    assert [" ".join(line.split()) for line in done.output.splitlines() if " clean " in line] == [
-        "h1 clean ok /srv/flagperf/dead",
-        "h1 clean ok container dead",
-        "h2 clean ok nothing to remove",
-    ]
-    assert lab.hosts[0].output("ls", "/srv/flagperf").split() == ["alive", "other"]
-    names = lab.hosts[0].output("docker", "ps", "-a", "--format", "{{.Names}}").split()
-    assert sorted(names) == ["alive", "foreign", "other"]
 
 
 def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tmp_path: Path) -> None:
