@@ -240,7 +240,7 @@ class Vendor:
     backend: str  # torch.distributed backend: gloo, nccl, hccl, cncl, tccl, xccl, mccl
     plugin: str | None  # module to import before the device exists: torch_npu, torch_mlu …
     visible_devices: str | None  # variable naming the devices a process may use
-    interface_variables: tuple[str, ...] = ()  # variables that tell the backend's library the network interface
+    interface_variables: tuple[Variable, ...] = ()  # variables that tell the backend's library the network interface
     device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
     container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
