@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from flagperf.errors import HostError
-from flagperf.schema import Command
+from flagperf.schema import Command, MonitorTool
 from flagperf.transport import Transport
 
 PROBE_TIMEOUT = 30.0  # seconds; it takes milliseconds unless a file system hangs
+TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
+PASSING = ("epoch", "listening")  # facts of a moment, which sys_info.log leaves out
+ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown"
 
 # $1: a folder of the run, which may not be there yet; $2: glob of the accelerator's device files, or empty.
 # Few processes, because all hosts of a cluster are looked at at once: one awk reads what the kernel tells in files.
@@ -93,7 +98,8 @@ class Facts:
 
 def sys_info(fields: Mapping[str, str]) -> str:
     """Content of sys_info.log, from what is known of a host and of where its ranks run."""
-    return "".join(f"{name}: {value}\n" for name, value in fields.items() if name != "listening")
+    shown = {name: value.strip() for name, value in fields.items() if name not in PASSING}
+    return "".join(f"{name}: {value or ABSENT.get(name, 'unknown')}\n" for name, value in shown.items())
 
 
 async def read_facts(transport: Transport, folder: str, device_files: str | None = None) -> Facts:
@@ -103,3 +109,15 @@ async def read_facts(transport: Transport, folder: str, device_files: str | None
     if done.exit_status != 0:
         raise HostError(transport.host, f"cannot be looked at: {done.stderr.strip() or 'the connection was lost'}")
     return Facts(dict(re.findall(r"^(\w+): (.*)$", done.stdout, re.MULTILINE)))
+
+
+async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:
+    """Add to sys_info.log what the vendor's tool prints of the accelerators, or why it does not."""
+    words = ("sh", "-c", f'"$@" 2>&1 | head -c {TOOL_OUTPUT}', "flagperf", *tool.command)
+    try:
+        told = (await transport.run(Command(words), timeout=tool.timeout)).stdout
+    except HostError as error:
+        told = error.problem
+    lines = ["accelerators, by the vendor's tool:", *told.strip("\n").splitlines()]
+    with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:  # a full disk is told by others
+        file.write("\n" + "\n    ".join(lines) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import tempfile
 import time
@@ -15,7 +16,7 @@ from flagperf import checks
 from flagperf.blame import LAST_LINES, NOTICE
 from flagperf.data_layout import moved
 from flagperf.errors import HostError
-from flagperf.facts import Facts, read_facts, sys_info
+from flagperf.facts import Facts, add_tool, read_facts, sys_info
 from flagperf.leftovers import claim, remove_dead_folders
 from flagperf.monitors.running import running
 from flagperf.page_caches import clear_page_caches
@@ -119,6 +120,9 @@ class NodeRun:
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "sys_info.log").write_text(sys_info(self.about), encoding="utf-8")
+        if tool := self.run.vendor.monitor:  # which may take seconds: the start does not wait for it
+            asking = asyncio.create_task(add_tool(self.folder / "sys_info.log", self.transport, tool))
+            self._monitors.callback(asking.cancel)
         await self._send_config()
         if self._sends_code:
             await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.config.get("code_dir"))

@@ -97,7 +97,7 @@ def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _facts(text: str) -> list[dict[str, str]]:
-    lines = (line.partition(": ") for line in text.splitlines())
+    lines = (line.partition(": ") for line in text.partition("\n\n")[0].splitlines())  # then a tool's own output
     return [{"what": name, "this host": value} for name, _, value in lines if value.strip()]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -55,6 +56,12 @@ def test_check_doctor_a_run_on_two_nodes_and_its_report(acme: User) -> None:
     assert (result["vendor"], result["verdict"], result["reasons"]) == ("acme", "VALID", [])
     for node in ("h1_noderank0", "h2_noderank1"):
         assert set(result["monitors"]["nodes"][node]) >= {"cpu", "mem", "acme"}
+        (about,) = done.folder.glob(f"*/round1/{node}/sys_info.log")
+        assert re.search(
+            r"^devices: .*\n(.+\n)+\naccelerators, by the vendor's tool:\n    \| 0 .*\n    \| 1 ",
+            about.read_text(),
+            re.M,
+        )
     assert result["monitors"]["energy"]["devices"]["energy_j"] > 0
     report = (done.folder / "report.md").read_text()
     assert "| glm (tiny) | VALID |" in report and "\nEnergy of the training, accelerators" in report
