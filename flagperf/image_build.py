@@ -6,10 +6,10 @@ Index and certificate reach the build as its secrets, which no image keeps.
 from __future__ import annotations
 
 import contextlib
-import secrets
 import shlex
 import tempfile
 from pathlib import Path
+from secrets import token_hex
 
 from flagperf.errors import HostError
 from flagperf.image import build_context
@@ -34,7 +34,7 @@ class ImageBuild:
     def __init__(self, image: Image, transport: Transport, work_dir: str, log: Path) -> None:
         self._image, self._transport, self._log = image, transport, log
         tag = image.reference.partition(":")[2]
-        self._place = f"{work_dir}/build-{tag}-{secrets.token_hex(2)}"  # another run may build the same
+        self._place = f"{work_dir}/build-{tag}-{token_hex(2)}"  # another run may build the same
 
     async def run(self) -> None:
         """Build.
@@ -56,7 +56,7 @@ class ImageBuild:
     async def last_line(self) -> str:
         """What the build printed last."""
         await self._keep_log()
-        return next(iter(self._lines()[-1:]), "").strip()
+        return "".join(self._lines()[-1:]).strip()
 
     async def _send(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
