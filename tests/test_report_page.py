@@ -84,9 +84,9 @@ def test_shapes_say_what_they_are(tab: Page, html: Path) -> None:
     labels = tab.evaluate("[...document.querySelectorAll('svg [role=img]')].map((shape) => shape.ariaLabel)")
     first = [label for label in labels if "s" in label][:3]
     assert first == [
+        "imports: 1 s\nfrom 0 s to 1 s",
         "init: 4 s\nfrom 1 s to 5 s",
         "first step: 1.8 s\nfrom 5 s to 6.8 s",
-        "train: 18.2 s\nfrom 6.8 s to 25 s",
     ]
 
 
