@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -60,8 +61,12 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
 
 
 def build_context(folder: Path, source: ImageSource) -> Mapping[str, Path | bytes]:
-    """All that goes into a build: the files of the vendor's folder and the requirements, as path → file or content."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
+    """All that goes into a build: the files of the vendor's folder and the requirements, as path → file or content.
+
+    Links are followed, also those to folders.
+    """
+    found = (Path(root, name) for root, _, names in os.walk(folder, followlinks=True) for name in names)
+    files = (path for path in sorted(found) if path.is_file() and "__pycache__" not in path.parts)
     context: dict[str, Path | bytes] = {path.relative_to(folder).as_posix(): path for path in files}
     context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in _own_requirements()).encode())
     context[MORE_REQUIREMENTS] = "".join(f"{line}\n" for line in source.requirements).encode()

@@ -19,7 +19,9 @@ PLAIN = ImageSource()
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "docker"
-    (folder / "sdk").mkdir(parents=True)
+    (tmp_path / "kit").mkdir()
+    folder.mkdir()
+    (folder / "sdk").symlink_to(tmp_path / "kit")
     (folder / "Dockerfile").write_text("FROM base\n")
     (folder / "sdk/install.sh").write_text("#!/bin/sh\n")
     return folder
@@ -65,7 +67,7 @@ def test_a_build_gets_links_to_the_files_and_the_requirements(folder: Path, tmp_
         "requirements.txt": "theirs\n",
         "sdk/install.sh": "#!/bin/sh\n",
     }
-    assert sent["sdk/install.sh"].readlink() == folder / "sdk/install.sh"
+    assert sent["sdk/install.sh"].readlink() == tmp_path / "kit/install.sh"
 
 
 def test_what_is_said_to_docker_shows_no_password(folder: Path, tmp_path: Path) -> None:
