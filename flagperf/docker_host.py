@@ -132,10 +132,11 @@ class DockerHost:
 
     async def _why(self, error: BaseException) -> DaemonError:
         """What is the matter with a daemon that does not answer."""
-        with contextlib.suppress(_Unreachable):
-            await self.client()
-            problem, advice = f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
-            return DaemonError(self.host, problem, advice=advice)
+        if not isinstance(error, _Unreachable):
+            with contextlib.suppress(_Unreachable):
+                await self.client()
+                problem, advice = f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
+                return DaemonError(self.host, problem, advice=advice)
         done = await self.transport.run(Command(("sh", "-c", LOOK)), timeout=LOOK_TIMEOUT)
         reason = done.stdout.strip()
         problem, advice = REASONS.get(reason, (f"docker does not answer: {error}", "look into dockerd's log"))
