@@ -210,6 +210,8 @@ def test_a_process_runtime_has_no_container() -> None:
     assert make_container(example_run(), Node("h", "1.2.3.4"), 0, paths, Command(("x",))) is None
 
 
-@pytest.mark.parametrize(("text", "size"), [("64", 64), ("1k", 1024), ("2MB", 2 * 1024**2), ("1.5g", 3 * 2**29), ("8b", 8)])
+@pytest.mark.parametrize(
+    ("text", "size"), [("64", 64), ("8b", 8), ("1k", 1024), ("2MB", 2 * 1024**2), ("1.5g", 3 * 2**29)]
+)
 def test_sizes(text: str, size: int) -> None:
     assert size_in_bytes(text) == size

@@ -96,14 +96,15 @@ def test_output_without_a_device(text: str) -> None:
         ),
         pytest.param(
             {"units": {"power": "kW"}},
-            "unknown unit\n  where:   vendor.monitor.units.power.yaml\n  key:     vendor.monitor.units.power\n  given:   kW\n"
-            "  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB | %; utilisation: % | fraction; "
+            "unknown unit\n  where:   vendor.monitor.units.power.yaml\n  key:     vendor.monitor.units.power\n"
+            "  given:   kW\n  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB | %; utilisation: % | fraction; "
             "energy: J | mJ",
             id="unknown unit",
         ),
         pytest.param(
             {"command": ()},
-            "the command is empty\n  where:   vendor.monitor.command.yaml\n  key:     vendor.monitor.command\n  given:   []",
+            "the command is empty\n  where:   vendor.monitor.command.yaml\n  key:     vendor.monitor.command\n"
+            "  given:   []",
             id="no command",
         ),
         pytest.param(
