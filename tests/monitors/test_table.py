@@ -97,8 +97,8 @@ def test_output_without_a_device(text: str) -> None:
         pytest.param(
             {"units": {"power": "kW"}},
             "unknown unit\n  where:   vendor.monitor.units.power.yaml\n  key:     vendor.monitor.units.power\n"
-            "  given:   kW\n  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB | %; utilisation: % | fraction; "
-            "energy: J | mJ",
+            "  given:   kW\n  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB | %; "
+            "utilisation: % | fraction; energy: J | mJ",
             id="unknown unit",
         ),
         pytest.param(
