@@ -22,7 +22,8 @@ STAGES = {
     "plan": {"plan", "container"},
     "transport": {"guard", "transport", "ssh", "ssh_errors", "ssh_login", "ssh_process"},
     "docker": {
-        "docker_host", "docker_process", "docker_runtime", "image_build", "image_supply", "leftovers", "owner", "payload",
+        "docker_host", "docker_process", "docker_runtime", "image_build", "image_supply", "leftovers", "owner",
+        "payload",
     },
     "monitors": {"monitors"},
     "execute": {
