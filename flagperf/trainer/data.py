@@ -131,8 +131,13 @@ class Seeded(Dataset[Any]):
         return items if isinstance(items, FlagperfError) else self._collate(items)
 
 
-def loader(dataset: Any, batches: Iterable[Numbered], workers: int, device: torch.device) -> DataLoader[Any]:
-    """Load batches in `workers` processes, into pinned memory where there is a device to copy them to."""
+def loader(
+    dataset: Any, batches: Iterable[Numbered], workers: int, device: torch.device, *, again: bool = False
+) -> DataLoader[Any]:
+    """Load batches in `workers` processes, into pinned memory where there is a device to copy them to.
+
+    `again`: the batches are loaded more than once, so the processes are kept from one time to the next.
+    """
     seeded = Seeded(dataset)
     return DataLoader(
         seeded,
@@ -140,6 +145,7 @@ def loader(dataset: Any, batches: Iterable[Numbered], workers: int, device: torc
         num_workers=workers,
         collate_fn=seeded.collate,
         pin_memory=device.type != "cpu",
+        persistent_workers=again and workers > 0,
         generator=torch.Generator(),  # it draws a number, which must not be missing from the rank's own generator
     )
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.build import averaged, build_network, distribute
 from flagperf.trainer.components import component
-from flagperf.trainer.data import TrainBatches
+from flagperf.trainer.data import TrainBatches, eval_batches, loader
 from flagperf.trainer.device import open_device
 from flagperf.trainer.precision import Precision
 from flagperf.trainer.randomness import choose_algorithms, seed_all
@@ -49,6 +51,12 @@ class Parts:
     def __post_init__(self) -> None:
         self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
         self.memory_format = getattr(torch, self.words.memory_format)
+
+    @cached_property
+    def eval_loader(self) -> DataLoader[Any]:
+        """This rank's share of the evaluation data, for every evaluation."""
+        share = eval_batches(len(self.eval_data), self.words.eval_batch_size, self.world)
+        return loader(self.eval_data, share, self.words.num_workers, self.device, again=True)
 
     @property
     def evaluated(self) -> nn.Module:

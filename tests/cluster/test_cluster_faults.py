@@ -343,12 +343,13 @@ def test_a_configured_port_that_is_taken(lab: TestCluster, tmp_path: Path) -> No
 
 
 HOLD_ALL_PORTS = """
-import resource, socket, time
+import pathlib, resource, socket, time
 from flagperf.facts import PORTS
 resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
 held = [socket.socket() for _ in PORTS]
 for one, port in zip(held, PORTS):
     one.bind(("", port))
+pathlib.Path("/tmp/held").touch()
 time.sleep(60)
 """
 
@@ -357,6 +358,7 @@ time.sleep(60)
 def test_a_port_that_is_taken_after_the_look_is_replaced(lab: TestCluster, tmp_path: Path) -> None:
     """Ports are held without listening, which a look at listeners does not show, until torchrun has stumbled."""
     lab.hosts[0].output("sh", "-c", f"{sys.executable} -c '{HOLD_ALL_PORTS}' >/dev/null 2>&1 &")
+    lab.hosts[0].output("sh", "-c", "until [ -e /tmp/held ]; do sleep 0.05; done")
     words = ("model=resnet50", "size=tiny", "nnodes=2", "max_steps=1", "num_workers=0")
     process = User(lab, tmp_path).start(*DOCKER, *words)
     wait_for(tmp_path / "result/run/flagperf_run.log", "; trying another", process)

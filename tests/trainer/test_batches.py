@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import Any
 
 import pytest
 import torch
 import toy
+from torch.utils.data import Dataset
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.data import TrainBatches, eval_batches, loader
@@ -171,3 +173,20 @@ def test_an_error_for_the_user_arrives_as_it_was_raised(workers: int) -> None:
         list(stream)
     assert str(refused.value) == "cannot read an image\n  where:   /data/5.jpg\n  do:      replace it"
     assert refused.value.where == "/data/5.jpg"
+
+
+class ProcessIds(Dataset[int]):
+    """Each sample is the id of the process that loads it."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return os.getpid()
+
+
+@pytest.mark.parametrize(("again", "processes"), [(True, 2), (False, 4)], ids=["kept", "made anew"])
+def test_processes_of_a_loader(again: bool, processes: int) -> None:
+    batches = loader(ProcessIds(), [(0, [0, 1]), (0, [2, 3])], 2, CPU, again=again)
+    found = {pid for _ in range(2) for batch in batches for pid in batch.tolist()}
+    assert (len(found), os.getpid() in found) == (processes, False)
