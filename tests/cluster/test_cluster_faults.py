@@ -20,6 +20,8 @@ from _pytest.mark import ParameterSet
 from flagperf_run import DOCKER, FAKE, OURS, User, assert_no_files, assert_nothing_left, cluster_file
 from hosts import IMAGE, TestCluster
 
+from flagperf.facts import PORTS
+
 LONG = "max_steps=600"  # two minutes: the fault comes first
 NAME = "resnet50-pytorch-cpux2x1"
 
@@ -342,12 +344,11 @@ def test_a_configured_port_that_is_taken(lab: TestCluster, tmp_path: Path) -> No
     assert_nothing_left(lab)
 
 
-HOLD_ALL_PORTS = """
+HOLD_ALL_PORTS = f"""
 import pathlib, resource, socket, time
-from flagperf.facts import PORTS
 resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
-held = [socket.socket() for _ in PORTS]
-for one, port in zip(held, PORTS):
+held = [socket.socket() for _ in {PORTS}]
+for one, port in zip(held, {PORTS}):
     one.bind(("", port))
 pathlib.Path("/tmp/held").touch()
 time.sleep(60)
@@ -358,11 +359,11 @@ time.sleep(60)
 def test_a_port_that_is_taken_after_the_look_is_replaced(lab: TestCluster, tmp_path: Path) -> None:
     """Ports are held without listening, which a look at listeners does not show, until torchrun has stumbled."""
     lab.hosts[0].output("sh", "-c", f"{sys.executable} -c '{HOLD_ALL_PORTS}' >/dev/null 2>&1 &")
-    lab.hosts[0].output("sh", "-c", "until [ -e /tmp/held ]; do sleep 0.05; done")
+    lab.hosts[0].output("timeout", "20", "sh", "-c", "until [ -e /tmp/held ]; do sleep 0.05; done")
     words = ("model=resnet50", "size=tiny", "nnodes=2", "max_steps=1", "num_workers=0")
     process = User(lab, tmp_path).start(*DOCKER, *words)
     wait_for(tmp_path / "result/run/flagperf_run.log", "; trying another", process)
-    lab.hosts[0].run("pkill", "-f", "from flagperf.facts")
+    lab.hosts[0].run("pkill", "-f", "tmp/held")
     output = finish(process, 40)
     assert process.returncode == 0, output
     (first,) = (tmp_path / "result/run" / NAME).glob("round1/h1_noderank0/start_pytorch_task.port*.log")
