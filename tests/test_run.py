@@ -41,7 +41,7 @@ def descendants_of(mark: str) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("case", "nproc"),
     [
-        pytest.param("resnet50", 1, id="resnet50 1x1"),
+        pytest.param("resnet50", 1, id="resnet50 1x1", marks=pytest.mark.slow),
         pytest.param("resnet50", 2, id="resnet50 1x2"),
         pytest.param("glm", 2, id="glm 1x2"),
     ],
