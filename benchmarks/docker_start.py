@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from baseline import BARE, FLAGPERF, config, last_json, sample_data
@@ -30,6 +32,10 @@ from hosts import IMAGE, Host, TestCluster, image_mounts
 LIMIT = 1.0  # seconds above the commands by hand
 DATA = "/srv/data"  # on the hosts
 PORT = 29512
+ON_LAB = (
+    *("cluster=lab", "nnodes=2", "runtime=docker", f"data_dir={DATA}"),
+    *(f"vendor.image.pytorch.name={IMAGE}", f"runtime.python={sys.executable}"),
+)
 
 
 def send(host: Host, *paths: Path) -> None:
@@ -60,8 +66,7 @@ def by_hand(cluster: TestCluster) -> float:
 def flagperf(folder: Path) -> tuple[float, dict[str, float]]:
     """Wall-clock seconds from the command to the end of the first step, and the phases of node 0."""
     with tempfile.TemporaryDirectory() as results:
-        words = ["cluster=lab", "nnodes=2", "runtime=docker", f"vendor.image.pytorch.name={IMAGE}", "max_steps=1"]
-        words += [f"runtime.python={sys.executable}", f"data_dir={DATA}", f"result_dir={results}", "run_name=run"]
+        words = [*ON_LAB, "max_steps=1", f"result_dir={results}", "run_name=run"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         started = time.time()
         command = [*FLAGPERF, "--config-dir", str(folder), *words, "++vendor.environment.OMP_NUM_THREADS='1'"]
@@ -73,13 +78,20 @@ def flagperf(folder: Path) -> tuple[float, dict[str, float]]:
     return end - started, phases
 
 
-def main(rounds: int) -> None:
+@contextmanager
+def lab() -> Iterator[tuple[TestCluster, Path]]:
+    """Two hosts with the data and the bare script, and a configuration folder in which they are `cluster=lab`."""
     with TestCluster() as cluster, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "cluster").mkdir()
         (folder / "cluster" / "lab.yaml").write_text(json.dumps(cluster_file(cluster)))
         for host in cluster.hosts:
             send(host, sample_data(), BARE.parent)
+        yield cluster, folder
+
+
+def main(rounds: int) -> None:
+    with lab() as (cluster, folder):
         by_hand(cluster), flagperf(folder)  # fills the page cache
         pairs = [(by_hand(cluster), flagperf(folder)) for _ in range(rounds)]
     base = statistics.median(seconds for seconds, _ in pairs)

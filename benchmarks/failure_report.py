@@ -8,8 +8,6 @@ seconds until flagperf_run.log names it; for a hang those above `deadlines.stall
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import statistics
 import subprocess
@@ -19,17 +17,16 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from baseline import FLAGPERF, sample_data
-from docker_start import DATA, send
-from flagperf_run import cluster_file
-from hosts import IMAGE, Host, TestCluster
+from baseline import FLAGPERF
+from docker_start import ON_LAB, lab
+from hosts import Host
 
 LIMIT = 2.0  # seconds
 STALL = 10.0  # deadlines.stall, in seconds
 RANK = (
     r"pgrep -f '[-]m flagperf.trainer' | while read pid; do grep -qsz '^RANK=1$' /proc/$pid/environ && echo $pid; done"
 )
-WORDS = ("cluster=lab", "nnodes=2", "runtime=docker", "max_steps=100000", "division=open", "target.value=2")
+ENDLESS = ("max_steps=100000", "division=open", "target.value=2")
 
 
 def until_step(log: Path, process: subprocess.Popen[bytes]) -> None:
@@ -50,11 +47,8 @@ def said(log: Path) -> float:
 def report(folder: Path, host: Host, signal: str) -> float:
     """Seconds from the signal to the line."""
     with tempfile.TemporaryDirectory() as results:
-        words = [*WORDS, f"vendor.image.pytorch.name={IMAGE}", f"runtime.python={sys.executable}", f"data_dir={DATA}"]
-        words += [f"deadlines.stall={STALL:g}", f"result_dir={results}", "run_name=run"]
-        process = subprocess.Popen(
-            [*FLAGPERF, "--config-dir", str(folder), *words], stdout=subprocess.DEVNULL, env=dict(os.environ)
-        )
+        words = [*ON_LAB, *ENDLESS, f"deadlines.stall={STALL:g}", f"result_dir={results}", "run_name=run"]
+        process = subprocess.Popen([*FLAGPERF, "--config-dir", str(folder), *words], stdout=subprocess.DEVNULL)
         run = Path(results, "run")
         until_step(run / "resnet50-pytorch-cpux2x1" / "round1" / "h1_noderank0" / "rank0.out.log", process)
         rank = host.output("sh", "-c", RANK).split()
@@ -65,12 +59,7 @@ def report(folder: Path, host: Host, signal: str) -> float:
 
 
 def main(rounds: int) -> None:
-    with TestCluster() as cluster, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "cluster").mkdir()
-        (folder / "cluster" / "lab.yaml").write_text(json.dumps(cluster_file(cluster)))
-        for host in cluster.hosts:
-            send(host, sample_data(), Path(__file__).parent / "bare")
+    with lab() as (cluster, folder):
         for what, signal, deadline in (("killed", "KILL", 0.0), ("stopped", "STOP", STALL)):
             seconds = [report(folder, cluster.hosts[1], signal) - deadline for _ in range(rounds)]
             print(f"rank {what}: named after {statistics.median(seconds):.2f} s, at most {max(seconds):.2f} s", end="")

@@ -12,11 +12,11 @@ INTERVAL = 5.0  # seconds between two reports of progress
 T = TypeVar("T")
 
 
-def reported(items: Iterable[T], log: logging.Logger, text: str) -> Iterator[T]:
-    """The items, with a line in the log from time to time: `text`, whose %d stands for how many are done."""
+def reported(items: Iterable[T], log: logging.Logger, text: str, *arguments: object) -> Iterator[T]:
+    """The items, with a line in the log from time to time: `text`, whose last %d stands for how many are done."""
     last = time.monotonic()
     for done, item in enumerate(items, 1):
         yield item
         if time.monotonic() - last > INTERVAL:
-            log.info(text, done)
+            log.info(text, *arguments, done)
             last = time.monotonic()

@@ -33,6 +33,7 @@ class ImageBuild:
 
     def __init__(self, image: Image, transport: Transport, work_dir: str, log: Path) -> None:
         self._image, self._transport, self._log = image, transport, log
+        self._secrets = build_secrets(image)
         tag = image.reference.partition(":")[2]
         self._place = f"{work_dir}/build-{tag}-{token_hex(2)}"  # another run may build the same
 
@@ -61,13 +62,13 @@ class ImageBuild:
     async def _send(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             lay_out(self._image, Path(folder, "context"))
-            for name, content in build_secrets(self._image).items():
+            for name, content in self._secrets.items():
                 Path(folder, name).write_bytes(content)
             Path(folder, "proxies").write_text(proxies(self._image))
             await self._transport.put(Path(folder), self._place)
 
     async def _build(self) -> int | None:
-        words = build_words(self._image, tuple(build_secrets(self._image)))
+        words = build_words(self._image, tuple(self._secrets))
         line = f"cd {shlex.quote(self._place)} && . ./proxies && chmod -R u=rwX,go=rX context && {shlex.join(words)}"
         command = Command(("sh", "-c", line), {"DOCKER_BUILDKIT": "1"})
         process = await self._transport.start(command, log=f"{self._place}/{LOG}", grace=GRACE)

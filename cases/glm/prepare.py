@@ -70,7 +70,7 @@ def convert(
     training = train_questions(queries(source / "train.jsonl"), train_choices)
     for path, questions in ((eval_path, evaluation), (train_path, training)):
         with QuestionWriter(folder / path, length, special) as writer:
-            for question in reported(questions, log, path.replace("%", "%%") + ": %d questions"):
+            for question in reported(questions, log, "%s: %d questions", path):
                 writer.add(_choices(question, tokens, special, length), question.right)
 
 

@@ -74,6 +74,5 @@ def _link(source: Path, target: Path) -> None:
 
 def _reported(files: Sequence[Path], name: str) -> Iterator[Path]:
     """The files, with lines in the log of how many are done."""
-    name = name.replace("%", "%%")
-    yield from reported(files, log, f"{name}: %d of {len(files)} files")
-    log.info(f"{name}: %d files", len(files))
+    yield from reported(files, log, f"%s: %d of {len(files)} files", name)
+    log.info("%s: %d files", name, len(files))

@@ -12,6 +12,7 @@ A figure that is not known is N/A. A monitor that has no figures says once `<tim
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import datetime
 
@@ -70,3 +71,12 @@ def parse_line(line: str) -> Device | None:
 
 def _word(value: float | None, unit: str) -> str:
     return UNKNOWN if value is None else f"{round(value, 1):.15g}{unit}"
+
+
+def device_blocks(text: str) -> Iterator[tuple[float, list[Device]]]:
+    """Seconds since the epoch, and devices in the tool's order, of each block of a vendor's log."""
+    for block in text.split("\n\n"):
+        stamp, _, lines = block.strip().partition("\n")
+        devices = [device for line in lines.splitlines() if (device := parse_line(line))]
+        if (time := parse_stamp(stamp)) is not None and devices:
+            yield time, devices

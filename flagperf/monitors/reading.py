@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flagperf.monitors.log_format import NOT_AVAILABLE, Device, parse_line, parse_stamp
+from flagperf.monitors.log_format import NOT_AVAILABLE, Device, device_blocks, parse_stamp
 
 NODE_LOGS = ("cpu", "mem", "pwr")
 DEVICE_FIGURES = ("temperature", "power", "memory_used", "memory_total", "utilisation")
@@ -116,7 +116,7 @@ def _node_figures(text: str, name: str, started: float, ended: float) -> dict[st
 
 
 def _device_figures(text: str, started: float, ended: float, devices: Sequence[int] | None) -> dict[str, Any]:
-    blocks = list(_device_blocks(text))
+    blocks = list(device_blocks(text))
     most = max((len(block) for _, block in blocks), default=0)
     indices = list(range(most) if devices is None else devices)
     samples = [(time, [_device(block, index) for index in indices]) for time, block in blocks]
@@ -156,15 +156,6 @@ def _power_point(time: float, sample: list[Device]) -> Point:
     counters = [device.energy for device in sample if device.energy is not None]
     power = math.fsum(powers) if len(powers) == len(sample) else math.nan
     return Point(time, power, math.fsum(counters) if len(counters) == len(sample) else None)
-
-
-def _device_blocks(text: str) -> Iterator[DeviceSample]:
-    """Time and devices of each block of a vendor's log."""
-    for block in text.split("\n\n"):
-        stamp, _, lines = block.strip().partition("\n")
-        devices = [device for line in lines.splitlines() if (device := parse_line(line))]
-        if (time := parse_stamp(stamp)) is not None and devices:
-            yield time, devices
 
 
 def _figures(points: list[Point], started: float, ended: float) -> dict[str, float]:

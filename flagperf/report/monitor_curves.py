@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.monitors.log_format import parse_line, parse_stamp
+from flagperf.monitors.log_format import device_blocks, parse_stamp
 
 Curve = list[list[float]]  # [seconds since the epoch, value]
 
@@ -60,14 +60,10 @@ def _node_curve(name: str, text: str) -> dict[str, Curve]:
 
 def _device_curves(text: str, indices: Sequence[int] | None) -> dict[str, Curve]:
     found: dict[str, Curve] = {}
-    for block in text.split("\n\n"):
-        stamp, _, lines = block.strip().partition("\n")
-        devices = [device for line in lines.splitlines() if (device := parse_line(line))]
-        if indices is not None:
-            devices = [device for index, device in enumerate(devices) if index in indices]
-        time = parse_stamp(stamp)
+    for time, devices in device_blocks(text):
+        used = [device for index, device in enumerate(devices) if indices is None or index in indices]
         for name, (title, factor) in DEVICE_CURVES.items():
-            values = [value for device in devices if (value := getattr(device, name)) is not None]
-            if time is not None and values:
+            values = [value for device in used if (value := getattr(device, name)) is not None]
+            if values:
                 found.setdefault(title, []).append([time, factor * sum(values) / len(values)])
     return found
