@@ -43,8 +43,11 @@ class Clock:
         return self._read + len(self._laps)
 
     def read(self, mark: int | None = None) -> None:
-        """Bring `seconds` and `steps` up to a mark, or to the last lap; waits until the device has got there."""
-        count = len(self._laps) if mark is None else mark - self._read
+        """Bring `seconds` and `steps` up to a mark, or to the last lap; waits until the device has got there.
+
+        A mark that was read before reads nothing.
+        """
+        count = len(self._laps) if mark is None else max(0, mark - self._read)
         laps, self._laps = self._laps[:count], self._laps[count:]
         if not laps:
             return

@@ -52,9 +52,9 @@ class StepRecords:
         # while the host waits.
         self._lag = 0 if device.type == "cpu" else 1
         self._open: _Record | None = None
-        self._settled: list[tuple[_Record, list[float]]] = []
+        self._settled: list[tuple[Step, dict[str, Any]]] = []  # with the value of its STEP_END
         self._units = 0  # at the record opened before
-        self._steps = 0  # at the record written before
+        self._steps = 0  # at the record settled before
         self._data_wait = 0.0
 
     def open(self, step: Step) -> None:
@@ -83,34 +83,19 @@ class StepRecords:
         return self.opened + self._lag if self._open is not None else 0
 
     def settle(self) -> None:
-        """Take the numbers of the open step, waiting until the device has finished it."""
+        """Take the numbers and times of the open step, waiting until the device has finished it."""
         if self._open is None:
             return
-        record, self._open = self._open, None
-        if self._lag:
-            self.clock.read(record.mark)
-        values = record.values
-        units, *sums = values.tolist() if isinstance(values, Tensor) else values
-        values = [units, *(value / self.world.size for value in sums)]  # these are means over the ranks
-        self.loss = values[1]
-        self.checksum = zlib.crc32(struct.pack("<d", self.loss), self.checksum)
-        self._settled.append((record, values))
-
-    def write(self) -> None:
-        """Write the settled steps."""
-        settled, self._settled = self._settled, []
-        for record, values in settled:
-            self._write(record.step, values, record.mark)
-
-    def _write(self, step: Step, values: list[float], mark: int) -> None:
+        (step, values, mark), self._open = self._open, None
         self.clock.read(mark)
-        units, loss, *extra = values
-        times = self.clock.steps[self._steps :]
-        data_wait = self.clock.seconds[DATA]
+        units, *sums = values.tolist() if isinstance(values, Tensor) else values
+        self.loss, *extra = (value / self.world.size for value in sums)  # these are means over the ranks
+        self.checksum = zlib.crc32(struct.pack("<d", self.loss), self.checksum)
+        times, data_wait = self.clock.steps[self._steps :], self.clock.seconds[DATA]
         value: dict[str, Any] = {
             "step": step.number,
             "epoch": step.epoch,
-            "loss": loss,
+            "loss": self.loss,
             "learning_rate": float(step.learning_rate),
             "throughput": units / sum(times),
             "step_time": sum(times) / len(times),
@@ -118,6 +103,12 @@ class StepRecords:
         }
         names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]
         value.update(zip(names, extra, strict=True))
-        self.perflog.log("STEP_BEGIN", {"step": step.number}, time_ms=int(step.began * 1000))
-        self.perflog.log("STEP_END", value, time_ms=int(step.ended * 1000))
+        self._settled.append((step, value))
         self._steps, self._data_wait = len(self.clock.steps), data_wait
+
+    def write(self) -> None:
+        """Write the settled steps."""
+        settled, self._settled = self._settled, []
+        for step, value in settled:
+            self.perflog.log("STEP_BEGIN", {"step": step.number}, time_ms=int(step.began * 1000))
+            self.perflog.log("STEP_END", value, time_ms=int(step.ended * 1000))
