@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flagperf.compose import compose_jobs
+from flagperf.config.compose import compose_jobs
 
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli import main; main()")
+FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 BARE = Path(__file__).parent / "bare" / "resnet50_tiny.py"
 

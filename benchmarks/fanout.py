@@ -25,13 +25,13 @@ from pathlib import Path
 
 import asyncssh
 
-from flagperf.compose import compose
-from flagperf.doctor import examine
-from flagperf.execute import make_transports
-from flagperf.node_run import NodeRun
-from flagperf.plan import make_plan
-from flagperf.runtime import make_runtimes
-from flagperf.schema import Cluster, Node, RunConfig, Ssh
+from flagperf.cli.doctor.hosts import examine
+from flagperf.config.compose import compose
+from flagperf.config.values import Cluster, Node, RunConfig, Ssh
+from flagperf.plan.plan import make_plan
+from flagperf.run.execute import make_transports
+from flagperf.run.node_run import NodeRun
+from flagperf.run.runtime import make_runtimes
 
 LIMIT_TRUE = 2.0  # times asyncssh's `true`
 LIMIT_ANSIBLE = 0.1  # times ansible's

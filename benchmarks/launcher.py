@@ -15,7 +15,7 @@ import sys
 
 ROUNDS = 7
 LIMIT = 0.5  # CPU seconds
-FLAGPERF = [sys.executable, "-c", "from flagperf.cli import main; main()"]
+FLAGPERF = [sys.executable, "-c", "from flagperf.cli.main import main; main()"]
 COMMANDS = {
     "--help": [*FLAGPERF, "--help"],
     "dry run": [

@@ -30,10 +30,10 @@ from torch.utils.data import Dataset
 from torchvision.datasets import CocoDetection, ImageFolder, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.trainer.components import component
-from flagperf.trainer.data import TrainBatches, loader
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.data import TrainBatches, loader
+from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
 

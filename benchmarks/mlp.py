@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 WIDTH, BATCH_SIZE = 64, 32
 FIRST_STEP, LAST_STEP = 500, 3500  # timed between the forward passes of these

@@ -21,13 +21,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flagperf.compose import compose
-from flagperf.guard import descendants
-from flagperf.monitors.running import running
-from flagperf.plan import make_plan
-from flagperf.schema import Node, NodePlan, RunConfig, Ssh
-from flagperf.ssh import SshTransport
-from flagperf.transport import LocalTransport, Transport
+from flagperf.config.compose import compose
+from flagperf.config.values import Node, RunConfig, Ssh
+from flagperf.hosts.guard import descendants
+from flagperf.hosts.monitors.running import running
+from flagperf.hosts.ssh.transport import SshTransport
+from flagperf.hosts.transport import LocalTransport, Transport
+from flagperf.plan.plan import make_plan
+from flagperf.plan.values import NodePlan
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 from flagperf_run import cluster_file

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flagperf.schema import Cluster, Hardware, Node, RunConfig, RuntimeSettings, Vendor
+from flagperf.config.values import Cluster, Hardware, Node, RunConfig, RuntimeSettings, Vendor
 
 DEADLINES = {"connect": 15.0, "start": 300.0, "first_step": 600.0, "stall": 300.0, "stop": 10.0}
 LAUNCH = ["{python}", "--nnodes", "{nnodes}", "--nproc", "{nproc}", "--rank", "{node_rank}"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.compose import compose_jobs
+from flagperf.config.compose import compose_jobs
 from flagperf.errors import ConfigError
 
 

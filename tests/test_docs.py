@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.cli import VERBS
-from flagperf.compose import compose_jobs
+from flagperf.cli.main import VERBS
+from flagperf.config.compose import compose_jobs
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")])

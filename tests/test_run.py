@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-FLAGPERF = (sys.executable, "-c", "from flagperf.cli import main; main()")
+FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 SHORT = ("max_steps=3",)
 
 

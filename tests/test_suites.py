@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.places import CONF
+from flagperf.config.search_path import CONF
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from cases.bert.data import NOT_MASKED
 from cases.optimization import decay_except
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 Batch = dict[str, Tensor]  # of cases.bert.data.ShardedExamples
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from cases.cpm.data import IGNORED
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 Batch = tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
 

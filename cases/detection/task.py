@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 Batch = dict[str, Tensor]  # of cases.glm.data.RecordQuestions.collate_fn
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torchvision.transforms.v2.functional import normalize, to_dtype
 
 from cases.optimization import decay_except
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 Batch = tuple[Tensor, Tensor]  # images [n, 3, height, width], labels [n]
 

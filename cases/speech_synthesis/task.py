@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 Batch = tuple[Tensor, ...]  # of the case's data set, in the order of the network's arguments
 

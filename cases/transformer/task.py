@@ -10,7 +10,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from cases.transformer.data import BEGIN, END, PAD, Batch
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 
 class Translation(Task):

@@ -9,7 +9,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from cases.wav2vec2.masking import Batch
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.task import Task
 
 
 class ContrastiveLearning(Task):

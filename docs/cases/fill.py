@@ -21,13 +21,13 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.compose import compose
-from flagperf.places import CONF
+from flagperf.config.compose import compose
+from flagperf.config.search_path import CONF
 from flagperf.report.cells import ABSENT, percent, row
 from flagperf.report.files import read_run
 from flagperf.report.markdown import table
-from flagperf.schema import Summary
-from flagperf.summary import usable, verdict
+from flagperf.results.summary import usable, verdict
+from flagperf.results.values import Summary
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "measured.json"

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flagperf.schema import Result, Statistics, Summary, Target
-from flagperf.summary import metric, usable, verdict
+from flagperf.results.summary import metric, usable, verdict
+from flagperf.results.values import Result, Statistics, Summary
+from flagperf.target import Target
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names

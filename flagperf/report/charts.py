@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.perflog import Event
-from flagperf.rank_log import first_rank_log, node_folders
 from flagperf.report.cells import condition, number
 from flagperf.report.monitor_curves import curves
 from flagperf.report.tables import figure_units
-from flagperf.schema import Result, Summary
-from flagperf.summary import usable
+from flagperf.results.rank_log import first_rank_log, node_folders
+from flagperf.results.summary import usable
+from flagperf.results.values import Result, Summary
 
 Chart = dict[str, Any]
 Point = list[float]

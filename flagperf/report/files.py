@@ -12,11 +12,12 @@ from urllib.parse import unquote
 
 import yaml
 
-from flagperf import result as results
+from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.report.markdown import markdown
-from flagperf.schema import Change, Result, Summary
-from flagperf.summary import summary_of
+from flagperf.results import result as results
+from flagperf.results.summary import summary_of
+from flagperf.results.values import Result, Summary
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from flagperf.report import cells, tables
-from flagperf.schema import Result, Summary
-from flagperf.summary import usable
+from flagperf.results.summary import usable
+from flagperf.results.values import Result, Summary
 
 
 def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.monitors.log_format import device_blocks, parse_stamp
+from flagperf.monitor_log import device_blocks, parse_stamp
 
 Curve = list[list[float]]  # [seconds since the epoch, value]
 

@@ -12,12 +12,12 @@ from typing import Any
 import yaml
 
 from flagperf import __version__
-from flagperf.rank_log import node_folders
 from flagperf.report import cells, tables
 from flagperf.report.charts import job_charts
-from flagperf.schema import Summary
-from flagperf.summary import usable, verdict
-from flagperf.verdict import worst
+from flagperf.results.rank_log import node_folders
+from flagperf.results.summary import usable, verdict
+from flagperf.results.values import Summary
+from flagperf.results.verdict import worst
 
 SCRIPTS = ("plot.js", "charts.js", "page.js")
 

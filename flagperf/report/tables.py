@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from flagperf.report.cells import ABSENT, RATES, number, percent
-from flagperf.schema import Result, Summary
-from flagperf.summary import metric
+from flagperf.results.summary import metric
+from flagperf.results.values import Result, Summary
 
 MONITORED = {  # a monitor's figure → name, unit, factor
     "cpu": ("CPU busy", "%", 100.0),

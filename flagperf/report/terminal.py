@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from flagperf.report import cells
-from flagperf.schema import Summary
+from flagperf.results.values import Summary
 
 if TYPE_CHECKING:
     from rich.console import Group

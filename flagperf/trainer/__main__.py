@@ -51,8 +51,8 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
     perflog.log("SUBMIT_INFO", submitted)
     with lasting():
-        from flagperf.trainer.loop import Training, check_loss  # imports torch, which takes seconds
-        from flagperf.trainer.parts import build_parts
+        from flagperf.trainer.pytorch.loop import Training, check_loss  # imports torch, which takes seconds
+        from flagperf.trainer.pytorch.parts import build_parts
         from flagperf.trainer.sample_data import ensure_sample_data
 
         import_components(config)
@@ -60,7 +60,7 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     ensure_sample_data(config)
     training = Training(build_parts(config), perflog)
     training.run()
-    from flagperf.trainer.finish import finished  # not needed before, and the first step should not wait for it
+    from flagperf.trainer.pytorch.finish import finished  # not needed before, and the first step should not wait for it
 
     perflog.log("FINISHED", finished(training, began))
     training.parts.world.disconnect()

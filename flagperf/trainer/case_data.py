@@ -40,8 +40,8 @@ def prepare(config: Mapping[str, Any], source: Path, folder: Path) -> None:
 
 def read(config: Mapping[str, Any]) -> None:
     """Open the data sets as a training does, and read the first sample of each."""
-    from flagperf.trainer.data import Seeded  # imports torch, which writers need not
-    from flagperf.trainer.parts import check_classes
+    from flagperf.trainer.pytorch.data import Seeded  # imports torch, which writers need not
+    from flagperf.trainer.pytorch.parts import check_classes
 
     datasets = {key: component(config, key) for key in ("train_data", "eval_data")}
     for key, dataset in datasets.items():

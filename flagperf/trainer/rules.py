@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from flagperf.trainer.words import Words
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.settings import Words
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.trainer.sample_data import ensure_sample_data
 
 Config = dict[str, Any]

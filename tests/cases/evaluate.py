@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from cases.glm.task import MultipleChoice
 from cases.image_classification.task import ImageClassification
-from flagperf.trainer.data import eval_batches
-from flagperf.trainer.task import Task
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.task import Task
 
 SAMPLES, CHOICES = 11, 7
 

@@ -25,7 +25,7 @@ def test_the_page_shows_the_files(path: Path) -> None:
 def test_it_trains(tmp_path: Path) -> None:
     bench = shutil.copytree(BENCH, tmp_path / "bench")
     words = ["model=shufflenetv2", "nproc=2", "max_steps=3", f"sample_dir={tmp_path}/sample"]
-    command = "from flagperf.cli import main; main()"
+    command = "from flagperf.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", command, "--config-dir", str(bench), *words],
         cwd=tmp_path,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from toy import fork_ranks, losses, train
 
-from flagperf.places import CONF
+from flagperf.config.search_path import CONF
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 ROUNDING = {"faster_rcnn": 0.1, "mask_rcnn": 0.1}  # rounding also decides which proposals they learn from

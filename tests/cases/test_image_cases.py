@@ -18,7 +18,7 @@ from torchvision import models
 from torchvision.models.efficientnet import FusedMBConvConfig, MBConvConfig
 from torchvision.transforms import v2
 
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.trainer.components import component
 
 Tiny = Callable[[str], dict[str, Any]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flagperf.data_layout import check_layout
+from flagperf.config.data_layout import check_layout
 from flagperf.trainer.components import component
 
 CASES = [

@@ -11,7 +11,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.trainer.components import component
 
 

@@ -20,7 +20,7 @@ from _pytest.mark import ParameterSet
 from flagperf_run import DOCKER, FAKE, OURS, User, assert_no_files, assert_nothing_left, cluster_file
 from hosts import IMAGE, TestCluster
 
-from flagperf.facts import PORTS
+from flagperf.hosts.facts import PORTS
 
 LONG = "max_steps=600"  # two minutes: the fault comes first
 NAME = "resnet50-pytorch-cpux2x1"

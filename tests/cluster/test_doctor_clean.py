@@ -12,14 +12,14 @@ import pytest
 from flagperf_run import DOCKER, User
 from hosts import Host, TestCluster
 
-from flagperf import owner
-from flagperf.clean import clean
-from flagperf.compose import compose
-from flagperf.doctor import examine
-from flagperf.findings import Row
-from flagperf.page_caches import clear_page_caches
-from flagperf.schema import Node, RunConfig, Ssh
-from flagperf.ssh import SshTransport
+from flagperf.cli.clean import clean
+from flagperf.cli.doctor.findings import Row
+from flagperf.cli.doctor.hosts import examine
+from flagperf.config.compose import compose
+from flagperf.config.values import Node, RunConfig, Ssh
+from flagperf.hosts import owner
+from flagperf.hosts.page_caches import clear_page_caches
+from flagperf.hosts.ssh.transport import SshTransport
 
 STOPPED = ("the docker daemon does not run", "start it there: systemctl start docker")
 NOT_LOOKED = "containers were not looked for: the docker daemon does not run"

@@ -10,10 +10,10 @@ from pathlib import Path
 from hosts import TestCluster
 from test_ssh import connect, processes, until
 
-from flagperf.compose import compose
-from flagperf.monitors.running import running
-from flagperf.plan import make_plan
-from flagperf.schema import Command
+from flagperf.command import Command
+from flagperf.config.compose import compose
+from flagperf.hosts.monitors.running import running
+from flagperf.plan.plan import make_plan
 
 ACME = Path(__file__).parents[1] / "data/acme"
 LOGS = "/srv/logs of a node"

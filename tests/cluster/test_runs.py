@@ -10,7 +10,7 @@ import pytest
 from flagperf_run import DOCKER, FAKE, WORKLOAD, User, assert_nothing_left, word
 from hosts import TestCluster
 
-from flagperf.payload import code_archive
+from flagperf.hosts.payload import code_archive
 from flagperf.perflog import parse
 
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")

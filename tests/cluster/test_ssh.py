@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from hosts import TestCluster
 
+from flagperf.command import Command
+from flagperf.config.values import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
-from flagperf.schema import Command, Node, Ssh
-from flagperf.ssh import SshTransport
-from flagperf.ssh_login import by_hand, way
+from flagperf.hosts.ssh.login import by_hand, way
+from flagperf.hosts.ssh.transport import SshTransport
 
 STRANGE = ("a b", "'", '"', "$(id)", "`id`", "line\nline", "ü 漢", "\\", "*", "", "-n", "~")
 

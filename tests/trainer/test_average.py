@@ -11,7 +11,7 @@ import torch
 import toy
 from torch import nn
 
-from flagperf.trainer.parts import build_parts
+from flagperf.trainer.pytorch.parts import build_parts
 
 
 class SumOfWeights(toy.Classification):

@@ -12,8 +12,8 @@ import toy
 from torch.utils.data import Dataset
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.data import TrainBatches, eval_batches, loader
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.data import TrainBatches, eval_batches, loader
+from flagperf.trainer.pytorch.ranks import World
 
 CPU = torch.device("cpu")
 
@@ -165,7 +165,7 @@ class Broken(toy.Points):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_for_the_user_arrives_as_it_was_raised(workers: int) -> None:
-    from flagperf.trainer.data import on_device
+    from flagperf.trainer.pytorch.data import on_device
 
     data = Broken(8)
     stream = on_device(loader(data, eval_batches(8, 2, World()), workers, CPU), lambda batch: batch, CPU)

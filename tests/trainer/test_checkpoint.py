@@ -12,7 +12,7 @@ import torch
 import toy
 
 from flagperf.errors import ConfigError
-from flagperf.trainer import checkpoint
+from flagperf.trainer.pytorch import checkpoint
 
 ADAM = {"_target_": "torch.optim.AdamW", "lr": 0.01}
 COSINE = {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR", "T_max": 20}

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from flagperf.trainer.clock import BOOKS, DATA, EVALUATE, STEP, DeviceClock
+from flagperf.trainer.pytorch.clock import BOOKS, DATA, EVALUATE, STEP, DeviceClock
 
 
 class Device:

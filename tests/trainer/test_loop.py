@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from flagperf.errors import ConfigError
 from flagperf.perflog import Event
-from flagperf.trainer import loop
-from flagperf.trainer.data import TrainBatches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch import loop
+from flagperf.trainer.pytorch.data import TrainBatches
+from flagperf.trainer.pytorch.ranks import World
 
 
 def gradient_descent(

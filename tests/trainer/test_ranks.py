@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from flagperf.perflog import Event, PerfLog
-from flagperf.trainer.loop import Training
-from flagperf.trainer.parts import build_parts
+from flagperf.trainer.pytorch.loop import Training
+from flagperf.trainer.pytorch.parts import build_parts
 
 Logs = list[list[Event]]
 

@@ -11,9 +11,9 @@ import torch
 import toy
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.data import TrainBatches
-from flagperf.trainer.synthetic import HELD, HeldBatches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.data import TrainBatches
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.synthetic import HELD, HeldBatches
 
 
 class Grouped(toy.Points):

@@ -20,8 +20,8 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from flagperf.perflog import Event, PerfLog, parse
-from flagperf.trainer.data import TrainBatches
-from flagperf.trainer.task import Task
+from flagperf.trainer.pytorch.data import TrainBatches
+from flagperf.trainer.pytorch.task import Task
 
 ROOT = Path(__file__).parents[2]
 Batch = tuple[Tensor, Tensor]
@@ -135,9 +135,9 @@ def losses(events: list[Event]) -> list[float]:
 
 def train(configuration: Mapping[str, Any], folder: Path) -> list[Event]:
     """Train in this process, as the only rank; the events that it logged."""
-    from flagperf.trainer.finish import finished
-    from flagperf.trainer.loop import Training
-    from flagperf.trainer.parts import build_parts
+    from flagperf.trainer.pytorch.finish import finished
+    from flagperf.trainer.pytorch.loop import Training
+    from flagperf.trainer.pytorch.parts import build_parts
 
     began = time.perf_counter()
     path = folder / f"log{len(list(folder.glob('log*')))}"

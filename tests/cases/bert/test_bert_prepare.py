@@ -14,8 +14,8 @@ import pytest
 from cases.bert.examples import Recipe
 from cases.bert.prepare import Shard, _tokenizer, make_shard, prepare, read_documents
 from cases.bert.shard import KEYS
-from flagperf.compose import compose
-from flagperf.data_layout import check_layout
+from flagperf.config.compose import compose
+from flagperf.config.data_layout import check_layout
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 

@@ -14,12 +14,12 @@ from transformers import BertForPreTraining
 
 from cases.bert.network import BertForMaskedPlaces
 from cases.bert.task import Pretraining
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
-from flagperf.trainer.build import load_weights, recompute
 from flagperf.trainer.components import component
-from flagperf.trainer.data import Seeded, eval_batches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.build import load_weights, recompute
+from flagperf.trainer.pytorch.data import Seeded, eval_batches
+from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.build import load_weights
 from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.build import load_weights
 
 Tiny = Callable[[str], dict[str, Any]]
 

@@ -17,12 +17,12 @@ from transformers import GPT2LMHeadModel
 
 from cases.cpm.data import IGNORED
 from cases.cpm.task import LanguageModel
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
-from flagperf.trainer.build import load_weights
 from flagperf.trainer.components import component
-from flagperf.trainer.data import eval_batches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.build import load_weights
+from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
 Tiny = Callable[[str], Config]

@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 from cases.detection.data import CocoImages, CocoObjects, PackedRecords, draw_masks
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
-from flagperf.trainer.data import loader, on_device
+from flagperf.trainer.pytorch.data import loader, on_device
 
 Config = dict[str, Any]
 

@@ -25,12 +25,12 @@ from toy import fork_ranks
 
 from cases.detection.task import Detection
 from cases.optimization import warmup_multistep_of_epochs
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
-from flagperf.trainer.build import load_weights
 from flagperf.trainer.components import component
-from flagperf.trainer.data import eval_batches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.build import load_weights
+from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
 CPU = torch.device("cpu")

@@ -12,7 +12,7 @@ import pytest
 
 from cases.glm.data import eval_questions, train_questions
 from cases.glm.prepare import convert, normalized
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 

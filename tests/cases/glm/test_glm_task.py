@@ -16,8 +16,8 @@ from transformers import GPT2Model
 from cases.glm.network import GLMForMultipleChoice
 from cases.glm.task import INPUTS
 from flagperf.errors import ConfigError
-from flagperf.trainer.build import load_weights, recompute
 from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.build import load_weights, recompute
 
 Config = dict[str, Any]
 

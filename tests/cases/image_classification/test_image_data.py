@@ -16,11 +16,11 @@ from sklearn.datasets import load_digits
 from torchvision.transforms import v2
 
 from cases.image_classification.data import images
-from flagperf.data_layout import moved
+from flagperf.config.data_layout import moved
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
-from flagperf.trainer.data import loader, on_device
-from flagperf.trainer.parts import check_classes
+from flagperf.trainer.pytorch.data import loader, on_device
+from flagperf.trainer.pytorch.parts import check_classes
 
 AS_IS = [v2.Identity()]
 

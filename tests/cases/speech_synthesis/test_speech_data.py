@@ -15,7 +15,7 @@ from torchaudio.transforms import MelSpectrogram
 
 from cases.speech_synthesis.data import EvalSentences, Segments, Sentences
 from cases.speech_synthesis.text import symbols
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 

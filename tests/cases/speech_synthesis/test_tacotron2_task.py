@@ -16,10 +16,10 @@ from toy import fork_ranks
 
 from cases.speech_synthesis.data import EvalSentences, Sentences
 from cases.speech_synthesis.task import TextToMel
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.trainer.components import component
-from flagperf.trainer.data import eval_batches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
 Batch = tuple[Tensor, ...]

@@ -17,8 +17,8 @@ from toy import fork_ranks
 
 from cases.speech_synthesis.network import Convolutions, Flow, WaveGlow
 from flagperf.trainer.components import component
-from flagperf.trainer.data import eval_batches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
 CLIPS = 5

@@ -13,7 +13,7 @@ from sentencepiece import SentencePieceProcessor
 from cases.transformer import prepare
 from cases.transformer.data import BEGIN, END, PAD, UNKNOWN, EvalSentences, Sentences, TrainPairs
 from cases.transformer.sample import english, german
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 

@@ -19,10 +19,10 @@ from transformers import Wav2Vec2Config, Wav2Vec2ForPreTraining
 from cases.wav2vec2.masking import Batch
 from cases.wav2vec2.network import Wav2Vec2
 from cases.wav2vec2.task import share_of_job
-from flagperf.compose import compose
+from flagperf.config.compose import compose
 from flagperf.trainer.components import component
-from flagperf.trainer.data import eval_batches
-from flagperf.trainer.world import World
+from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
 Tiny = Callable[[str], Config]

@@ -1,0 +1,55 @@
+"""`flagperf clean`: removes from a cluster's hosts what runs left there whose launcher is dead, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from flagperf.cli.doctor.findings import Row, failed_row
+from flagperf.config.values import RunConfig
+from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
+from flagperf.docker.runtime import containers, remove
+from flagperf.errors import FlagperfError
+from flagperf.hosts import leftovers, owner
+from flagperf.hosts.transport import Transport
+from flagperf.run.execute import make_transports
+
+
+async def clean(run: RunConfig) -> list[Row]:
+    """Clean every host of the cluster; what was removed, and what could not be."""
+    transports = make_transports(run, run.cluster.nodes)
+    rows = await asyncio.gather(*(_clean(run, transport) for transport in transports))
+    return [row for found in rows for row in found]
+
+
+async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
+    removed: list[str] = []
+    rows: list[Row] = []
+    try:
+        async with transport:
+            if not transport.local:
+                removed += await leftovers.remove_dead_folders(transport, run.cluster.work_dir)
+                removed += await leftovers.remove_dead_process_folders(transport)
+            try:
+                removed += await _remove_containers(transport)
+            except DaemonError as error:
+                found = f"containers were not looked for: {error.problem}"
+                rows.append(Row(transport.host, "clean", "warning", found, error.advice or ""))
+    except FlagperfError as error:
+        rows.append(failed_row(transport.host, "clean", error))
+    if not (removed or rows):
+        removed.append("nothing to remove")
+    return [*(Row(transport.host, "clean", "ok", what) for what in removed), *rows]
+
+
+async def _remove_containers(transport: Transport) -> list[str]:
+    removed = []
+    try:
+        async with DockerHost(transport) as docker:
+            for name, by in (await docker.call(containers)).items():
+                if owner.state(by) == "dead":
+                    await docker.call(partial(remove, name=name))
+                    removed.append(f"container {name}")
+    except NoDocker:
+        pass  # a host without docker has no containers
+    return removed

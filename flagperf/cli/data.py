@@ -1,0 +1,198 @@
+"""`flagperf data`: looks at a case's data, writes its sample data, converts its original data. All on this machine.
+
+The case's own code runs in a process of the training environment: this one never imports torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import yaml
+
+from flagperf.config.compose import compose
+from flagperf.config.data_layout import expected, has_layout
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
+from flagperf.hosts import guard
+
+SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, where the words choose none
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a writer that is stopped
+
+
+def compose_case(action: str, words: Sequence[str], config_dirs: Sequence[Path]) -> RunConfig:
+    """The case whose data is meant; `data_dir` of its configuration is the folder.
+
+    Raises:
+        ConfigError: the words name no folder, or one on other hosts.
+    """
+    if not any(word.startswith("data_dir=") for word in words):
+        advice = f"flagperf data {action} model=NAME data_dir=PATH"
+        raise ConfigError("the folder of the data is missing", key="data_dir", advice=advice)
+    size = [] if any(word.startswith("size=") for word in words) else [f"size={SIZES[action]}"]
+    run = compose([*size, *words, "dry_run=true"], config_dirs)
+    if not all(node.local for node in run.cluster.nodes):
+        raise ConfigError(
+            "the data of other hosts is out of reach",
+            key="cluster",
+            given=run.cluster.name,
+            allowed="clusters of this machine only",
+            advice="call flagperf there; flagperf doctor looks at the data_dir of every host",
+        )
+    return run
+
+
+def read(run: RunConfig) -> bool:
+    """Open the data sets with the case's own code, which says how many samples they have, and read the first of each.
+
+    False where nothing was done, because this machine has no training environment.
+
+    Raises:
+        ConfigError: the data cannot be read; the reason is on the terminal.
+    """
+    if _python(run) == sys.executable and not find_spec("torch"):
+        return False
+    _call_case(run, "read")
+    return True
+
+
+def write_sample(run: RunConfig) -> None:
+    """Write the sample data of the case and size into data_dir.
+
+    Raises:
+        ConfigError: the case has none, or the folder is not empty.
+        TrainingError: the writer crashed; its traceback is on the terminal.
+    """
+    folder = Path(run.config["data_dir"])
+    if not run.config["data"].get("sample"):
+        raise ConfigError("the case has no sample data", key="data.sample", given="null")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            "the folder is not empty" if folder.is_dir() else "a file is where the folder goes",
+            key="data_dir",
+            given=folder,
+            advice="sample data is written into a new or empty folder",
+        )
+    with _staged(folder) as staged:
+        _call_case(run, "sample", str(staged))
+
+
+def prepare(run: RunConfig, source: str | None) -> None:
+    """Convert the original data at `source` into the files that the case reads, in data_dir.
+
+    Raises:
+        ConfigError: the case needs no conversion, the source is not what it should be, or a file would be overwritten.
+        TrainingError: the conversion crashed; its traceback is on the terminal.
+    """
+    data, folder = run.config["data"], Path(run.config["data_dir"])
+    if not data.get("prepare"):
+        problem = "the data of this case needs no conversion"
+        raise ConfigError(problem, key="data.prepare", given="null", allowed=expected(data))
+    if source is None:
+        advice = f"flagperf data prepare model={run.case} source=PATH data_dir={folder}"
+        raise ConfigError("the original data is missing", key="source", advice=advice)
+    path = Path(source).expanduser().absolute()
+    if not path.exists():
+        raise ConfigError("no such file or folder", key="source", given=path)
+    if there := _data_there(run, folder):  # not after hours of work
+        advice = "choose another data_dir, or move away what is to be made again"
+        raise ConfigError("data_dir holds data of this case already", key="data_dir", given=there, advice=advice)
+    with _staged(folder) as staged:
+        _call_case(run, "prepare", str(path), str(staged))
+
+
+def _data_there(run: RunConfig, folder: Path) -> Path | None:
+    """What of a case's data is in the folder: a split, or the folder itself where all is there that the case needs."""
+    splits = [folder / run.config[key] for key in ("train_path", "eval_path") if run.config.get(key)]
+    complete = run.config["data"]["require"] and has_layout(run.config["data"], folder)
+    return next((path for path in splits if path.exists()), folder if complete else None)
+
+
+@contextlib.contextmanager
+def _staged(folder: Path) -> Iterator[Path]:
+    """A temporary folder in `folder`. Its content moves up when the block ends well, else nothing of it stays."""
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=".flagperf-", dir=folder))
+    except OSError as error:
+        raise ConfigError("data_dir cannot be written", key="data_dir", given=folder, advice=str(error)) from None
+    try:
+        yield staged
+        if taken := list(_taken(staged, folder)):
+            raise ConfigError(
+                "files would be overwritten; data_dir is left as it was",
+                key="data_dir",
+                given=", ".join(str(path) for path in taken[:5]) + (" …" if len(taken) > 5 else ""),
+                advice="choose another data_dir, or move these away",
+            )
+        _move(staged, folder)
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+        if made:
+            with contextlib.suppress(OSError):  # it holds the data
+                folder.rmdir()
+
+
+def _taken(source: Path, target: Path) -> Iterator[Path]:
+    """What is in the way of moving the content of one folder into another; folders are merged."""
+    for path in sorted(source.iterdir()):
+        there = target / path.name
+        if path.is_dir() and there.is_dir():
+            yield from _taken(path, there)
+        elif there.is_symlink() or there.exists():
+            yield there
+
+
+def _move(source: Path, target: Path) -> None:
+    """Sorted, so that the marker of sample data is there before the data is."""
+    for path in sorted(source.iterdir()):
+        if (target / path.name).is_dir():
+            _move(path, target / path.name)
+        else:
+            path.rename(target / path.name)
+
+
+def _call_case(run: RunConfig, what: str, *paths: str) -> None:
+    """Call the case's own code in the training environment; what it says goes to this terminal."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as config:
+        yaml.safe_dump(dict(run.config), config, sort_keys=False)
+        config.flush()
+        status = _call(_python(run), "-m", "flagperf.trainer.case_data", config.name, what, *paths)
+    problem = "the data cannot be read" if what == "read" else "nothing was written"
+    if status == ConfigError.exit_code:
+        raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=run.config["data_dir"])
+    if status:
+        raise TrainingError(f"{problem}: the code of the case ended with exit status {status}")
+
+
+def _python(run: RunConfig) -> str:
+    """The interpreter of the training environment on this machine."""
+    return run.runtime.python or sys.executable
+
+
+def _call(*words: str) -> int:
+    """Run a command to its end; exit status. Whatever happens here, nothing of it stays."""
+    command = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *words]
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    # A session of its own: Ctrl-C reaches this process only, which then closes the guard's input, its sign to stop.
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        raise InterruptedRunError("interrupted; data_dir is left as it was") from None
+    finally:
+        process.stdin.close()  # type: ignore[union-attr]
+        process.wait()
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,1 @@
+"""What may keep a run from working on a cluster, one line a check."""

@@ -1,0 +1,91 @@
+"""What `flagperf doctor` asks a host's docker: does it answer, has it the image, and what did dead runs leave there?"""
+
+from __future__ import annotations
+
+import re
+
+from flagperf.cli.doctor.findings import Finding, Row, look
+from flagperf.command import Command
+from flagperf.config.values import Node, RunConfig
+from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
+from flagperf.docker.image_supply import image_layers
+from flagperf.docker.runtime import containers
+from flagperf.errors import ConfigError
+from flagperf.hosts import leftovers, owner
+from flagperf.hosts.transport import Transport
+
+LOOK_TIMEOUT = 30.0  # seconds
+BUILDER = "docker --version && docker buildx version >/dev/null"
+BUILDX_SINCE = 23  # docker's version from which on BuildKit needs its plug-in buildx
+
+
+class DockerChecks:
+    """The checks of one host that need its docker, one after the other."""
+
+    def __init__(self, run: RunConfig, node: Node, transport: Transport) -> None:
+        self.run, self.node, self.transport = run, node, transport
+        self.layers: list[str] | None = None  # of the image, where it is there
+        self._docker = DockerHost(transport)
+        self._answers = False
+
+    async def rows(self) -> list[Row]:
+        checks = [("docker", self._daemon), ("leftovers", self._leftovers)]
+        if self.run.image is not None:
+            checks.insert(1, ("image", self._image))
+        try:
+            return [await look(self.node.name, *check) for check in checks]
+        finally:
+            await self._docker.close()
+
+    async def _daemon(self) -> Finding:
+        try:
+            info = await self._docker.call(lambda client: client.version())
+        except DaemonError as error:
+            if self.run.image is not None:
+                raise
+            unneeded = f"runtime={self.run.runtime.name} needs none"
+            if isinstance(error, NoDocker):
+                return Finding(f"{error.problem}; {unneeded}")
+            return Finding(error.problem, f"{error.advice}; {unneeded}")
+        self._answers = True
+        return Finding(f"version {info['Version']}")
+
+    async def _image(self) -> Finding:
+        image = self.run.image
+        assert image is not None
+        if not self._answers:
+            return Finding("not looked at: docker does not answer", looked=False)
+        self.layers = await image_layers(self._docker, image.reference)
+        if self.layers is not None:
+            return Finding(f"{image.reference} is there")
+        if image.policy == "present":
+            problem, advice = f"{image.reference} is not there", "load it there, or choose another image policy"
+            raise ConfigError(problem, advice=advice)
+        builds = image.policy == "build" and self.node is self.run.cluster.nodes[0]
+        return Finding(
+            f"{image.reference} is not there yet; policy {image.policy} gets it",
+            await self._lacking_builder() if builds else "",
+        )
+
+    async def _lacking_builder(self) -> str:
+        """What to install for a build; empty where nothing lacks."""
+        done = await self.transport.run(Command(("sh", "-c", BUILDER)), timeout=LOOK_TIMEOUT)
+        version = re.search(r"version (\d+)", done.stdout)
+        if version is None:
+            return "the image is built here: install the docker command, with BuildKit"
+        if done.exit_status != 0 and int(version[1]) >= BUILDX_SINCE:
+            return "the image is built here: install docker's plug-in buildx"
+        return ""
+
+    async def _leftovers(self) -> Finding:
+        states: dict[str, owner.State] = {}
+        if not self.transport.local:
+            states |= await leftovers.folders(self.transport, self.run.cluster.work_dir)
+            states |= dict.fromkeys(await leftovers.dead_process_folders(self.transport), "dead")
+        if self._answers:
+            found = await self._docker.call(containers)
+            states |= {f"container {name}": owner.state(by) for name, by in found.items()}
+        dead = [what for what, state in states.items() if state == "dead"]
+        if dead:
+            return Finding(f"of dead runs: {', '.join(dead)}", f"flagperf clean cluster={self.run.cluster.name}")
+        return Finding(f"{len(states)} of other runs" if states else "none")

@@ -1,0 +1,195 @@
+"""`flagperf doctor`: can these words run on this cluster? One row a host and check, all hosts at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+from flagperf.cli.doctor.docker import DockerChecks
+from flagperf.cli.doctor.findings import Check, Finding, Row, failed_row, look
+from flagperf.command import Command
+from flagperf.config.data_layout import DATA_DIR, is_sample
+from flagperf.config.values import Node, RunConfig
+from flagperf.errors import ConfigError
+from flagperf.hosts.facts import Facts, read_facts
+from flagperf.hosts.transport import Transport
+from flagperf.plan.plan import make_plan
+from flagperf.run import preflight
+from flagperf.run.execute import make_transports
+from flagperf.run.runtime import environment
+
+MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's
+MOST_NAME = 1.0  # seconds for looking up a host's own name
+LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches
+LOOK_TIMEOUT = 30.0  # seconds
+LOOK_UP = 'getent hosts "$(uname -n)" >/dev/null'
+DATA_ADVICE = "bring the data there, or say where it lies: data_dir, or the node's own data_dir in the cluster's file"
+
+
+async def examine(run: RunConfig) -> list[Row]:
+    """Look at every host of the cluster. What is found there is told in rows, never raised."""
+    transports = make_transports(run, run.cluster.nodes)
+    hosts = [_Host(run, *pair) for pair in zip(run.cluster.nodes, transports, strict=True)]
+    await asyncio.gather(*(host.examine() for host in hosts))
+    rows = [row for host in hosts for row in host.rows]
+    return [*_cluster_rows(run), *rows, *_image_rows(hosts)]
+
+
+class _Host:
+    """One host while it is looked at."""
+
+    def __init__(self, run: RunConfig, node: Node, transport: Transport) -> None:
+        self.run, self.node, self.transport = run, node, transport
+        self.rows: list[Row] = []
+        self.facts = Facts({})
+        self.clock = 0.0  # seconds that the host's clock is ahead
+        self.docker = DockerChecks(run, node, transport)
+        self._connection = AsyncExitStack()
+
+    async def examine(self) -> None:
+        async with self._connection:
+            if not await self._check("ssh", self._ssh) or not await self._check("host", self._host):
+                return
+            checks = asyncio.gather(*(look(self.node.name, *check) for check in self._checks()))
+            for rows in await asyncio.gather(checks, self.docker.rows()):
+                self.rows += rows
+
+    def _checks(self) -> list[tuple[str, Check]]:
+        """Checks that need nothing of each other."""
+        return [
+            ("clock", self._clock),
+            ("own name", self._own_name),
+            ("disk", self._disk),
+            ("memory", self._memory),
+            ("shm", self._shm),
+            ("devices", self._devices),
+            ("data", self._data),
+            ("interface", self._interface),
+            ("port", self._port),
+            *([("python", self._python)] if self.run.image is None else []),
+        ]
+
+    async def _check(self, name: str, check: Check) -> bool:
+        """Add the row of a check; whether it did not fail."""
+        self.rows.append(row := await look(self.node.name, name, check))
+        return row.state != "failed"
+
+    async def _ssh(self) -> Finding:
+        began = time.monotonic()
+        await self._connection.enter_async_context(self.transport)
+        if self.transport.local:
+            return Finding("this machine")
+        text = f"reached in {1000 * (time.monotonic() - began):.0f} ms"
+        if not self.run.cluster.ssh.strict:
+            return Finding(text, "its host key is not checked; remove ssh.strict: false from the cluster's file")
+        return Finding(f"{text}, host key known")
+
+    async def _host(self) -> Finding:
+        began = time.time()
+        self.facts = await read_facts(self.transport, self._work_dir, self.run.vendor.device_files)
+        self.clock = float(self.facts.fields["epoch"]) - (began + time.time()) / 2
+        return Finding(f"{self.facts.fields['os']}, {self.facts.fields['kernel']}")
+
+    async def _clock(self) -> Finding:
+        text = f"{self.clock:+.2f} s from this machine's"
+        return Finding(text, "set it by NTP" if abs(self.clock) > MOST_CLOCK else "")
+
+    async def _own_name(self) -> Finding:
+        began = time.monotonic()
+        done = await self.transport.run(Command(("sh", "-c", LOOK_UP)), timeout=LOOK_TIMEOUT)
+        seconds = time.monotonic() - began
+        advice = "add the host's own name to its /etc/hosts"
+        if done.exit_status != 0:
+            return Finding(f"{self.facts.fields['host']} does not resolve ({seconds:.1f} s)", advice)
+        return Finding(f"resolves in {seconds:.2f} s", advice if seconds > MOST_NAME else "")
+
+    async def _disk(self) -> Finding:
+        preflight.check_room(self.node.name, self._work_dir, self.facts)
+        return Finding(f"{_gib(self.facts, 'disk_free_kib')} free in {self._work_dir}")
+
+    async def _memory(self) -> Finding:
+        free, total = _gib(self.facts, "memory_available_kib"), _gib(self.facts, "memory_kib")
+        return Finding(f"{free} of {total} available")
+
+    async def _shm(self) -> Finding:
+        options = self.run.container
+        if options is not None and options.ipc != "host":
+            return Finding(f"{options.shm_size or '64m'} in the container")
+        kib = self.facts.number("shm_kib")
+        small = kib is not None and kib < LEAST_SHM
+        return Finding(_gib(self.facts, "shm_kib"), "enlarge /dev/shm there, or use num_workers=0" if small else "")
+
+    async def _devices(self) -> Finding:
+        preflight.check_devices(self.run, self.node.name, self.facts)
+        if shared := preflight.shared_cores(self.run, self.facts):
+            return Finding(shared, "choose a smaller nproc; it trains, and its figures say little")
+        if self.run.vendor.device_files is None:
+            return Finding(f"{self.facts.fields['cores']} cores; vendor {self.run.vendor.name} counts no devices")
+        return Finding(f"{self.facts.devices} for {self.run.nproc} ranks a node")
+
+    async def _data(self) -> Finding:
+        place = self.node.data_dir or self.run.config["data_dir"]
+        if place == DATA_DIR:
+            return Finding("not looked at: no data_dir is given", looked=False)
+        try:
+            await preflight.check_data(self.run, self.transport, place)
+        except ConfigError as error:
+            advice = "\n".join(filter(None, [DATA_ADVICE, error.advice]))
+            raise ConfigError(
+                error.problem, key="data_dir", given=place, allowed=error.allowed, advice=advice
+            ) from error
+        return Finding(f"{place}{' (made when it is needed)' if is_sample(self.run.config) else ''}")
+
+    async def _interface(self) -> Finding:
+        if self.transport.local:
+            return Finding("not needed")
+        wanted = self.run.cluster.rendezvous.interface
+        if name := wanted or self.facts.interface(self.transport.address):
+            return Finding(f"{name} has {self.transport.address}")
+        advice = "name it in the cluster's file: rendezvous.interface"
+        return Finding(f"none has the address {self.transport.address}", advice)
+
+    async def _port(self) -> Finding:
+        port = self.run.cluster.rendezvous.port
+        if port is None:
+            return Finding("a free one is looked for")
+        if port in self.facts.listening and self.node is self.run.cluster.nodes[0]:
+            raise ConfigError(f"port {port} is taken", advice="choose another rendezvous.port, or null")
+        return Finding(f"{port} is free")
+
+    async def _python(self) -> Finding:
+        alone = replace(self.run, nnodes=1, cluster=replace(self.run.cluster, nodes=(self.node,)))
+        found = await environment(self.transport, make_plan(alone, 1).nodes[0].launch)
+        return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
+
+    @property
+    def _work_dir(self) -> str:
+        return str(self.run.config["result_dir"]) if self.node.local else self.run.cluster.work_dir
+
+
+def _cluster_rows(run: RunConfig) -> list[Row]:
+    """A row where the run cannot be planned on the cluster."""
+    try:
+        make_plan(run, 1)
+    except ConfigError as error:
+        return [failed_row(run.cluster.name, "cluster", error)]
+    return []
+
+
+def _image_rows(hosts: list[_Host]) -> list[Row]:
+    """A row for each host whose image is another one than the first host's that has it."""
+    there = [host for host in hosts if host.docker.layers is not None]
+    return [
+        Row(
+            host.node.name, "image", "failed", f"another image than on {there[0].node.name}", "remove it on one of them"
+        )
+        for host in there
+        if host.docker.layers != there[0].docker.layers
+    ]
+
+
+def _gib(facts: Facts, name: str) -> str:
+    kib = facts.number(name)
+    return "unknown" if kib is None else f"{kib / 1024**2:.1f} GiB"

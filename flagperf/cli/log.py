@@ -1,0 +1,63 @@
+"""flagperf_run.log: what the launcher did, in FlagPerf's line format, beside what the terminal shows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from flagperf.errors import ConfigError
+
+INDENT = 11  # columns of a line's seconds in what `flagperf.run.progress` prints
+
+
+@contextmanager
+def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
+    """Log what `flagperf` does into `folder`/flagperf_run.log while the block runs.
+
+    A line is `time<TAB>[LEVEL]<TAB>[file,line]message`. Warnings are also printed on `console`, whatever `level` is,
+    each once in a run. Errors are not: whoever logs one says it in words of its own.
+    """
+    path = folder / "flagperf_run.log"
+    try:
+        file = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write the run log: {error.strerror}", where=str(path), advice="choose a writable result_dir"
+        ) from error
+    file.setFormatter(logging.Formatter("%(asctime)s\t[%(levelname)s]\t[%(filename)s,%(lineno)d]%(message)s"))
+    file.setLevel(level.upper())
+    root = logging.getLogger("flagperf")
+    before = root.level
+    root.setLevel(min(file.level, logging.WARNING))
+    handlers = (file, _Warnings(console))
+    for handler in handlers:
+        root.addHandler(handler)
+    root.info("flagperf started.")
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            root.removeHandler(handler)
+            handler.close()
+        root.setLevel(before)
+
+
+class _Warnings(logging.Handler):
+    """Prints warnings, above the line that is renewed where there is one."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+        self._said: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.levelno > logging.WARNING or text in self._said:
+            return
+        self._said.add(text)
+        line = f"{'':{INDENT}}warning {text}"
+        self._console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,136 @@
+"""The command line: `flagperf [verb] words…`. Parses it, prints errors, exits."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from flagperf import __version__
+from flagperf.cli.verbs import VERBS
+from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
+
+BEGAN = time.time()  # of the command, but for the start of the interpreter
+
+HELP = """\
+flagperf trains real models on AI accelerators and reports numbers that can be compared.
+
+usage: flagperf [VERB] [WORDS…] [OPTIONS]
+
+  flagperf                                             resnet50 (tiny) on this machine's CPU, to its target
+  flagperf model=glm nproc=2 repeat=3                  another case, two ranks, three rounds
+  flagperf -m model=resnet50,glm nproc=1,2 max_steps=20            a sweep: one job per combination
+  flagperf model=glm vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab data_dir=/data/glm
+  flagperf model=glm vendor=nvidia hardware=A100 nproc=8 dry_run=true        print it all, run nothing
+
+verbs:
+  run      (the default) compose the words, train, report
+  list     cases, vendors, hardware, clusters and experiments that can be chosen
+  report   RUN_DIR: write the report again, from the files alone
+  doctor   can these words run on this cluster? one line a check, and what to do
+  clean    remove what runs that died left behind on a cluster
+  check    vendor=NAME: what a vendor's files lack
+  data     check | sample | prepare: look at a case's data_dir, write sample data, convert the original data
+
+words are `key=value`. The ones needed most:
+  model=NAME  vendor=NAME  hardware=NAME  cluster=NAME  size=full|tiny  runtime=docker|process
+  nnodes=N  nproc=N                nodes, and devices per node
+  data_dir=PATH                    the real data; sample data is used where size=tiny
+  max_steps=N  max_epochs=N  max_time=SECONDS      stop early
+  train_batch_size=N  lr=X  precision=fp32|tf32|amp_fp16|amp_bf16
+  repeat=N                         rounds of the same job
+  division=closed|open             open: any key of the case may change, and the report says so
+  dry_run=true                     print configuration, changes and commands
+
+options:
+  -m, --multirun       sweep over comma-separated values
+  --config-dir DIR     a folder of your own with model/, vendor/, cluster/, experiment/ …; may be repeated
+  -sc, --shell-completion install=bash|zsh|fish     shell completion, e.g. eval "$(flagperf -sc install=bash)"
+  --version, -h, --help
+
+exit codes: 0 done, 2 wrong usage or configuration, 3 a host cannot be used, 4 no valid case,
+            5 a training failed, 6 target missed (require_target=true), 130 interrupted
+"""
+
+
+def main() -> NoReturn:
+    """Entry of the console script."""
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(argv: Sequence[str]) -> int:
+    """Run one command line; returns the exit code. Errors raised on purpose are printed, without a traceback."""
+    try:
+        options = _parse(argv)
+        code = VERBS[options.verb](options)
+        sys.stdout.flush()
+        return code
+    except FlagperfError as error:
+        print(f"flagperf: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:  # who reads the output has had enough of it, as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print("flagperf: no space is left for results; what was written before stays", file=sys.stderr)
+        return HostError.exit_code
+    except KeyboardInterrupt:
+        print("flagperf: interrupted", file=sys.stderr)
+        return 130
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Split options from words; the first word may be a verb."""
+    if any(word in ("-sc", "--shell-completion") for word in argv):
+        _complete_shell()
+    parser = _Parser(prog="flagperf", add_help=False, allow_abbrev=False)
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("--version", action="store_true")
+    parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("-cd", "--config-dir", type=_folder, action="append", default=[])
+    parser.add_argument("words", nargs="*")
+    options = parser.parse_intermixed_args(argv)
+    if options.help or options.version:
+        print(f"flagperf {__version__}" if options.version else HELP, end="\n" if options.version else "")
+        sys.exit(0)
+    options.verb, options.began = "run", BEGAN
+    if options.words and "=" not in options.words[0] and not options.words[0].startswith(("+", "~")):
+        options.verb = options.words.pop(0)
+        if options.verb not in VERBS:
+            raise ConfigError(
+                "unknown verb",
+                given=options.verb,
+                allowed=nearest(options.verb, VERBS),
+                advice="words are key=value; flagperf --help",
+            )
+    return options
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message, advice="flagperf --help")
+
+
+def _folder(text: str) -> Path:
+    path = Path(text).expanduser()
+    if not path.is_dir():
+        raise ConfigError("no such folder", key="--config-dir", given=text)
+    return path.resolve()
+
+
+def _complete_shell() -> NoReturn:
+    """Let Hydra install or answer shell completion, over flagperf's own configuration."""
+    import hydra
+
+    from flagperf.config.search_path import CONF
+
+    hydra.main(config_path=str(CONF), config_name="config", version_base="1.3")(lambda _: None)()
+    sys.exit(0)

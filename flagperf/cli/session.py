@@ -1,0 +1,132 @@
+"""A run: all jobs of one command, each with its rounds, into one run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from flagperf import report
+from flagperf.cli.log import run_log
+from flagperf.config.values import RunConfig
+from flagperf.errors import FlagperfError, InterruptedRunError
+from flagperf.plan.plan import make_plan
+from flagperf.results import result, summary
+from flagperf.results.values import Result, Summary
+from flagperf.run import folder as run_folder
+from flagperf.run.execute import execute
+from flagperf.run.progress import Progress
+from flagperf.run.values import Outcome
+
+log = logging.getLogger(__name__)
+
+
+async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) -> int:
+    """Run all jobs, one after another, and report them. A job that fails does not keep the next from running.
+
+    `began`: when the command was given, in seconds since the epoch. The first round counts from then.
+
+    Returns the exit code of the first job that did not end well, 0 when all did.
+
+    Raises:
+        ConfigError: the run folder cannot be made.
+    """
+    folder = run_folder.create(jobs[0])
+    summaries: list[Summary] = []
+    codes: list[int] = []
+    with run_log(folder, jobs[0].config["log_level"], console):
+        for number, job in enumerate(jobs, 1):
+            _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
+            done, code = await _run_job(job, folder, console, began if number == 1 else None)
+            summaries.append(done)
+            codes.append(code)
+            paths = report.write(folder, summaries)
+            if code == InterruptedRunError.exit_code:
+                break
+    console.print(report.terminal_table(summaries))
+    for path in paths:
+        console.print(str(path), highlight=False, markup=False, soft_wrap=True)
+    return next((code for code in codes if code), 0)
+
+
+async def _run_job(job: RunConfig, folder: Path, console: Console, began: float | None) -> tuple[Summary, int]:
+    """All rounds of a job, and its exit code.
+
+    A failed round does not keep the next from running. One that could not start does, for what refused it is still
+    there, and so does an interrupt.
+    """
+    run_folder.write_configuration(job, job.config, folder / job.name)
+    results: list[Result] = []
+    refused: FlagperfError | None = None
+    for number in range(1, job.repeat + 1):
+        if job.repeat > 1:
+            console.print(f"round {number} of {job.repeat}", style="bold", highlight=False)
+        try:
+            results.append(await _run_round(job, number, folder, console, began if number == 1 else None))
+        except FlagperfError as error:
+            refused = error
+            results.append(_refused(job, number, folder, error))
+        if refused or results[-1].status == "interrupted":
+            break
+    missing = range(len(results) + 1, job.repeat + 1)
+    results += [_without_outcome(job, number, folder, "not started") for number in missing]
+    done = summary.summarize(job, results)
+    summary.write(done, folder / job.name)
+    return done, refused.exit_code if refused else _exit_code(done, job)
+
+
+async def _run_round(job: RunConfig, number: int, folder: Path, console: Console, began: float | None) -> Result:
+    """Run a round and write its result.
+
+    Raises:
+        FlagperfError: it could not start.
+    """
+    with Progress(job, console) as progress:
+        outcome = await execute(job, make_plan(job, number), folder, progress)
+    if began is not None:
+        outcome = _since_command(outcome, began)
+    done = result.read_round(job, outcome, number, outcome.folder)
+    result.write(done, outcome.folder)
+    return done
+
+
+def _since_command(outcome: Outcome, began: float) -> Outcome:
+    """The outcome of a round to which what came before it belongs, as its phase `compose`."""
+    seconds = outcome.started - began
+    phases = {node: {"compose": seconds, **found} for node, found in outcome.phases.items()}
+    return dataclasses.replace(outcome, phases=phases, started=began, seconds=outcome.seconds + seconds)
+
+
+def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) -> Result:
+    """Say why a round could not start, and write its result."""
+    log.error("%s, round %d: %s", job.name, number, error)
+    Console(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+    done = dataclasses.replace(_without_outcome(job, number, folder, "failed", str(error)), started=time.time())
+    result.write(done, folder / job.name / f"round{number}")
+    return done
+
+
+def _without_outcome(job: RunConfig, number: int, folder: Path, status: str, failure: str | None = None) -> Result:
+    """The result of a round that was not executed."""
+    there = folder / job.name / f"round{number}"
+    return result.result_of_logs(
+        job.config, job.changes, number, there, status=status, failure=failure, sweep=job.sweep
+    )
+
+
+def _exit_code(done: Summary, job: RunConfig) -> int:
+    if any(round_.status == "interrupted" for round_ in done.results):
+        return InterruptedRunError.exit_code
+    return result.exit_code([done], job.config["require_target"])
+
+
+def _announce(job: RunConfig, prefix: str, console: Console) -> None:
+    """Say what runs, with the notes of composition."""
+    console.print(f"{prefix}{job.name}", style="bold", highlight=False, markup=False)
+    for note in job.notes:
+        log.info("%s", note)
+        console.print(f"  {note}", style="dim", highlight=False, markup=False)

@@ -1,0 +1,100 @@
+"""Builds the frozen dataclasses of values.py from plain configuration, checking names and values of the fields."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from flagperf.config.provenance import Where
+from flagperf.errors import ConfigError, nearest
+from flagperf.fields import Word
+
+T = TypeVar("T")
+
+
+def build(cls: type[T], values: Any, key: str, where: Where) -> T:
+    """Make a `cls` of a mapping.
+
+    Args:
+        key: the dotted key of the mapping, for messages.
+        where: dotted key → the file or "command line" that set it, for messages.
+
+    Raises:
+        ConfigError: the first of what `read_fields` refuses.
+    """
+    fields, refused = read_fields(cls, values, key, where)
+    if refused:
+        raise refused[0]
+    return cls(**fields)
+
+
+def read_fields(cls: type, values: Any, key: str, where: Where) -> tuple[dict[str, Any], list[ConfigError]]:
+    """The fields of a `cls` that a mapping sets, and an error for each that is unknown, missing or wrong."""
+    if not isinstance(values, Mapping):
+        return {}, [ConfigError("wrong type of value", where=where(key), key=key, given=values, allowed="a mapping")]
+    hints = typing.get_type_hints(cls, include_extras=True)
+    known = {field.name: field for field in dataclasses.fields(cls)}
+    refused = [_unknown(str(name), known, key, where) for name in values if name not in known]
+    for name, field in known.items():
+        optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        if name not in values and not optional:
+            refused.append(_missing(hints[name], f"{key}.{name}", where(key)))
+    fields = {}
+    for name in (name for name in values if name in known):
+        try:
+            fields[name] = _value(hints[name], values[name], f"{key}.{name}", where)
+        except ConfigError as error:
+            refused.append(error)
+    return fields, refused
+
+
+def _unknown(name: str, known: Mapping[str, object], key: str, where: Where) -> ConfigError:
+    return ConfigError("unknown key", where=where(f"{key}.{name}"), key=f"{key}.{name}", advice=nearest(name, known))
+
+
+def _missing(hint: Any, key: str, where: str) -> ConfigError:
+    return ConfigError("a required key is missing", where=where, key=key, allowed=str(_word(*_kind(hint))))
+
+
+def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
+    """The value as the hint wants it, or a ConfigError."""
+    kind, null = _kind(hint)
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if value is None and null:
+        return None
+    if dataclasses.is_dataclass(origin):
+        return build(typing.cast(type, origin), value, key, where)
+    if origin is tuple and isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_value(arguments[0], entry, f"{key}[{index}]", where) for index, entry in enumerate(value))
+    if origin is Mapping and isinstance(value, Mapping):
+        names = {str(name): entry for name, entry in value.items()}
+        return {
+            _value(arguments[0], name, f"{key}.{name}", where): _value(arguments[1], entry, f"{key}.{name}", where)
+            for name, entry in names.items()
+        }
+    _word(kind, null).check(key, value, where)
+    return value
+
+
+def _kind(hint: Any) -> tuple[Any, bool]:
+    """The hint without its `| None`, and whether it had one."""
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint, False
+    (kind,) = (argument for argument in typing.get_args(hint) if argument is not type(None))
+    return kind, True
+
+
+def _word(kind: Any, null: bool) -> Word:
+    """What the hint says of a value that is no part of its own."""
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin is Annotated:
+        word: Word = arguments[1]
+        return dataclasses.replace(word, null=null)
+    if origin is Literal:
+        return Word(str, options=arguments, null=null)
+    if origin is tuple:
+        return Word(list, null=null)
+    return Word(dict if origin is Mapping or dataclasses.is_dataclass(origin) else origin, null=null)

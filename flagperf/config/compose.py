@@ -1,0 +1,122 @@
+"""Words → RunConfig: compose the layers of each job, apply the command line, check all of it, build typed values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from flagperf.config.build import build
+from flagperf.config.changes import changes
+from flagperf.config.keys import is_under
+from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
+from flagperf.config.provenance import origin
+from flagperf.config.resolve import cluster, container_options, data, data_dir, hardware, image, names, vendor
+from flagperf.config.rules import Rules
+from flagperf.config.search_path import search_path
+from flagperf.config.sweep import Job, make_jobs
+from flagperf.config.values import RunConfig, RuntimeSettings
+from flagperf.errors import ConfigError
+from flagperf.target import Target
+
+IN_NAME = ("model", "hardware", "nnodes", "nproc")  # a result folder's name says these anyway
+
+
+def compose(words: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
+    """Compose one job. Raises ConfigError."""
+    return compose_jobs(words, config_dirs=config_dirs)[0]
+
+
+def compose_sweep(words: Sequence[str], config_dirs: Sequence[Path] = ()) -> list[RunConfig]:
+    """Compose each combination of the values that the words list. Raises ConfigError naming the job."""
+    return compose_jobs(words, multirun=True, config_dirs=config_dirs)
+
+
+def compose_jobs(words: Sequence[str], *, multirun: bool = False, config_dirs: Sequence[Path] = ()) -> list[RunConfig]:
+    """Compose all jobs of a command. One that is wrong refuses the whole command, before anything runs.
+
+    Args:
+        words: `key=value`, in Hydra's grammar.
+        multirun: a comma list, choice(), range() or glob() makes one job per value.
+        config_dirs: the user's own configuration folders; the first has precedence.
+    """
+    folders = search_path(config_dirs)
+    jobs = make_jobs(words, multirun, folders)
+    runs: list[RunConfig] = []
+    with hydra_session(folders) as load:
+        for number, job in enumerate(jobs, start=1):
+            try:
+                runs.append(_compose_job(job, load, folders))
+            except ConfigError as error:
+                if len(jobs) == 1:
+                    raise
+                swept = " ".join(f"{key}={value}" for key, value in job.swept.items())
+                raise error.within(f"job {number} of {len(jobs)} ({swept})") from error
+    return runs
+
+
+def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] = ()) -> list[RunConfig | ConfigError]:
+    """Compose one job of each command: what is wrong with one hides nothing of the others."""
+    folders = search_path(config_dirs)
+    found: list[RunConfig | ConfigError] = []
+    with hydra_session(folders) as load:
+        for words in commands:
+            try:
+                (job,) = make_jobs(words, False, folders)
+                found.append(_compose_job(job, load, folders))
+            except ConfigError as error:
+                found.append(error)
+    return found
+
+
+def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
+    layers = compose_layers(job, load, folders)
+    where = origin(layers.files, folders, job.values)
+    rules = Rules.of(layers, folders, where)
+
+    rules.check_keys(job, layers, where)
+    final = layers.final.with_values(job.values)
+    changed = changes(layers.case.leaves, final.leaves, _source(job, layers))
+    rules.check_values(layers.case, final, [change.key for change in changed], where)
+    if final.get("division") == "closed":
+        rules.check_closed(changed, where)
+
+    folder, data_note = data_dir(final)
+    config = final.with_values({**names(final), "data_dir": folder}).resolved()
+    config |= {"mutable": list(rules.mutable), "data": data(config)}
+    framework, product = config["framework"]["name"], hardware(config, where)
+    maker, hosts = vendor(config, product, where), cluster(config, where)
+    runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
+    return RunConfig(
+        case=config["case"],
+        framework=framework,
+        size=config["size"],
+        vendor=maker,
+        hardware=product,
+        cluster=hosts,
+        nnodes=config["nnodes"],
+        nproc=config["nproc"],
+        repeat=config["repeat"],
+        division=config["division"],
+        runtime=runtime,
+        target=build(Target, config["target"], "target", where) if config["target"] else None,
+        config=config,
+        container=container_options(runtime, maker, hosts),
+        image=image(runtime, maker, framework, hosts, where),
+        changes=changed,
+        sweep={key: value for key, value in job.swept.items() if key not in IN_NAME},
+        tuning=layers.tuning and layers.tuning.removeprefix("vendor/"),
+        notes=tuple(note for note in (layers.note, data_note) if note),
+    )
+
+
+def _source(job: Job, layers: Layers) -> Callable[[str], str]:
+    """A function from a changed key to the words for what changed it."""
+
+    def source(key: str) -> str:
+        if is_under(key, job.values):
+            return "command line"
+        if key in layers.by_experiment:
+            return f"experiment {', '.join(job.experiments)}"
+        return f"tuning {layers.tuning.removeprefix('vendor/')}" if layers.tuning else "case"
+
+    return source

@@ -1,0 +1,137 @@
+"""The words of a configuration: type, range and options of each, in one table.
+
+A key that is not in the table belongs to one case, and its type is that of the value in the case file; or to a vendor,
+a product, a runtime or a cluster, whose keys are the fields of values.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flagperf.fields import TYPE_NAMES, Word, count, folder_name, is_a, seconds, switch, text
+
+WORDS: dict[str, Word] = {
+    # conf/config.yaml
+    "nnodes": count(platform=True),
+    "nproc": count(platform=True),
+    "repeat": count(platform=True),
+    "division": text("closed", "open", platform=True),
+    "data_dir": text(null=True, platform=True),
+    "code_dir": text(null=True, platform=True),
+    "sample_dir": text(platform=True),
+    "result_dir": text(platform=True),
+    "run_name": folder_name(null=True, platform=True),
+    "resume": text(null=True, platform=True),
+    "clear_caches": switch(platform=True),
+    "require_target": switch(platform=True),
+    "dry_run": switch(platform=True),
+    "log_level": text("debug", "info", "warning", "error", platform=True),
+    **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},
+    **{f"monitor.{name}": seconds(platform=True) for name in ("interval", "power_interval")},
+    # conf/training.yaml
+    "train_batch_size": count(),
+    "eval_batch_size": count(),
+    "gradient_accumulation_steps": count(),
+    "lr": Word(float, above=0),
+    "max_steps": count(null=True),
+    "max_epochs": count(null=True),
+    "max_samples_termination": count(null=True),
+    "max_time": seconds(null=True),
+    "initial_evaluation": switch(),
+    "eval_interval_steps": count(null=True),
+    "eval_interval_samples": count(null=True),
+    "eval_interval_epochs": count(null=True),
+    "eval_start_samples": count(0),
+    "target.metric": text(),
+    "target.value": Word(float),
+    "target.direction": text("higher", "lower"),
+    "target.unit": text(),
+    "precision": text("fp32", "tf32", "amp_fp16", "amp_bf16"),
+    "clip_grad": Word(float, above=0, null=True),
+    "compile": switch(),
+    "memory_format": text("contiguous_format", "channels_last"),
+    "activation_checkpointing": switch(),
+    "checkpoint_modules": text(null=True),
+    "sync_bn": switch(),
+    "ema.decay": Word(float, above=0, high=1, null=True),
+    "ema.every": count(),
+    "lr_interval": text("step", "epoch"),
+    "seed": count(0),
+    "deterministic": switch(),
+    "cudnn_benchmark": switch(),
+    "num_workers": count(0),
+    "synthetic": switch(),
+    "init_checkpoint": text(null=True),
+    "checkpoint_freq": count(null=True),
+    "log_freq": count(),
+    "warmup_steps": count(0),
+    "process_group_timeout": seconds(),
+    "sinks": Word(list, options=("mllog", "dllogger", "tensorboard")),
+    # every case
+    "case": folder_name(),
+    "title": text(),
+    "throughput_unit": text(),
+    "unit": text(),
+    # hyper-parameters of several cases
+    "weight_decay": Word(float, low=0),
+    "momentum": Word(float, low=0, high=1),
+    "lr_gamma": Word(float, above=0),
+    "adam_beta1": Word(float, low=0, high=1),
+    "adam_beta2": Word(float, low=0, high=1),
+    "adam_eps": Word(float, above=0),
+    "warmup": Word(float, low=0, high=1),
+}
+
+# Groups of which a command line or an experiment chooses; mutable list and framework are the case's to choose.
+GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
+
+# Parts of the configuration beside the words: they say where and how a job runs …
+PLATFORM_PARTS = ("cluster", "runtime", "size")
+# … and all of them.
+PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data", "ddp")
+
+# FlagPerf's names of what has another name here.
+RENAMED = {
+    "amp": "precision=amp_fp16 or precision=amp_bf16",
+    "fp16": "precision=amp_fp16 or precision=amp_bf16",
+    "learning_rate": "lr",
+    "max_epoch": "max_epochs",
+    "dist_backend": "vendor.backend",
+    "cudnn_deterministic": "deterministic",
+    "print_freq": "log_freq",
+    "train_data": "train_path",
+    "eval_data": "eval_path",
+    "data_root": "data_dir",
+    "nodes": "nnodes",
+}
+
+# FlagPerf's names of what a group offers by another name here.
+RENAMED_OPTIONS = {("hardware", "9100"): "Ascend910"}
+
+
+def is_platform(key: str) -> bool:
+    """True for the platform's own keys, which every run may set."""
+    word = WORDS.get(key)
+    return word.platform if word else key.split(".")[0] in PLATFORM_PARTS
+
+
+def is_under(key: str, keys: Iterable[str]) -> bool:
+    """True when the dotted key is one of `keys` or lies below one."""
+    return any(key == other or key.startswith(f"{other}.") for other in keys)
+
+
+def check_value(key: str, value: Any, like: Any, where: Callable[[str], str]) -> None:
+    """Refuse a value of the wrong type or out of range.
+
+    Args:
+        like: the value that the case has, whose type counts where the table does not know the key.
+        where: dotted key → the file or "command line" that set it.
+    """
+    word = WORDS.get(key)
+    if word is None:
+        kind = next((kind for kind in TYPE_NAMES if is_a(like, kind)), None)
+        if kind is None:
+            return
+        word = Word(kind)
+    word.check(key, value, where)

@@ -1,0 +1,195 @@
+"""The layers of a job, composed by Hydra: case and size, then tuning, then experiment.
+
+Hydra's defaults list can refer to choices, not to values such as `nnodes=2`. So the words are composed first, the
+tuning is looked up by the hardware and scale that they give, and then all is composed again with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flagperf.config.changes import Leaves, differing, leaves
+from flagperf.config.keys import GROUPS
+from flagperf.config.provenance import Where
+from flagperf.config.search_path import CONF, find, options
+from flagperf.config.sweep import Job
+from flagperf.config.user_files import FILES, check_user_files, not_yaml
+from flagperf.errors import ConfigError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+class Layer:
+    """One composition: the configuration, and the option chosen of each group."""
+
+    def __init__(self, config: DictConfig, choices: Mapping[str, str]) -> None:
+        self._config = config
+        self.choices = choices
+        self.leaves = self._leaves()
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key as plain data, interpolations resolved; None where there is none."""
+        from omegaconf import OmegaConf
+
+        with config_errors():
+            value = OmegaConf.select(self._config, key)
+        return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
+
+    def with_values(self, values: Mapping[str, Any]) -> Layer:
+        """A layer on top of this one. Mappings are merged."""
+        from omegaconf import OmegaConf
+
+        config = self._config.copy()
+        with config_errors():
+            for key, value in values.items():
+                OmegaConf.update(config, key, value, force_add=True)
+        return Layer(config, self.choices)
+
+    def resolved(self, where: Where | None = None) -> dict[str, Any]:
+        """The whole configuration as plain data, without interpolations; `where` names the file in a message."""
+        from omegaconf import OmegaConf
+
+        with config_errors(where):
+            tree: dict[str, Any] = OmegaConf.to_container(self._config, resolve=True)  # type: ignore[assignment]
+        return tree
+
+    def _leaves(self) -> Leaves:
+        from omegaconf import OmegaConf
+
+        return leaves(OmegaConf.to_container(self._config))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What a job is composed of."""
+
+    case: Layer  # case and size, on the vendor, hardware and cluster chosen
+    final: Layer  # … with tuning and experiment
+    by_tuning: tuple[str, ...]  # keys that the tuning changed
+    by_experiment: tuple[str, ...]
+    tuning: str | None  # "vendor/nvidia/glm/A100x2x8"
+    note: str | None  # which tuning was used, or which exist
+    files: tuple[str, ...]  # all files that took part, the one that wins first
+
+
+Load = Callable[..., Layer]  # of words
+
+
+@contextmanager
+def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
+    """A function that composes words, looked up in the folders, of which the last is the shipped one."""
+    from hydra import compose, initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
+    from omegaconf import OmegaConf
+
+    @cache
+    def load(*words: str) -> Layer:
+        with config_errors():
+            # An empty searchpath makes Hydra read the search path again, which has more folders by now.
+            config = compose("config", ["hydra.searchpath=[]", *words], return_hydra_config=True)
+        OmegaConf.set_struct(config, False)
+        choices = dict(config.pop("hydra").runtime.choices)
+        return Layer(config, choices)
+
+    with initialize_config_dir(str(CONF), job_name="flagperf", version_base="1.3"):
+        search_path = GlobalHydra.instance().config_loader().get_search_path()
+        for folder in reversed(folders[:-1]):
+            search_path.prepend("--config-dir", f"file://{folder}")
+        yield load
+
+
+def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
+    """Compose case and size, look for the tuning, and compose again with it."""
+    named = [*job.choices.items(), *(("experiment", name) for name in job.experiments)]
+    check_user_files((f"{group}/{option}" for group, option in named), folders)
+    words = [f"{group}={_quoted(option)}" for group, option in job.choices.items()]
+    if job.experiments:
+        words.append(f"+experiment=[{','.join(map(_quoted, job.experiments))}]")
+    chosen = load(*words)
+    choices = chosen.choices
+    case = load(*(f"{group}={_quoted(choices[group])}" for group in GROUPS[:-1])) if job.experiments else chosen
+    nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
+    tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
+    files = _files(job, choices, tuning)
+    check_user_files(files, folders)
+    final = load(_tuning_word(tuning), *words) if tuning else chosen
+    return Layers(
+        case=case,
+        final=final,
+        by_tuning=tuple(differing(chosen.leaves, final.leaves)),
+        by_experiment=tuple(differing(case.leaves, chosen.leaves)),
+        tuning=tuning,
+        note=note,
+        files=files,
+    )
+
+
+def _quoted(option: str) -> str:
+    """The option as Hydra's grammar takes any text."""
+    return "'" + option.replace("'", r"\'") + "'"
+
+
+def _tuning_word(tuning: str) -> str:
+    group, _, option = tuning.rpartition("/")
+    return f"+{group}@_global_={_quoted(option)}"
+
+
+def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]) -> tuple[str | None, str | None]:
+    """The tuning for the scale, else for the hardware; and a note for the log. A reduced network has no tuning."""
+    if choices["size"] != "full":
+        return None, None
+    group, hardware = f"vendor/{choices['vendor']}/{choices['model']}", choices["hardware"]
+    for name in (f"{group}/{hardware}x{scale}", f"{group}/{hardware}"):
+        if path := find(name, folders):
+            return name, f"tuning: {path}"
+    exist = ", ".join(options(group, folders)) or "none"
+    return None, f"no tuning in {group} for {hardware}x{scale} (there: {exist}); the case's own values are used"
+
+
+def _files(job: Job, choices: Mapping[str, str], tuning: str | None) -> tuple[str, ...]:
+    """The files of a composition, the one that wins first."""
+    of_tuning = (tuning, f"{tuning.rpartition('/')[0]}/{choices['hardware']}") if tuning else ()
+    model = choices["model"]
+    others = (f"{group}/{choice}" for group, choice in choices.items() if not re.match(r"hydra/|model$|size", group))
+    return (
+        *(f"experiment/{name}" for name in reversed(job.experiments)),
+        *of_tuning,
+        f"size/{choices['size']}/{model}",
+        f"model/{model}",
+        *others,
+        "training",
+        "config",
+    )
+
+
+@contextmanager
+def config_errors(where: Where | None = None) -> Iterator[None]:
+    """Turn what Hydra, OmegaConf and YAML raise about files into ConfigError."""
+    import yaml
+    from hydra.errors import HydraException, MissingConfigException
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        yield
+    except yaml.YAMLError as error:
+        raise not_yaml(error) from None
+    except MissingConfigException as error:
+        allowed = ", ".join(error.options or ()) or None
+        problem = "a file chooses an option that does not exist"
+        raise ConfigError(problem, where=FILES, given=error.missing_cfg_file, allowed=allowed) from None
+    except OmegaConfBaseException as error:
+        key = error.full_key
+        raise ConfigError(str(error).splitlines()[0], where=where(key) if where and key else FILES, key=key) from None
+    except RecursionError:
+        raise ConfigError("files include each other without end", where=FILES) from None
+    except (HydraException, OSError, ValueError) as error:
+        lines = (str(error) or str(error.__cause__)).splitlines()
+        problem = " ".join(line for line in lines if not re.match(r"\s*(full_key|object_type)", line))
+        raise ConfigError(problem, where=FILES) from None

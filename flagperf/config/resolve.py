@@ -1,0 +1,118 @@
+"""The parts of a RunConfig that need more than their type checked: data, hardware, cluster."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping
+from pathlib import Path
+from socket import gethostname
+from string import Template
+from typing import Any
+
+from flagperf.config.build import build
+from flagperf.config.container_options import merged
+from flagperf.config.data_layout import DATA_DIR, sample_folder
+from flagperf.config.image import choose_image
+from flagperf.config.layers import Layer
+from flagperf.config.monitor_tool import make_table
+from flagperf.config.provenance import Where
+from flagperf.config.values import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
+from flagperf.errors import ConfigError
+
+NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
+
+
+def names(final: Layer) -> dict[str, Any]:
+    """The names of the options chosen, and of nodes that have none: the host name of this machine, else the address."""
+    found: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
+    nodes = final.get("cluster.nodes")
+    if isinstance(nodes, list):
+        found["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
+    return found
+
+
+def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    if node.get("name") is not None:
+        return node
+    return {**node, "name": gethostname() if node.get("local") else node.get("address")}
+
+
+def data_dir(final: Layer) -> tuple[str, str | None]:
+    """Where the data lies, and a note for the log where it is not the user's."""
+    given = final.get("data_dir")
+    if given is not None:
+        if not (given.startswith("/") or _is_local(final)):
+            raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
+        return str(Path(given).expanduser().absolute()), None
+    sample = final.get("data.sample")
+    # A full case trains on generated data only where data_dir says so, or where nothing but the shapes counts.
+    if sample and (final.choices["size"] != "full" or final.get("synthetic")):
+        folder = sample_folder(final.get("sample_dir"), final.get("case"), sample)
+        return str(folder), f"sample data: {folder}"
+    if final.get("dry_run"):
+        return DATA_DIR, f"no data_dir is given: {DATA_DIR} stands for it"
+    tree = final.get("data.tree") or ""
+    allowed = f"a folder with {final.get('data.name')}" + "".join(f"\n    {line}" for line in tree.splitlines())
+    raise ConfigError("the case needs its data", key="data_dir", allowed=allowed, advice="size=tiny has sample data")
+
+
+def _is_local(final: Layer) -> bool:
+    nodes = final.get("cluster.nodes") or []
+    return all(isinstance(node, dict) and node.get("local") for node in nodes)
+
+
+def data(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The case's `data`. `require` also asks for the weights to start from, where they lie below data_dir.
+
+    ${…} is replaced in its globs, which are keys: OmegaConf resolves values only.
+    """
+    found, weights = config.get("data", {}), Path(config["init_checkpoint"] or "")
+    require = {Template(pattern).safe_substitute(config): least for pattern, least in found.get("require", {}).items()}
+    if weights.is_relative_to(config["data_dir"]):
+        require[glob.escape(str(weights.relative_to(config["data_dir"])))] = 1
+    return {**found, "require": require}
+
+
+def hardware(config: Mapping[str, Any], where: Where) -> Hardware:
+    """The hardware, made by the vendor and with enough devices."""
+    made = build(Hardware, config["hardware"], "hardware", where)
+    maker, nproc, most = config["vendor"]["name"], config["nproc"], made.devices_per_node
+    if made.vendor not in (None, maker):
+        problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {maker}"
+        advice = f"choose hardware of {maker} (flagperf list hardware), or vendor={made.vendor}"
+        raise ConfigError(problem, key="hardware", given=made.name, advice=advice)
+    if most is not None and nproc > most:
+        allowed = f"at most {most}, the devices of a node with {made.name}"
+        raise ConfigError("more ranks than devices", where=where("nproc"), key="nproc", given=nproc, allowed=allowed)
+    return made
+
+
+def cluster(config: Mapping[str, Any], where: Where) -> Cluster:
+    """The cluster, with at least one node, each of its own name."""
+    made = build(Cluster, config["cluster"], "cluster", where)
+    node_names = [node.name for node in made.nodes]
+    if not node_names:
+        raise ConfigError("the cluster has no nodes", where=where("cluster.nodes"), key="cluster.nodes")
+    for index, name in enumerate(node_names):
+        if name in node_names[:index]:
+            key = f"cluster.nodes[{index}].name"
+            raise ConfigError("two nodes have one name", where=where(key), key=key, given=name)
+    return made
+
+
+def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor:
+    """The vendor, whose tool can be read as its file says."""
+    made = build(Vendor, config["vendor"], "vendor", where)
+    if made.monitor is not None:
+        make_table(made.monitor, product, where)
+    return made
+
+
+def container_options(runtime: RuntimeSettings, maker: Vendor, hosts: Cluster) -> ContainerOptions | None:
+    """How containers are made, where the runtime has them: as it says, then the vendor, then the cluster."""
+    return merged(runtime.container, maker.container, hosts.container) if runtime.kind == "docker" else None
+
+
+def image(runtime: RuntimeSettings, maker: Vendor, framework: str, hosts: Cluster, where: Where) -> Image | None:
+    """The image, where the runtime needs one."""
+    return choose_image(maker, framework, hosts.image, where) if runtime.kind == "docker" else None

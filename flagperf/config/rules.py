@@ -1,0 +1,135 @@
+"""What a configuration may set: known keys, values of the right type and range, and the rules of the divisions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.changes import ABSENT, Leaves
+from flagperf.config.keys import PARTS, RENAMED, WORDS, check_value, is_under
+from flagperf.config.layers import Layer, Layers
+from flagperf.config.provenance import Where
+from flagperf.config.search_path import find
+from flagperf.config.sweep import Job
+from flagperf.config.values import Change
+from flagperf.errors import ConfigError, meant
+
+REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "train_data", "eval_data")
+ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the case lets a closed run change."""
+
+    mutable: tuple[str, ...]  # a key stands for all below it too
+    file: Path  # of that list
+    case_files: tuple[Path, ...]  # the case's own, and that of its size
+
+    @classmethod
+    def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> Rules:
+        """The rules of a case, which it chooses itself."""
+        model, mutable = (layers.case.choices[group] for group in ("model", "mutable"))
+        if (chosen := layers.final.choices["mutable"]) != mutable:
+            problem = "the mutable list is the case's to choose"
+            raise ConfigError(problem, where=where("defaults"), key="mutable", given=chosen, allowed=mutable)
+        file = find(f"mutable/{mutable}", folders)
+        assert file  # it was composed
+        names = (f"model/{model}", f"size/{layers.case.choices['size']}/{model}")
+        case_files = tuple(path for name in names if (path := find(name, folders)))
+        return cls(tuple(layers.case.get("mutable")), file, case_files)
+
+    def check_keys(self, job: Job, layers: Layers, where: Where) -> None:
+        """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division."""
+        known = _dotted(layers.case.leaves)
+        components = [key.removesuffix("._target_") for key in layers.case.leaves if key.endswith("._target_")]
+        free = [*self.mutable, "cluster"]  # what may be added; typed.build knows the fields of a cluster
+        for key in (*layers.by_tuning, *layers.by_experiment):
+            if not is_under(key, [*free, *components]):
+                check_known(key, known, where(key))
+        for key in job.values:
+            if key not in job.added and not is_under(key, free):
+                check_known(key, known, "command line")
+        for key in layers.by_tuning:
+            self._check_mutable(
+                key,
+                layers.final.leaves.get(key),
+                "a tuning may change mutable keys only",
+                "take it out of the tuning; an experiment with division=open may set it",
+                where,
+            )
+
+    def check_closed(self, changed: Iterable[Change], where: Where) -> None:
+        """Refuse a change that a closed run must not make."""
+        for change in changed:
+            self._check_mutable(
+                change.key,
+                change.after,
+                "a closed run may not change this key",
+                "division=open allows it, and the report says so",
+                where,
+            )
+
+    def _check_mutable(self, key: str, given: object, problem: str, advice: str, where: Where) -> None:
+        if not is_under(key, self.mutable):
+            allowed = f"the keys listed in {self.file}"
+            raise ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
+
+    def check_values(self, case: Layer, final: Layer, changed: Collection[str], where: Where) -> None:
+        """Refuse values of a wrong type or out of range, wherever they were set, and a case that is not complete."""
+        for key, value in final.leaves.items():
+            if value == "???":
+                self._refuse_case("the case must set this key", key)
+            if isinstance(value, str) and "\0" in value:
+                raise ConfigError("no text may hold the character NUL", where=where(key), key=key, given=repr(value))
+        tree = final.resolved(where)
+        for key in [*WORDS, *changed]:
+            if (value := _at(tree, key)) is not ABSENT:
+                check_value(key, value, case.get(key), where)
+        for key in REQUIRED:
+            if tree.get(key) is None:
+                self._refuse_case("the case must set this key", key)
+        if all(tree.get(key) is None for key in ENDS):
+            self._refuse_case("nothing would ever end this training", " | ".join(ENDS))
+        for key in unread(case.leaves):
+            if Path(where(key)) in self.case_files:  # a data set's file is shared, and a case may leave a key unused
+                raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, WORDS))
+
+    def _refuse_case(self, problem: str, key: str) -> None:
+        allowed = str(WORDS[key]) if key in WORDS else None
+        raise ConfigError(problem, where=str(self.case_files[0]), key=key, allowed=allowed)
+
+
+def check_known(key: str, known: Collection[str], where: str) -> None:
+    """Refuse a key that nothing reads. `known`: all dotted keys, parents included."""
+    if key in known:
+        return
+    renamed = f"FlagPerf's '{key}' is {RENAMED[key]} here" if key in RENAMED else None
+    advice = renamed or meant(key, known) or "dry_run=true prints all keys of a case"
+    raise ConfigError("unknown key", where=where, key=key, advice=advice)
+
+
+def unread(case: Leaves) -> list[str]:
+    """Top-level keys of a case that nothing reads: no word of the table, no component, and no ${…} refers to them."""
+    names = {key.split(".")[0] for key in case}
+    components = {key.split(".")[0] for key in case if key.endswith("_target_")}
+    words = {word.split(".")[0] for word in WORDS}
+    referred = set(re.findall(r"\$\{(\w+)", " ".join([*case, *(str(value) for value in case.values())])))
+    return sorted(names - components - words - referred - set(PARTS))
+
+
+def _at(tree: Any, key: str) -> Any:
+    """The value of a dotted key; ABSENT where there is none."""
+    for part in key.split("."):
+        if not isinstance(tree, dict) or part not in tree:
+            return ABSENT
+        tree = tree[part]
+    return tree
+
+
+def _dotted(keys: Iterable[str]) -> set[str]:
+    """All dotted keys, parents included."""
+    return {".".join(parts[:end]) for key in keys for parts in [key.split(".")] for end in range(1, len(parts) + 1)}

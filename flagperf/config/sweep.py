@@ -1,0 +1,133 @@
+"""Words → jobs: the combinations of the values that the words list, in Hydra's grammar."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flagperf.config.changes import leaves
+from flagperf.config.keys import GROUPS, RENAMED_OPTIONS
+from flagperf.config.search_path import options
+from flagperf.config.user_files import sweep_of
+from flagperf.errors import ConfigError, meant
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+
+# A value that Hydra's grammar wants in quotes, such as /data/图片, but that can only be meant as it stands.
+PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
+
+
+@dataclass(frozen=True)
+class Job:
+    """The words of one job."""
+
+    choices: Mapping[str, str]  # group → option
+    experiments: tuple[str, ...]
+    values: Mapping[str, Any]  # dotted key → value
+    added: frozenset[str]  # keys written with a plus: they need not exist yet
+    swept: Mapping[str, str]  # key → value as text
+
+
+def make_jobs(words: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[Job]:
+    """The jobs that the words make; the last value listed changes fastest."""
+    axes: list[list[tuple[Override, bool]]] = []
+    given = [_parse(word) for word in words]
+    for override in (*given, *_of_experiments(given, multirun, folders)):
+        if override.is_sweep_override():
+            texts = _swept_texts(override, multirun, folders)
+            axes.append([(_parse(f"{override.get_key_element()}={text}"), True) for text in texts])
+        else:
+            axes.append([(override, False)])
+    jobs = [_job(combination, folders) for combination in itertools.product(*axes)]
+    if len({str(job.swept) for job in jobs}) < len(jobs):
+        raise ConfigError("two jobs of this sweep are the same", given=" ".join(words), advice="repeat=N repeats a job")
+    return jobs
+
+
+def _of_experiments(given: Sequence[Override], multirun: bool, folders: Sequence[Path]) -> Iterator[Override]:
+    """The sweeps that experiments hold, as Hydra's own `hydra.sweeper.params`, but for the keys that words set."""
+    named = [override for override in given if override.key_or_group == "experiment"]
+    single = [override.value() for override in named if not override.is_sweep_override()]
+    for name in itertools.chain.from_iterable(value if isinstance(value, list) else [value] for value in single):
+        sweep = sweep_of(_option("experiment", name, folders), folders)
+        if sweep and not multirun:
+            raise ConfigError(
+                f"this experiment is a sweep over {', '.join(sweep)}",
+                key="experiment",
+                given=name,
+                advice=f"flagperf -m +experiment={name}",
+            )
+        for key, text in sweep.items():
+            if key not in (override.key_or_group for override in given):
+                yield _parse(f"{key}={text}")
+
+
+def _parse(word: str) -> Override:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    advice = "docs/configuration.md explains the words; text with commas or brackets needs quotes: key=\"'a,b'\""
+    try:
+        override = OverridesParser.create().parse_override(word)
+    except HydraException:
+        if plain := PLAIN.fullmatch(word):
+            return _parse(f"{plain[1]}='{plain[2]}'")
+        raise ConfigError("this is not a word of the form key=value", given=word, advice=advice) from None
+    if override.is_delete():
+        raise ConfigError("a key cannot be taken away", given=word, advice=f"{override.key_or_group}=null")
+    if override.package is not None or not override.key_or_group:
+        raise ConfigError("this is not a word of the form key=value", given=word, advice=advice)
+    return override
+
+
+def _swept_texts(override: Override, multirun: bool, folders: Sequence[Path]) -> list[str]:
+    """The values of a sweep, as they are written in words."""
+    key, given = override.key_or_group, override.input_line
+    if not multirun:
+        advice = f"-m runs one job per value; a list is {key}=[a,b]; text with a comma is {key}=\"'a,b'\""
+        raise ConfigError("several values need -m", key=key, given=given, advice=advice)
+    if override.is_interval_sweep():
+        raise ConfigError("an interval has no end of values", key=key, given=given, allowed="range(start, stop, step)")
+    value: Any = override.value()
+    texts = value.filter(options(key, folders)) if hasattr(value, "filter") else list(override.sweep_string_iterator())
+    if not texts:
+        raise ConfigError("this sweep has no value", key=key, given=given)
+    return texts
+
+
+def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) -> Job:
+    choices: dict[str, str] = {}
+    experiments: tuple[str, ...] = ()
+    values: dict[str, Any] = {}
+    added: set[str] = set()
+    swept: dict[str, str] = {}
+    for override, is_swept in combination:
+        key, value = override.key_or_group, override.value()
+        if is_swept:
+            swept[key] = override.get_value_string() if value is None or isinstance(value, bool) else str(value)
+        if key == "experiment":
+            experiments = tuple(_option(key, name, folders) for name in (value if isinstance(value, list) else [value]))
+        elif key in GROUPS:
+            choices[key] = _option(key, value, folders)
+        else:
+            given = leaves(value, f"{key}.") if isinstance(value, dict) else {key: value}
+            values.update(given)
+            if override.is_add() or override.is_force_add():
+                added.update(given)
+    return Job(choices, experiments, values, frozenset(added), swept)
+
+
+def _option(group: str, name: Any, folders: Sequence[Path]) -> str:
+    """The option, or a ConfigError with what the group offers."""
+    known = options(group, folders)
+    if str(name) not in known:
+        renamed = RENAMED_OPTIONS.get((group, str(name)))
+        advice = f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known)
+        raise ConfigError(f"no such {group}", key=group, given=name, allowed=", ".join(known), advice=advice)
+    return str(name)

@@ -1,0 +1,132 @@
+"""Builds an image on a host, with the docker command there and BuildKit.
+
+Index and certificate reach the build as its secrets, which no image keeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import tempfile
+from pathlib import Path
+from secrets import token_hex
+
+from flagperf.command import Command
+from flagperf.config.image import build_context
+from flagperf.config.values import Image
+from flagperf.errors import HostError
+from flagperf.hosts.leftovers import claim
+from flagperf.hosts.transport import Transport
+
+LOG = "image_build.log"  # in the logs of the node that builds
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a build
+LAST_LINES = 20  # shown of a build that failed
+SHORT = 30.0  # seconds for removing files
+PROXIES = ("http_proxy", "https_proxy", "no_proxy")
+
+
+class ImageBuild:
+    """One build, in a folder of the host that is gone afterwards.
+
+    Args:
+        log: file of this machine that keeps what the build prints.
+    """
+
+    def __init__(self, image: Image, transport: Transport, work_dir: str, log: Path) -> None:
+        self._image, self._transport, self._log = image, transport, log
+        self._secrets = build_secrets(image)
+        tag = image.reference.partition(":")[2]
+        self._place = f"{work_dir}/build-{tag}-{token_hex(2)}"  # another run may build the same
+
+    async def run(self) -> None:
+        """Build.
+
+        Raises:
+            HostError: it failed.
+        """
+        await claim(self._transport, self._place)
+        try:
+            await self._send()
+            status = await self._build()
+        finally:
+            await self._transport.run(Command(("rm", "-rf", self._place)), timeout=SHORT)
+        if status != 0:
+            problem = f"image {self._image.reference} cannot be built from {self._image.folder}: exit code {status}"
+            tail = "".join(f"\n    {line}" for line in self._lines()[-LAST_LINES:])
+            raise HostError(self._transport.host, problem + tail, advice=f"the whole log: {self._log}")
+
+    async def last_line(self) -> str:
+        """What the build printed last."""
+        await self._keep_log()
+        return "".join(self._lines()[-1:]).strip()
+
+    async def _send(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            lay_out(self._image, Path(folder, "context"))
+            for name, content in self._secrets.items():
+                Path(folder, name).write_bytes(content)
+            Path(folder, "proxies").write_text(proxies(self._image))
+            await self._transport.put(Path(folder), self._place)
+
+    async def _build(self) -> int | None:
+        words = build_words(self._image, tuple(self._secrets))
+        line = f"cd {shlex.quote(self._place)} && . ./proxies && chmod -R u=rwX,go=rX context && {shlex.join(words)}"
+        command = Command(("sh", "-c", line), {"DOCKER_BUILDKIT": "1"})
+        process = await self._transport.start(command, log=f"{self._place}/{LOG}", grace=GRACE)
+        try:
+            return await process.wait()
+        finally:
+            await process.stop()
+            await self._keep_log()
+
+    async def _keep_log(self) -> None:
+        with contextlib.suppress(HostError, FileNotFoundError):  # of a lost host, or not begun
+            await self._transport.get(f"{self._place}/{LOG}", self._log)
+
+    def _lines(self) -> list[str]:
+        return self._log.read_text("utf-8", errors="replace").splitlines() if self._log.exists() else []
+
+
+def lay_out(image: Image, folder: Path) -> None:
+    """Make the folder that a build gets: of large files it has links, which are followed when it is sent."""
+    assert image.folder is not None
+    for name, content in build_context(image.folder, image.source).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.symlink_to(content.resolve())
+
+
+def build_words(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
+    """The docker command. Proxies are among docker's predefined arguments, which no image keeps.
+
+    They come from its environment: one may hold a password, and everybody on the host sees the words of a command.
+    """
+    words = ["docker", "build", f"--tag={image.reference}", f"--network={image.settings.network}", "--progress=plain"]
+    if image.source.base:
+        words.append(f"--build-arg=BASE_IMAGE={image.source.base}")
+    words += [f"--build-arg={name}" for name in PROXIES if getattr(image.settings, name)]
+    return (*words, *(f"--secret=id={name},src={name}" for name in secrets), "context")
+
+
+def proxies(image: Image) -> str:
+    """The proxies as lines of a shell."""
+    found = {name: getattr(image.settings, name) for name in PROXIES}
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in found.items() if value)
+
+
+def build_secrets(image: Image) -> dict[str, bytes]:
+    """Files that steps of a Dockerfile may mount: pip.conf and ca.pem, both in /run/secrets."""
+    settings = image.settings
+    secrets: dict[str, bytes] = {}
+    lines = ["[global]"]
+    if settings.index:
+        lines.append(f"index-url = {settings.index}")
+    if settings.ca_certificate:
+        secrets["ca.pem"] = Path(settings.ca_certificate).expanduser().read_bytes()
+        lines.append("cert = /run/secrets/ca.pem")
+    if len(lines) > 1:
+        secrets["pip.conf"] = "".join(f"{line}\n" for line in lines).encode()
+    return secrets

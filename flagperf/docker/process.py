@@ -1,0 +1,96 @@
+"""A container that runs, as a Process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from flagperf.command import Command
+from flagperf.docker.daemon import DockerHost
+from flagperf.errors import HostError
+from flagperf.hosts.transport import Process, Transport
+from flagperf.plan.container import MARK
+from flagperf.plan.values import Container
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+KEEPER = r"""
+stop() {
+    for round in 1 2 3 4 5; do
+        marked=$(grep -lsz "^MARK=$1\$" /proc/[0-9]*/environ | tr -dc '0-9\n')
+        [ -n "$marked" ] || return
+        kill -s KILL $marked 2>/dev/null
+        sleep 0.2
+    done
+}
+trap 'stop "$1"; exit' TERM
+while :; do sleep 3600 & wait $!; done
+""".replace("MARK", MARK)
+KEEPER_GRACE = 3.0  # seconds
+SIGNALLED = 128  # docker reports an end by signal N as 128 + N
+
+
+async def start_keeper(transport: Transport, name: str) -> Process:
+    """A process on the host that kills what runs in the container when it is stopped, or when the launcher is gone.
+
+    It needs no docker, so that it also works when the daemon is gone.
+    """
+    return await transport.start(Command(("sh", "-c", KEEPER, "flagperf", name)), log="/dev/null", grace=KEEPER_GRACE)
+
+
+class DockerProcess:
+    """A started container."""
+
+    def __init__(self, docker: DockerHost, container: Container, keeper: Process, grace: float) -> None:
+        self._docker, self._name, self._options = docker, container.name, container.options
+        self._keeper, self._grace = keeper, grace
+        self._ended = asyncio.create_task(self._wait())
+
+    async def wait(self) -> int | None:
+        return await asyncio.shield(self._ended)
+
+    async def stop(self) -> None:
+        if not self._ended.done():
+            try:
+                await self._docker.call(self._stop)
+            except HostError:
+                await self._keeper.stop()
+                self._ended.cancel()
+        await asyncio.gather(self._ended, return_exceptions=True)
+
+    async def reason(self) -> str | None:
+        from docker.errors import NotFound
+
+        try:
+            state = (await self._docker.call(lambda client: client.api.inspect_container(self._name)))["State"]
+        except NotFound:
+            return "someone removed the container"
+        if state["OOMKilled"]:
+            limit = f" of {self._options.memory}" if self._options.memory else ""
+            return f"out of memory: the container reached its limit{limit}"
+        if state["Paused"]:
+            return "the container is frozen (docker pause)"
+        return state["Error"] or None
+
+    async def _wait(self) -> int | None:
+        from docker.errors import NotFound
+
+        try:
+            done = await self._docker.call(lambda client: client.api.wait(self._name, timeout=None))
+        except (HostError, NotFound):
+            return None
+        status = int(done["StatusCode"])
+        return SIGNALLED - status if status > SIGNALLED else status
+
+    def _stop(self, client: DockerClient) -> Any:
+        from docker.errors import APIError
+
+        container = client.containers.get(self._name)
+        if container.status == "paused":
+            container.unpause()
+        try:
+            container.stop(timeout=round(self._grace))
+        except APIError as error:
+            if error.status_code not in (404, 409):  # it ended meanwhile
+                raise

@@ -1,0 +1,143 @@
+"""The runtime `docker`: a node's ranks in one container. create → start → wait → inspect → remove."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flagperf.command import Command
+from flagperf.config.values import RunConfig
+from flagperf.docker.daemon import DockerHost
+from flagperf.docker.image_supply import ImageSupply
+from flagperf.docker.process import DockerProcess, start_keeper
+from flagperf.errors import HostError
+from flagperf.hosts import owner
+from flagperf.hosts.transport import Process, Transport
+from flagperf.plan.container import LABEL, sdk_arguments
+from flagperf.plan.values import Container, NodePlan, Plan
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.errors import APIError
+
+OWNER = f"{LABEL}.owner"
+SHORT = 10.0  # seconds
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class DockerRuntime:
+    """One node in one round."""
+
+    def __init__(self, run: RunConfig, plan: Plan, node: NodePlan, transport: Transport, images: ImageSupply) -> None:
+        self.run, self.transport, self.images = run, transport, images
+        self.docker = DockerHost(transport, patience=run.cluster.ssh.reconnect)
+        self.facts: Mapping[str, str] = {}
+        self._made = False
+        self._starting: asyncio.Task[None] | None = None
+        self._keeper: Process | None = None
+        self.place(plan, node)
+
+    def place(self, plan: Plan, node: NodePlan) -> None:
+        assert node.container is not None
+        self.plan, self.node, self.container = plan, node, node.container
+
+    async def check(self) -> None:
+        await self._remove_leftovers()
+
+    async def prepare(self) -> None:
+        await self.images.supply(self.docker, self.node.rank)
+        self.facts = await self._ask(partial(image_facts, reference=self.container.image))
+
+    async def launch(self) -> Process:
+        folders = [mount.source for mount in self.container.mounts if not mount.read_only]
+        await self.transport.run(Command(("mkdir", "-p", *folders)), timeout=SHORT)
+        self._keeper = await start_keeper(self.transport, self.container.name)
+        arguments = sdk_arguments(self.container)
+        arguments["labels"] = {**arguments["labels"], OWNER: owner.myself()}
+        self._starting = asyncio.create_task(self._start(arguments))
+        await asyncio.shield(self._starting)  # what is asked of a daemon happens, also when nobody waits any more
+        return DockerProcess(self.docker, self.container, self._keeper, self.plan.deadlines.stop)
+
+    async def _start(self, arguments: dict[str, Any]) -> None:
+        created = await self._ask(lambda client: client.containers.create(**arguments))
+        self._made = True  # from now on it is ours to remove
+        await self._ask(lambda _: created.start())
+
+    async def clean(self) -> None:
+        if self._starting is not None:
+            await asyncio.gather(self._starting, return_exceptions=True)
+        try:
+            if self._made:
+                await self._ask(lambda client: remove(client, self.container.name))
+                self._made = False
+        finally:
+            if self._keeper is not None:
+                await self._keeper.stop()
+                self._keeper = None
+
+    async def close(self) -> None:
+        await self.docker.close()
+
+    async def _remove_leftovers(self) -> None:
+        """Remove containers of runs that died, and an earlier one of this very launcher that has the name needed."""
+        for name, by in (await self._ask(containers)).items():
+            if owner.state(by) == "dead" or (name == self.container.name and owner.state(by) == "this"):
+                log.warning("%s: removing %s, left behind by a run that died", self.transport.host, name)
+                await self._ask(partial(remove, name=name))
+
+    async def _ask(self, work: Callable[[DockerClient], T]) -> T:
+        """Work of the daemon whose refusal is the host's failure."""
+        from docker.errors import APIError
+
+        try:
+            return await self.docker.call(work, again=False)
+        except APIError as error:
+            raise refused(self.transport.host, self.container, error) from error
+
+
+def containers(client: DockerClient) -> dict[str, str]:
+    """Containers that flagperf made on a host, with their owners."""
+    found = client.api.containers(all=True, filters={"label": OWNER})
+    return {container["Names"][0].lstrip("/"): container["Labels"][OWNER] for container in found}
+
+
+def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
+    """What sys_info.log says of docker and the image: its ID here, and its digest in the registry it came from."""
+    image = client.images.get(reference)
+    digests = ", ".join(image.attrs.get("RepoDigests") or ())
+    return {
+        "docker": client.version()["Version"],
+        "image": reference,
+        "image_id": str(image.id),
+        "image_digest": digests or "none: it was not pulled from a registry",
+    }
+
+
+def remove(client: DockerClient, name: str) -> None:
+    """Remove a container, running or not; none is fine."""
+    from docker.errors import NotFound
+
+    with contextlib.suppress(NotFound):
+        client.api.remove_container(name, force=True)
+
+
+def refused(host: str, container: Container, error: APIError) -> HostError:
+    """What it means that the daemon refuses a container."""
+    why = str(error.explanation or error)
+    if error.status_code == 409:
+        return HostError(
+            host,
+            f"another container is called {container.name}",
+            advice=f"another run uses it; if none does: docker rm -f {container.name}",
+        )
+    if error.status_code == 404:
+        return HostError(host, f"image {container.image} is not there (any more)", advice="run again")
+    advice = "adapt the container options of runtime, vendor or cluster; dry_run=true shows the docker line"
+    return HostError(host, f"docker refuses the container: {why}", advice=advice)

@@ -1,0 +1,148 @@
+"""What one value may be: its type, range, options or form; told by config/values.py and config/keys.py."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from flagperf.errors import ConfigError, meant
+
+
+@dataclass(frozen=True)
+class Word:
+    """What one key accepts. `platform`: it says where, how often or how a job runs, and so is no part of the case."""
+
+    type: type
+    low: float | None = None  # smallest value allowed …
+    above: float | None = None  # … or the value it must be above
+    high: float | None = None
+    options: tuple[str, ...] = ()
+    form: str | None = None  # regular expression that the whole text matches …
+    said: str = ""  # … and what it allows, in words
+    null: bool = False
+    platform: bool = False
+
+    def accepts(self, value: Any) -> bool:
+        """True when the value has the type and form, and lies in the range."""
+        if value is None:
+            return self.null
+        if not is_a(value, self.type):
+            return False
+        if self.options and any(item not in self.options for item in (value if self.type is list else [value])):
+            return False
+        if self.form is not None and not re.fullmatch(self.form, value, re.DOTALL):
+            return False
+        if self.type in (int, float):
+            return (
+                (self.low is None or value >= self.low)
+                and (self.above is None or value > self.above)
+                and (self.high is None or value <= self.high)
+            )
+        return True
+
+    def __str__(self) -> str:
+        null = ", or null" if self.null else ""
+        if self.options:
+            return f"{'a list of' if self.type is list else 'one of'}: {', '.join(self.options)}{null}"
+        bounds = {"at least": self.low, "above": self.above, "at most": self.high}
+        limits = "".join(f", {name} {at}" for name, at in bounds.items() if at is not None)
+        return (self.said or TYPE_NAMES[self.type]) + limits + null
+
+    def check(self, key: str, value: Any, where: Callable[[str], str]) -> None:
+        """Refuse a value that is not accepted.
+
+        Args:
+            key: the dotted key, for the message.
+            where: dotted key → the file or "command line" that set it.
+
+        Raises:
+            ConfigError: with what is allowed, and what was probably meant.
+        """
+        if self.accepts(value):
+            return
+        file, advice = where(key), meant(value, self.options)
+        if not is_a(value, self.type):
+            problem = "wrong type of value"
+            if self.type is str and isinstance(value, (bool, int, float)):
+                quoted = f"as text it is written {key}=\"'{value}'\""
+                advice = quoted if file == "command line" else "in quotes it is text"
+        else:
+            problem = "no such option" if self.options else "wrong form of value" if self.form else "value out of range"
+        given = "null" if value is None else value if value != "" else '""'
+        raise ConfigError(problem, where=file, key=key, given=given, allowed=str(self), advice=advice)
+
+
+TYPE_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "a mapping",
+}
+
+
+def is_a(value: Any, kind: type) -> bool:
+    """True when a YAML value is of the kind; a whole number is a number, true and false are not."""
+    if isinstance(value, bool):
+        return kind is bool
+    if kind is float:
+        return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, kind)
+
+
+def count(low: int = 1, *, high: int | None = None, null: bool = False, platform: bool = False) -> Word:
+    """A whole number of things."""
+    return Word(int, low=low, high=high, null=null, platform=platform)
+
+
+def seconds(*, null: bool = False, platform: bool = False) -> Word:
+    """A time."""
+    return Word(float, above=0, null=null, platform=platform)
+
+
+def text(*options: str, null: bool = False, platform: bool = False) -> Word:
+    """Text, or one of the options."""
+    return Word(str, options=options, null=null, platform=platform)
+
+
+def switch(*, platform: bool = False) -> Word:
+    """True or false."""
+    return Word(bool, platform=platform)
+
+
+def folder_name(*, null: bool = False, platform: bool = False) -> Word:
+    """Text that names a folder, and cannot lead out of the one it lies in."""
+    said = "the name of a folder: not empty, without /, not . or .."
+    return Word(str, form=r"(?!\.{1,2}\Z)[^/\0]+", said=said, null=null, platform=platform)
+
+
+SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, of any case
+
+NotNegative = Annotated[float, Word(float, low=0)]
+Positive = Annotated[float, Word(float, above=0)]
+Count = Annotated[int, count()]
+Port = Annotated[int, count(high=65535)]
+FolderName = Annotated[str, folder_name()]
+Address = Annotated[str, Word(str, form=r"[^\s/\0]+", said="the name or IP address of a host")]
+AbsolutePath = Annotated[str, Word(str, form=r"/[^\0]*", said="an absolute path, with ~ written out")]
+Variable = Annotated[
+    str, Word(str, form="[A-Za-z_][A-Za-z0-9_]*", said="the name of a variable: letters, digits and _, no digit first")
+]
+ByteSize = Annotated[str, Word(str, form=f"(?i:{SIZE})", said="a number with b, k, m, g or t, such as 512m")]
+Gpus = Annotated[str, Word(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", said="all, a count, or device=0,1")]
+Device = Annotated[
+    str,
+    Word(
+        str,
+        form=r"/[^:\0]+(:/[^:\0]+(:(?=.)r?w?m?)?)?",
+        said="host[:container[:permissions]], both absolute paths, permissions of r, w and m in this order",
+    ),
+]
+MountTarget = Annotated[
+    str, Word(str, form=r"/[^:\0]+(:rw)?", said="an absolute path in the container, or one with :rw")
+]
+Limit = Annotated[int, Word(int, low=-1)]

@@ -1,0 +1,97 @@
+"""The monitors of every Linux node: cpu, memory, power. Their commands, and what their output means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from flagperf.command import Command
+from flagperf.hosts.monitors.loop import Monitor, Source
+
+RAPL = 'cd /sys/class/powercap && grep -H "" intel-rapl:*/name intel-rapl:*/*energy*_uj && cat /proc/uptime'
+DCMI = "ipmitool dcmi power reading | grep -i instantaneous | grep -v ' 0 Watts'"  # 0: the BMC does not measure it
+SDR = "ipmitool sdr | grep -i watts"
+
+
+def cpu(interval: float) -> Monitor:
+    """Fraction of the node's CPU time that was busy since the sample before, 0 to 1."""
+    return Monitor("cpu", (Source("/proc/stat", Command(("head", "-n", "1", "/proc/stat")), BusyFraction(), interval),))
+
+
+def memory(interval: float) -> Monitor:
+    """Fraction of the node's memory that no new program could have, 0 to 1."""
+    words = ("grep", "-E", "^Mem(Total|Available):", "/proc/meminfo")
+    return Monitor("mem", (Source("/proc/meminfo", Command(words), used_fraction, interval),))
+
+
+def power(interval: float, power_interval: float) -> Monitor:
+    """Watts: of the whole node by its management controller, else of processors and main memory by RAPL's counters.
+
+    A management controller answers slowly and is asked every `power_interval` seconds only.
+    """
+    sources = (
+        Source("ipmitool dcmi", Command(("sh", "-c", DCMI)), largest_watts, power_interval),
+        Source("ipmitool sdr", Command(("sh", "-c", SDR)), largest_watts, power_interval, timeout=30),
+        Source("RAPL", Command(("sh", "-c", RAPL)), RaplPower(), interval),
+    )
+    return Monitor("pwr", sources, expected=False)
+
+
+@dataclass
+class BusyFraction:
+    """/proc/stat's first line → busy share of the time since the one before."""
+
+    _before: tuple[int, int] | None = None
+
+    def __call__(self, text: str) -> list[str]:
+        times = [int(word) for word in text.removeprefix("cpu ").split()][:8]  # guest time is part of user time
+        now = (sum(times) - times[3] - times[4], sum(times))  # idle and iowait are not busy
+        before, self._before = self._before, now
+        if before is None or now[1] == before[1]:
+            return []
+        return [f"{(now[0] - before[0]) / (now[1] - before[1]):.4f}"]
+
+
+def used_fraction(text: str) -> list[str]:
+    """/proc/meminfo's total and available memory → used share."""
+    total, available = (int(figure) for figure in re.findall(r"(\d+) kB", text))
+    return [f"{1 - available / total:.4f}"]
+
+
+def largest_watts(text: str) -> list[str]:
+    """The largest reading of ipmitool: the node's, where it also lists its power supplies and parts."""
+    readings = [float(figure) for figure in re.findall(r"([\d.]+) Watts", text, re.IGNORECASE)]
+    if not any(readings):
+        raise ValueError("no reading in watts")
+    return [f"{max(readings):g}"]
+
+
+@dataclass
+class RaplPower:
+    """RAPL's energy counters → mean watts since the sample before, and joules since the first sample.
+
+    Counted are the packages and, where a domain of its own, main memory; cores and the platform overlap with them.
+    """
+
+    _before: dict[str, int] = field(default_factory=dict)
+    _uptime: float = 0.0
+    _joules: float = 0.0
+
+    def __call__(self, text: str) -> list[str]:
+        values = dict(re.findall(r"^(\S+/\w+):(.*)$", text, re.MULTILINE))
+        uptime = float(text.splitlines()[-1].split()[0])
+        names = {path.removesuffix("/name"): name for path, name in values.items() if path.endswith("/name")}
+        domains = [domain for domain, name in names.items() if name.startswith(("package", "dram"))]
+        if not domains:
+            raise ValueError("no RAPL domain of a package")
+        now = {domain: int(values[f"{domain}/energy_uj"]) for domain in domains}
+        before, seconds = self._before, uptime - self._uptime
+        self._before, self._uptime = now, uptime
+        if now.keys() != before.keys() or seconds <= 0:
+            return []
+        # A counter goes back to zero at its range.
+        spent = sum(
+            (now[domain] - before[domain]) % (int(values[f"{domain}/max_energy_range_uj"]) + 1) for domain in domains
+        )
+        self._joules += spent / 1e6
+        return [f"{spent / 1e6 / seconds:.2f}\t{self._joules:.2f}"]

@@ -1,0 +1,76 @@
+"""Prints samples of all NVIDIA GPUs of this machine, read through NVML.
+
+    python -m flagperf.hosts.monitors.nvml SOURCE INTERVAL
+
+A sample is marked as flagperf.hosts.monitors.loop wants it, with one `Device.line` a GPU. One process for the whole
+round costs a small part of what nvidia-smi does, and NVML also has the energy counter. Ends with status 1 and one line
+when there is no NVML, and quietly when nobody reads any more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+import pynvml  # type: ignore[import-untyped]
+
+from flagperf.monitor_log import Device
+
+MIB = 2**20
+
+
+def sample() -> list[Device]:
+    """All GPUs, in NVML's order; one that does not answer is a Device without figures."""
+    return [_device(index) for index in range(pynvml.nvmlDeviceGetCount())]
+
+
+def _device(index: int) -> Device:
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    except pynvml.NVMLError:  # fell off the bus
+        return Device()
+
+    def read(ask: Callable[[], float]) -> float | None:
+        try:
+            return float(ask())
+        except pynvml.NVMLError:  # this GPU, or this driver, does not know it
+            return None
+
+    def memory(name: str) -> float | None:
+        return read(lambda: getattr(pynvml.nvmlDeviceGetMemoryInfo(handle), name) / MIB)
+
+    return Device(
+        temperature=read(lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        power=read(lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+        memory_used=memory("used"),
+        memory_total=memory("total"),
+        utilisation=read(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+        energy=read(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
+    )
+
+
+def main(source: str, interval: float) -> None:
+    """Print samples for ever, the second one soon after the first."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        sys.exit(f"NVML: {error}")
+    pause = min(1.0, interval)
+    while True:
+        began = int(time.time())
+        try:
+            lines = [device.line() for device in sample()]
+        except pynvml.NVMLError as error:
+            sys.exit(f"NVML: {error}")
+        text = "\n".join([f"@begin {source} {began}", *lines, "@end 0\n"])
+        os.write(1, text.encode())
+        time.sleep(pause)
+        pause = interval
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    main(sys.argv[1], float(sys.argv[2]))

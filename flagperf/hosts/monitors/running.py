@@ -1,0 +1,207 @@
+"""Runs a node's monitors while a round runs, and writes FlagPerf's monitor logs. Nothing in here stops a training."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import re
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flagperf.command import Command
+from flagperf.config.monitor_tool import make_table
+from flagperf.config.values import MonitorTool, RunConfig
+from flagperf.errors import HostError
+from flagperf.hosts.monitors import node as node_monitors
+from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, script
+from flagperf.hosts.transport import Transport
+from flagperf.monitor_log import NOT_AVAILABLE, parse_line, stamp
+from flagperf.plan.values import NodePlan
+
+log = logging.getLogger(__name__)
+
+TIMED_OUT = (124, 137)  # exit statuses of timeout(1)
+TOO_LONG = 153  # killed by SIGXFSZ
+STOP_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
+REMOVE_TIMEOUT = 10.0  # seconds
+
+
+def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
+    """The monitors of a node, as its plan names them.
+
+    Raises:
+        ConfigError: the vendor file's `monitor` cannot be used.
+    """
+    interval, power_interval = (float(run.config["monitor"][key]) for key in ("interval", "power_interval"))
+    known = {
+        run.vendor.name: lambda: _accelerator(run, node, interval),
+        "cpu": lambda: node_monitors.cpu(interval),  # also a vendor's name, one without a monitor of its own
+        "mem": lambda: node_monitors.memory(interval),
+        "pwr": lambda: node_monitors.power(interval, power_interval),
+    }
+    return tuple(known[name]() for name in node.monitors)
+
+
+def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
+    tool = run.vendor.monitor
+    if tool is None:
+        raise ValueError(f"vendor {run.vendor.name} has no monitor")
+    interval = max(interval, tool.interval)
+    table = Source(tool.command[0], Command(tool.command), make_table(tool, run.hardware), interval, tool.timeout)
+    module = _module(tool, run, node, interval)
+    return Monitor(run.vendor.name, (*module, table), devices=True)
+
+
+def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) -> tuple[Source, ...]:
+    """The tool's Python module, run by the launcher's interpreter here and by that of the ranks elsewhere.
+
+    Nothing where there is no such module, and on another host where the ranks' interpreter lies in an image.
+    """
+    if tool.module is None:
+        return ()
+    words = (tool.module, "0", f"{interval:g}")
+    if node.node.local:
+        command: tuple[str, ...] = (sys.executable, "-m", *words)
+    elif run.runtime.kind == "process" and run.config["framework"]["launch"][0] == "{python}":
+        environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
+        command = ("env", *environment, node.launch.argv[0], "-m", *words)
+    else:
+        _say_once(
+            f"monitor {run.vendor.name}: no energy counter, for {tool.module} needs Python on the host; "
+            f"energy is made from the power that {tool.command[0]} shows"
+        )
+        return ()
+    return (Source(tool.module, Command(command), _device_lines, interval, streams=True),)
+
+
+@functools.cache
+def _say_once(message: str) -> None:
+    """Say it at the first of all nodes and rounds."""
+    log.info(message)
+
+
+def _device_lines(text: str) -> list[str]:
+    lines = text.splitlines()
+    if not lines or not all(parse_line(line) for line in lines):
+        raise ValueError("not one line a device")
+    return lines
+
+
+@contextlib.asynccontextmanager
+async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: Path) -> AsyncIterator[None]:
+    """Run the monitors of a node inside the block.
+
+    Args:
+        folder: the node's log folder on the launcher, where the logs are written. The commands' own output lies in
+            hidden files of `node.log_dir` on the host meanwhile.
+    """
+    recorders = {f"{node.log_dir}/.{one.log}": Recorder(one, transport.host, folder) for one in monitors(run, node)}
+    text = script({output: recorder.monitor for output, recorder in recorders.items()})
+    shell_log = f"{node.log_dir}/.monitors.log"
+    try:
+        process = await transport.start(Command(("sh", "-c", text)), log=shell_log, grace=STOP_GRACE)
+    except HostError as error:
+        log.warning("no monitors: %s", error)
+        yield
+        return
+    following = asyncio.create_task(_follow(recorders, transport, float(run.config["monitor"]["interval"])))
+    try:
+        yield
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        with contextlib.suppress(HostError):  # a lost host is reported by whoever trains on it
+            await _catch_up(recorders, transport)  # first: what a tool prints when it is stopped is no sample
+        with contextlib.suppress(HostError):
+            await process.stop()
+            await transport.run(Command(("rm", "-f", shell_log, *_files(recorders))), timeout=REMOVE_TIMEOUT)
+
+
+def _files(outputs: Iterable[str]) -> Iterator[str]:
+    """What the shell leaves on the node."""
+    for output in outputs:
+        yield from (output, f"{output}.sample")
+
+
+async def _follow(recorders: dict[str, Recorder], transport: Transport, interval: float) -> None:
+    """Read what the monitors print, for ever."""
+    while True:
+        await asyncio.sleep(interval)
+        with contextlib.suppress(HostError):  # what was printed while a connection was down is read later
+            await _catch_up(recorders, transport)
+
+
+async def _catch_up(recorders: dict[str, Recorder], transport: Transport) -> None:
+    for output, recorder in recorders.items():
+        while piece := await transport.read(output, recorder.offset):
+            recorder.feed(piece)
+
+
+@dataclass
+class Recorder:
+    """Turns a monitor's samples into its log. What goes wrong is said once, in the run's log and in the monitor's."""
+
+    monitor: Monitor
+    host: str
+    folder: Path
+    offset: int = 0  # bytes of the command's output that were read
+    _samples: Samples = field(default_factory=Samples)
+    _said: set[int | str] = field(default_factory=set)  # kinds of problems: exit statuses, "write"
+    _passed_over: list[str] = field(default_factory=list)  # why earlier sources are not used
+
+    def feed(self, piece: bytes) -> None:
+        self.offset += len(piece)
+        text = "".join(self._record(sample) for sample in self._samples.feed(piece))
+        if not text:
+            return
+        try:
+            with (self.folder / self.monitor.log).open("a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            self._say("write", f"{self.monitor.log} cannot be written: {error.strerror}")
+
+    def _record(self, sample: Sample) -> str:
+        """What a sample adds to the log."""
+        time = stamp(sample.time)
+        source = self.monitor.sources[sample.source]
+        if sample.status in TIMED_OUT:
+            return self._missing(time, sample, f"gave no answer within {source.timeout:g} s")
+        if sample.status == TOO_LONG:
+            return self._missing(time, sample, "printed more than 1 MiB")
+        if sample.status != 0:
+            return self._missing(time, sample, _first_line(sample.text))
+        try:
+            lines = source.read(sample.text)
+        except (ValueError, LookupError) as error:
+            return self._missing(time, sample, f"cannot be read ({error}): {_first_line(sample.text)}")
+        if self.monitor.devices:
+            return "\n".join([time, *lines, "", ""])
+        return "".join(f"{time}\t{line}\n" for line in lines)
+
+    def _missing(self, time: str, sample: Sample, why: str) -> str:
+        """The line for a sample without figures, the first time."""
+        problem = f"{self.monitor.sources[sample.source].name}: {why}"
+        if sample.status != 0 and sample.source < len(self.monitor.sources) - 1:
+            self._passed_over.append(problem)
+            return ""
+        problem = NOT_AVAILABLE + "; ".join([*self._passed_over, problem])
+        return f"{time}\t{problem}\n" if self._say(sample.status, problem) else ""
+
+    def _say(self, kind: int | str, problem: str) -> bool:
+        """Log a kind of problem unless it was; whether it was new."""
+        if kind in self._said:
+            return False
+        self._said.add(kind)
+        level = logging.WARNING if self.monitor.expected else logging.INFO
+        log.log(level, "%s: monitor %s: %s", self.host, self.monitor.name, problem)
+        return True
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something, without the shell's own prefix."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
+    return re.sub(r"^(ba)?sh: (line )?\d+: ", "", line)[:200]

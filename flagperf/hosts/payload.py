@@ -1,0 +1,67 @@
+"""The code of training processes, the launcher's own version of it, sent to a host for each run."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from flagperf.command import Command
+from flagperf.errors import FlagperfError, HostError
+from flagperf.hosts.transport import Transport
+
+PACKAGES = ("flagperf", "cases")  # what training processes import
+LEFT_OUT = {"__pycache__", "conf", "vendors"}  # not code; the configuration is sent as config.yaml
+UNPACK_TIMEOUT = 60.0  # seconds
+
+
+async def send_code(transport: Transport, target: str, code_dir: str | None) -> None:
+    """Lay the code out in the folder `target` of a host.
+
+    Args:
+        code_dir: the user's own packages, which go beside flagperf's.
+    """
+    archive = f"{target}.tar.gz"
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(code_archive(code_dir))
+        file.flush()
+        await transport.put(Path(file.name), archive)
+    unpack = 'mkdir -p "$1" && tar -xzf "$2" -C "$1" && rm "$2"'
+    done = await transport.run(Command(("sh", "-c", unpack, "flagperf", target, archive)), timeout=UNPACK_TIMEOUT)
+    if done.exit_status != 0:
+        raise HostError(transport.host, f"the code cannot be unpacked in {target}: {done.stderr.strip()}")
+
+
+@cache
+def code_archive(code_dir: str | None = None) -> bytes:
+    """A tar.gz of the packages: the same bytes for the same code, whenever and wherever it is made."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, path in _files(code_dir):
+            content = path.read_bytes()
+            entry = tarfile.TarInfo(name.as_posix())
+            entry.size, entry.mode = len(content), 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(stream.getvalue(), compresslevel=6, mtime=0)
+
+
+def _files(code_dir: str | None) -> Iterator[tuple[Path, Path]]:
+    """Files of the packages, as name in the archive and path here."""
+    own = [(_folder(package), package) for package in PACKAGES]
+    for folder, prefix in [*own, *([(Path(code_dir).expanduser(), "")] if code_dir else [])]:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            if path.is_file() and not LEFT_OUT & set(name.parts):
+                yield Path(prefix, name), path
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise FlagperfError(f"the package {package} is not installed here, so that it cannot be sent to a host")
+    return Path(next(iter(spec.submodule_search_locations)))

@@ -1,0 +1,1 @@
+"""A host that is reached over asyncssh."""

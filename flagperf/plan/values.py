@@ -1,0 +1,71 @@
+"""A plan: the exact commands of a round as data. All frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flagperf.command import Command
+from flagperf.config.values import ContainerOptions, Node
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder of the host in a container."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container. The `docker run` line of a dry run and the call that is executed both come from it."""
+
+    name: str
+    image: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    labels: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    options: ContainerOptions
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """What happens on one node in one round."""
+
+    rank: int
+    node: Node
+    launch: Command  # torchrun, or the framework's own launcher
+    ranks: tuple[int, ...]  # global ranks of this node
+    case_dir: str  # on the node; config.yaml lies there
+    log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
+    container: Container | None = None  # in which `launch` runs; None: in the current environment
+    monitors: tuple[str, ...] = ()  # names of the monitors that run
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds after which a phase counts as failed."""
+
+    connect: float
+    start: float  # command → SUBMIT_INFO of every rank
+    first_step: float  # SUBMIT_INFO → first STEP_END of rank 0
+    stall: float  # between two PerfLog lines of rank 0
+    stop: float  # SIGTERM → SIGKILL
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The exact commands of a round, per node, as data."""
+
+    case: str
+    framework: str
+    round: int
+    config: Mapping[str, Any]  # goes to every node as config.yaml
+    nodes: tuple[NodePlan, ...]
+    master_address: str
+    master_port: int  # as configured, else stands for the free one that is found when the round starts
+    deadlines: Deadlines

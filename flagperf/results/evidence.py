@@ -1,0 +1,47 @@
+"""What the verdict on a round looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flagperf.results.rank_log import RankLog
+from flagperf.target import Target
+
+LIMITS = {  # configuration key → the FINISHED field that it limits
+    "max_steps": "global_steps",
+    "max_epochs": "epochs",
+    "max_samples_termination": "global_samples",
+    "max_time": "raw_train_time",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that the verdict looks at."""
+
+    status: str
+    world_size: int
+    logs: Sequence[RankLog]
+    failure: str | None = None
+    seconds: float | None = None  # the round by the launcher's clock
+    limits: Mapping[str, float] = field(default_factory=dict)  # those of LIMITS that are set
+    asked: Sequence[str] = ()  # those of LIMITS that the user set, not the case
+    target: Target | None = None
+    memory_gib: float | None = None  # of one device
+
+    @property
+    def finished(self) -> Mapping[str, Any]:
+        """FINISHED of the lowest rank that has one; empty when none has."""
+        return next((log.finished for log in self.logs if log.finished is not None), {})
+
+    def number(self, name: str) -> float | None:
+        """A figure of FINISHED; None where it is absent."""
+        value = self.finished.get(name)
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    def per_rank(self, name: str) -> dict[int, Any]:
+        """One field of FINISHED's `ranks`, of the ranks that have it."""
+        ranks = self.finished.get("ranks") or ()
+        return {entry["rank"]: entry[name] for entry in ranks if entry.get(name) is not None}

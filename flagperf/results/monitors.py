@@ -1,0 +1,215 @@
+"""FlagPerf's monitor logs of a node → mean, maximum, coverage, energy. From the files alone."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flagperf.monitor_log import NOT_AVAILABLE, Device, device_blocks, parse_stamp
+
+NODE_LOGS = ("cpu", "mem", "pwr")
+DEVICE_FIGURES = ("temperature", "power", "memory_used", "memory_total", "utilisation")
+GAP = 3.0  # two samples that lie further apart than so many usual distances leave a hole between them
+JOULES_PER_WH = 3600.0
+
+
+class Point(NamedTuple):
+    """One figure of one sample; of a counter also its reading."""
+
+    time: float  # seconds since the epoch
+    value: float
+    counter: float | None = None  # J
+
+
+DeviceSample = tuple[float, list[Device]]  # seconds since the epoch; devices in the tool's order, or the job's
+
+
+def summarize(folder: Path, started: float, ended: float, devices: Sequence[int] | None = None) -> dict[str, Any]:
+    """Sum up the monitor logs of a node.
+
+    Args:
+        folder: the node's log folder.
+        started, ended: the time that counts, seconds since the epoch, as PerfLog's TRAIN_START and TRAIN_END say.
+        devices: the devices of the node that the job used, as places in the tool's output; None: all.
+
+    Returns:
+        Per monitor (cpu, mem, pwr, and the vendor's name) a mapping. cpu and mem, as fractions: `mean`, `max`,
+        `coverage`. pwr, in W: these and the fields of energy below, and `source`: "node" (management controller) or
+        "rapl" (processors and main memory only). The vendor's: `devices`, how many of them count, `indices`, their
+        places, and per figure that the tool knows the same mapping: temperature (C), power (W, these devices together,
+        with energy), memory_used and memory_total (MiB), utilisation (%); the mean is over devices too, the maximum is
+        the highest of any one device. Its own `devices` says of how many the figure is known; energy is there only
+        where that is all of them.
+
+        Energy: `energy_j` and `energy_wh` of the whole time; `idle_w`, the lowest power seen before `started`;
+        `energy_above_idle_j`, which leaves that power out. Coverage is the share of the time that lies between two
+        samples that follow each other as usual; what it leaves out counts with the mean of the rest.
+
+        A monitor without figures is `{"not_available": why}`; one without a log is absent.
+    """
+    found: dict[str, Any] = {}
+    for log in sorted(folder.glob("*_monitor.log")):
+        name = log.name.removesuffix("_monitor.log")
+        text = log.read_text(encoding="utf-8", errors="replace")
+        figures = _node_figures(text, name, started, ended)
+        if name not in NODE_LOGS:
+            figures = _device_figures(text, started, ended, devices)
+        if not figures and (why := _why(text)):
+            figures = {"not_available": why}
+        if figures:
+            found[name] = figures
+    return found
+
+
+def job_energy(nodes: Sequence[Mapping[str, Any]], samples: float | None) -> Mapping[str, Mapping[str, float]]:
+    """Energy of a job over its nodes, from what `summarize` gave for each.
+
+    Returns:
+        "node" (whole nodes), "rapl" (processors and memory) and "devices", those that are known on every node: each
+        with energy_j, energy_wh, coverage (the lowest), energy_above_idle_j where known, and, per one of `samples`,
+        energy_per_sample_j.
+    """
+    found = {}
+    for kind in ("node", "rapl", "devices"):
+        parts = [part for node in nodes for part in _energies(node, kind)]
+        if not parts or len(parts) != len(nodes):
+            continue
+        total = sum(part["energy_j"] for part in parts)
+        job = {
+            "energy_j": total,
+            "energy_wh": total / JOULES_PER_WH,
+            "coverage": min(part["coverage"] for part in parts),
+        }
+        if all("energy_above_idle_j" in part for part in parts):
+            job["energy_above_idle_j"] = sum(part["energy_above_idle_j"] for part in parts)
+        if samples:
+            job["energy_per_sample_j"] = total / samples
+        found[kind] = job
+    return found
+
+
+def _energies(node: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
+    """The mapping of a node that holds this kind of energy, if any."""
+    for name, figures in node.items():
+        part = figures if name == "pwr" else figures.get("power", {}) if name not in NODE_LOGS else {}
+        if "energy_j" in part and kind == (part["source"] if name == "pwr" else "devices"):
+            yield part
+
+
+def _node_figures(text: str, name: str, started: float, ended: float) -> dict[str, Any]:
+    """cpu, mem or pwr."""
+    points = []
+    for line in text.splitlines():
+        stamp, *words = line.split("\t")
+        time = parse_stamp(stamp)
+        if time is not None and words and all(map(_is_number, words)):
+            points.append(Point(time, *map(float, words[:2])))
+    figures = _figures(points, started, ended)
+    if figures and name == "pwr":
+        source = "rapl" if points[-1].counter is not None else "node"
+        return {**figures, "source": source, **_energy(points, started, ended)}
+    return figures
+
+
+def _device_figures(text: str, started: float, ended: float, devices: Sequence[int] | None) -> dict[str, Any]:
+    blocks = list(device_blocks(text))
+    most = max((len(block) for _, block in blocks), default=0)
+    indices = list(range(most) if devices is None else devices)
+    samples = [(time, [_device(block, index) for index in indices]) for time, block in blocks]
+    figures = {name: _device_figure(name, samples, started, ended) for name in DEVICE_FIGURES}
+    known = {name: found for name, found in figures.items() if found}
+    if blocks and indices and min(indices) >= most:
+        return {"not_available": f"the tool shows {most} devices, and none of those of the job, {indices}"}
+    return {"devices": len(indices), "indices": indices, **known} if known else {}
+
+
+def _device(block: Sequence[Device], index: int) -> Device:
+    """A device of a block; one without figures where the tool left it out."""
+    return block[index] if index < len(block) else Device()
+
+
+def _device_figure(name: str, samples: Sequence[DeviceSample], started: float, ended: float) -> dict[str, float]:
+    """One figure, over the devices that tell it."""
+    each = [(time, [getattr(device, name) for device in sample]) for time, sample in samples]
+    within = [values for time, values in each if started <= time <= ended]
+    telling = [place for place, told in enumerate(zip(*within, strict=True)) if set(told) != {None}]
+    picked = [(time, [values[place] for place in telling]) for time, values in each]
+    known = [(time, values) for time, values in picked if values and None not in values]
+    combine: Callable[[Iterable[float]], float] = sum if name == "power" else statistics.fmean
+    figures = _figures([Point(time, combine(values)) for time, values in known], started, ended)
+    if not figures:
+        return {}
+    if name != "power":
+        figures["max"] = max(max(values) for time, values in known if started <= time <= ended)
+    elif len(telling) == len(samples[0][1]):  # energy of some devices would pass for that of the job
+        figures |= _energy([_power_point(time, sample) for time, sample in samples], started, ended)
+    return {**figures, "devices": len(telling)}
+
+
+def _power_point(time: float, sample: list[Device]) -> Point:
+    """Power of all devices together, with their counters where all have one."""
+    powers = [device.power for device in sample if device.power is not None]
+    counters = [device.energy for device in sample if device.energy is not None]
+    power = math.fsum(powers) if len(powers) == len(sample) else math.nan
+    return Point(time, power, math.fsum(counters) if len(counters) == len(sample) else None)
+
+
+def _figures(points: list[Point], started: float, ended: float) -> dict[str, float]:
+    """Mean, maximum and coverage of the samples within the time; nothing when there is none."""
+    values = [point.value for point in points if started <= point.time <= ended]
+    if not values:
+        return {}
+    covered = sum(seconds for _, _, seconds in _stretches(points, started, ended))
+    return {"mean": statistics.fmean(values), "max": max(values), "coverage": covered / max(ended - started, 1e-9)}
+
+
+def _energy(points: list[Point], started: float, ended: float) -> dict[str, float]:
+    """Energy of the time and what of it is above the idle power; nothing when no two samples tell it."""
+    covered = joules = 0.0
+    for before, after, seconds in _stretches(points, started, ended):
+        power = _power_between(before, after)
+        if not math.isnan(power):
+            covered += seconds
+            joules += power * seconds
+    if not covered:
+        return {}
+    total = joules / covered * (ended - started)
+    figures = {"energy_j": total, "energy_wh": total / JOULES_PER_WH}
+    idle = [point.value for point in points if point.time < math.floor(started) and not math.isnan(point.value)]
+    if idle:
+        figures |= {"idle_w": min(idle), "energy_above_idle_j": total - min(idle) * (ended - started)}
+    return figures
+
+
+def _power_between(before: Point, after: Point) -> float:
+    """Mean power from one sample to the next: by the counter, else the mean of the two readings."""
+    if before.counter is not None and after.counter is not None and after.counter >= before.counter:
+        return (after.counter - before.counter) / (after.time - before.time)
+    return (before.value + after.value) / 2
+
+
+def _stretches(points: list[Point], started: float, ended: float) -> Iterator[tuple[Point, Point, float]]:
+    """Neighbouring samples and the seconds of the time between them, without holes."""
+    pairs = [(before, after) for before, after in pairwise(points) if after.time > before.time]
+    if not pairs:
+        return
+    longest = GAP * statistics.median(after.time - before.time for before, after in pairs)
+    for before, after in pairs:
+        seconds = min(after.time, ended) - max(before.time, started)
+        if seconds > 0 and after.time - before.time <= longest:
+            yield before, after, seconds
+
+
+def _why(text: str) -> str | None:
+    return next((line.split(NOT_AVAILABLE, 1)[1] for line in text.splitlines() if NOT_AVAILABLE in line), None)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return math.isfinite(float(word))
+    except ValueError:
+        return False

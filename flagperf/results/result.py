@@ -1,0 +1,215 @@
+"""A round's folder → Result, and result.json. What each field means: docs/results.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.values import Change, RunConfig
+from flagperf.errors import ConfigError
+from flagperf.perflog import decode, encode
+from flagperf.results.evidence import LIMITS, Evidence
+from flagperf.results.monitors import job_energy, summarize
+from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
+from flagperf.results.used_devices import used_devices
+from flagperf.results.values import Result, Summary
+from flagperf.results.verdict import judge
+from flagperf.run.values import Outcome
+from flagperf.target import Target
+
+SCHEMA = 1  # of result.json and summary.json; raised when a field changes its meaning or goes
+FILE = "result.json"
+
+
+def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path) -> Result:
+    """The result of a round that was executed, from its logs in `folder` and its outcome."""
+    return dataclasses.replace(
+        result_of_logs(
+            run.config,
+            run.changes,
+            round_number,
+            folder,
+            status=outcome.status,
+            failure=str(outcome.failure) if outcome.failure else None,
+            seconds=outcome.seconds,
+            sweep=run.sweep,
+        ),
+        phases=outcome.phases,
+        started=outcome.started,
+    )
+
+
+def result_of_logs(
+    config: Mapping[str, Any],
+    changes: Iterable[Change],
+    round_number: int,
+    folder: Path,
+    *,
+    status: str,
+    failure: str | None = None,
+    seconds: float | None = None,
+    sweep: Mapping[str, str] | None = None,
+) -> Result:
+    """The result of a round from its logs alone, with whatever is there.
+
+    Args:
+        config: the configuration of the job, as config.yaml holds it.
+        changes: what differs from the case; says which limits the user asked for.
+        round_number: the first round is 1.
+        folder: the round's folder; need not exist.
+        status: how the round ended, see `Result.status`.
+        failure: what failed, where the executor could tell.
+        seconds: the whole round by the launcher's clock, where known.
+        sweep: swept key → value, of a job of a multirun.
+    """
+    target, logs = _target(config), read_rank_logs(folder)
+    limits = {key: float(config[key]) for key in LIMITS if config.get(key) is not None}
+    asked = [change.key for change in changes if change.key in limits and not change.source.startswith("tuning")]
+    evidence = Evidence(
+        status=status,
+        world_size=config["nnodes"] * config["nproc"],
+        logs=logs,
+        failure=failure,
+        seconds=seconds,
+        limits=limits,
+        asked=asked,
+        target=target,
+        memory_gib=config["hardware"].get("memory_gib"),
+    )
+    verdict, reasons = judge(evidence)
+    values = evidence.finished
+    sample_data = bool(values["sample_data"]) if "sample_data" in values else _chose_sample_data(config)
+    synthetic = bool(config.get("synthetic"))
+    target_applies = not synthetic and (config["size"] != "full" or not sample_data)
+    return Result(
+        case=config["case"],
+        framework=config["framework"]["name"],
+        hardware=config["hardware"]["name"],
+        vendor=config["vendor"]["name"],
+        size=config["size"],
+        nnodes=config["nnodes"],
+        nproc=config["nproc"],
+        division=config["division"],
+        round=round_number,
+        status=status,
+        verdict=verdict,
+        reasons=reasons,
+        sample_data=sample_data,
+        target=target,
+        target_reached=_reached(target, values, asked) if target_applies else None,
+        values=values,
+        failure=failure,
+        monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
+        sweep=sweep or {},
+        seconds=seconds,
+        synthetic=synthetic,
+    )
+
+
+def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
+    """0: every round can be used; 5: one is INVALID, as a failed one is; 6: one was not shown to reach its target."""
+    results = [result for summary in summaries for result in summary.results]
+    if any(result.verdict == "INVALID" for result in results):
+        return 5
+    if require_target and any(result.target_reached is not True for result in results):
+        return 6
+    return 0
+
+
+def write(result: Result, folder: Path) -> Path:
+    """Write result.json into the round's folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return write_json(dataclasses.asdict(result), folder / FILE)
+
+
+def read(folder: Path) -> Result:
+    """Read a round's result.json back. Raises ConfigError where it was written by another version or is damaged."""
+    return from_record(read_json(folder / FILE), folder / FILE)
+
+
+def from_record(record: Mapping[str, Any], path: Path) -> Result:
+    """A Result from the plain data that JSON holds; `path` is named in errors."""
+    try:
+        fields = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
+        target = Target(**record["target"]) if record["target"] else None
+        return Result(**{**fields, "reasons": tuple(record["reasons"]), "target": target})
+    except (KeyError, TypeError) as error:
+        raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
+
+
+def write_json(record: Mapping[str, Any], path: Path) -> Path:
+    """Write a record with its schema number; a reader never sees half of it."""
+    text = json.dumps(encode({"schema": SCHEMA, **record}), indent=2, ensure_ascii=False, allow_nan=False)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_text(text + "\n", encoding="utf-8")
+        return partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a record that `write_json` wrote."""
+    try:
+        record = decode(json.loads(path.read_text(encoding="utf-8")))
+        schema = record.pop("schema")
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
+    if schema != SCHEMA:
+        raise ConfigError(
+            "written by another version", where=str(path), key="schema", given=schema, allowed=str(SCHEMA)
+        )
+    return dict(record)
+
+
+def _target(config: Mapping[str, Any]) -> Target | None:
+    target = config.get("target")
+    if not target:
+        return None
+    unit, also = target.get("unit") or "", target.get("also") or {}
+    return Target(target["metric"], target["value"], target["direction"], unit, also)
+
+
+def _reached(target: Target | None, values: Mapping[str, Any], asked: Sequence[str]) -> bool | None:
+    """None where no target applies, where its metric was not measured, or where a limit asked for came first."""
+    finals = {name: values.get(f"final_{name}") for name in target.values} if target else {}
+    if target is None or None in finals.values():
+        return None
+    return not target.missed(finals) or (None if values.get("stop_reason") in asked else False)
+
+
+def _monitors(
+    folder: Path, logs: Sequence[RankLog], config: Mapping[str, Any], samples: float | None
+) -> dict[str, Any]:
+    """What each node's monitors saw during training, and the energy of the whole job."""
+    marks = {event.event: event.time_ms / 1000 for log in logs[:1] for event in log.events}
+    if "TRAIN_START" not in marks:
+        return {}
+    started, ended = marks["TRAIN_START"], marks.get("TRAIN_END", max(marks.values()))
+    visible = {log.node_rank: event.value.get("visible_devices") for log in logs for event in log.all("SUBMIT_INFO")}
+    nodes = {
+        path.name: _node_monitors(path, started, ended, config, visible.get(rank))
+        for _, rank, path in node_folders(folder)
+    }
+    return {"nodes": nodes, "energy": job_energy(list(nodes.values()), samples)} if any(nodes.values()) else {}
+
+
+def _node_monitors(
+    folder: Path, started: float, ended: float, config: Mapping[str, Any], visible: str | None
+) -> dict[str, Any]:
+    """One node's. Where it is not known which devices the job used, none are summed up: they would be others."""
+    try:
+        devices = used_devices(config, visible)
+    except ValueError as error:
+        why = {"not_available": f"the devices of the job are not known: {error}"}
+        return summarize(folder, started, ended, devices=()) | {config["vendor"]["name"]: why}
+    return summarize(folder, started, ended, devices)
+
+
+def _chose_sample_data(config: Mapping[str, Any]) -> bool:
+    """Of a round without FINISHED: was its data folder one of the sample data?"""
+    data, samples = config["data_dir"], config["sample_dir"]
+    return data is not None and Path(data).expanduser().is_relative_to(Path(samples).expanduser())

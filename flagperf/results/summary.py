@@ -1,0 +1,83 @@
+"""All rounds of one job → Summary with statistics, and summary.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.values import Change, RunConfig
+from flagperf.errors import ConfigError
+from flagperf.results.result import from_record, read_json, write_json
+from flagperf.results.values import Result, Statistics, Summary, Verdict
+from flagperf.results.verdict import worst
+
+FILE = "summary.json"
+FIGURES = ("e2e_time", "p_whole", "p_train", "p_core", "steady_throughput", "mfu", "peak_memory")
+
+
+def summarize(run: RunConfig, results: Iterable[Result]) -> Summary:
+    """Statistics over the rounds of a job."""
+    return summary_of(run.name, results, run.config, run.changes)
+
+
+def summary_of(name: str, results: Iterable[Result], config: Mapping[str, Any], changes: Iterable[Change]) -> Summary:
+    """Statistics over the rounds whose numbers can be used; the others stay in `results`."""
+    rounds = tuple(results)
+    return Summary(name, rounds, _statistics(usable(rounds)), config, tuple(changes))
+
+
+def usable(results: Iterable[Result]) -> tuple[Result, ...]:
+    """The rounds that count: those that are not INVALID."""
+    return tuple(result for result in results if result.verdict != "INVALID")
+
+
+def verdict(summary: Summary) -> Verdict:
+    """The worst of its rounds."""
+    return worst(result.verdict for result in summary.results)
+
+
+def metric(summary: Summary) -> str | None:
+    """The figure that holds the metric of the case's target, e.g. "final_acc1"."""
+    target = summary.results[0].target if summary.results else None
+    return f"final_{target.metric}" if target else None
+
+
+def write(summary: Summary, folder: Path) -> Path:
+    """Write summary.json, which holds the job as a whole: configuration, changes, rounds and statistics."""
+    return write_json(dataclasses.asdict(summary), folder / FILE)
+
+
+def read(folder: Path) -> Summary:
+    """Read a summary.json back. Raises ConfigError where it was written by another version or is damaged."""
+    path = folder / FILE
+    record = read_json(path)
+    try:
+        return Summary(
+            record["name"],
+            tuple(from_record(result, path) for result in record["results"]),
+            {figure: Statistics(**values) for figure, values in record["statistics"].items()},
+            record["config"],
+            tuple(Change(**change) for change in record["changes"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ConfigError("not a summary of flagperf", where=str(path), given=str(error)) from None
+
+
+def _statistics(results: Sequence[Result]) -> dict[str, Statistics]:
+    """Of every figure that at least one round has."""
+    target = results[0].target if results else None
+    figures = (*FIGURES, f"final_{target.metric}") if target else FIGURES
+    found = {figure: [result.values.get(figure) for result in results] for figure in figures}
+    numbers = {figure: [value for value in values if value is not None] for figure, values in found.items()}
+    return {figure: _describe(values) for figure, values in numbers.items() if values}
+
+
+def _describe(values: Sequence[float]) -> Statistics:
+    mean = statistics.fmean(values)
+    stdev = statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
+    cv = stdev / abs(mean) if stdev is not None and mean else None
+    return Statistics(len(values), mean, stdev, min(values), max(values), cv)

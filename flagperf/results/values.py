@@ -1,0 +1,64 @@
+"""What a round, and all rounds of a case, came to. All frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from flagperf.config.values import Change, Division
+from flagperf.target import Target
+
+Verdict = Literal["VALID", "SUSPECT", "INVALID"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One round. `values` are the fields of FINISHED (docs/results.md), absent ones are None."""
+
+    case: str
+    framework: str
+    hardware: str
+    vendor: str
+    size: str
+    nnodes: int
+    nproc: int
+    division: Division
+    round: int
+    status: str  # finished, failed, interrupted, not started; from files alone also: unfinished
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    sample_data: bool
+    target: Target | None
+    target_reached: bool | None  # None: no target applies (sample data of a full-size case, synthetic, ended early)
+    values: Mapping[str, Any]
+    failure: str | None = None
+    monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
+    sweep: Mapping[str, str] = field(default_factory=dict)
+    started: float | None = None  # wall clock of the launcher, seconds since the epoch
+    seconds: float | None = None  # the whole round, by the launcher's clock
+    synthetic: bool = False  # trained on batches that stay in device memory
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """n, mean, sample standard deviation, min, max and coefficient of variation of one figure over rounds."""
+
+    n: int
+    mean: float
+    stdev: float | None
+    min: float
+    max: float
+    cv: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All rounds of one configured case."""
+
+    name: str
+    results: tuple[Result, ...]
+    statistics: Mapping[str, Statistics]
+    config: Mapping[str, Any]
+    changes: tuple[Change, ...]

@@ -1,0 +1,250 @@
+"""Can a round's numbers be believed? VALID, SUSPECT or INVALID, with reasons. Pure: no files, no clock.
+
+INVALID: the numbers cannot be used. SUSPECT: something is odd enough that a person should look before using them.
+Every rule is one function below; docs/results.md lists them in words.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from flagperf.results.evidence import LIMITS, Evidence
+from flagperf.results.values import Verdict
+
+Finding = tuple[Verdict, str]
+
+EXACT = 1e-3  # relative error allowed where two figures are the same by definition
+CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
+UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
+EXPLAINED = ("failed", "interrupted", "not started")  # how a round ended says why its ranks have no FINISHED
+
+
+def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
+    """The worst verdict of all rules, and why; the worst reasons come first."""
+    checks = COMPLETE + (CONSISTENT if evidence.finished else ())
+    found = [finding for check in checks for finding in check(evidence)]
+    reasons = [text for verdict, text in found if verdict == "INVALID"]
+    verdict: Verdict = "INVALID" if reasons else "SUSPECT" if found else "VALID"
+    return verdict, (*reasons, *(text for verdict, text in found if verdict == "SUSPECT"))
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict of several together; of none at all, INVALID."""
+    order: tuple[Verdict, ...] = ("VALID", "SUSPECT", "INVALID")
+    return max(verdicts, key=order.index, default="INVALID")
+
+
+# ---------------------------------------------------------------- is everything there?
+
+
+def _status(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.status == "unfinished":
+        yield "SUSPECT", "no result.json that can be read: how the processes ended is not known"
+    elif evidence.status != "finished":
+        yield "INVALID", evidence.status + (f": {evidence.failure.splitlines()[0]}" if evidence.failure else "")
+
+
+def _ranks_present(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.status in EXPLAINED:
+        return
+    silent = set(range(evidence.world_size)) - {log.rank for log in evidence.logs}
+    if silent:
+        yield "INVALID", f"no log of {_ranks(silent)}"
+    unfinished = {log.rank for log in evidence.logs if log.finished is None}
+    if unfinished:
+        yield "INVALID", f"no FINISHED from {_ranks(unfinished)}"
+    surplus = {log.rank for log in evidence.logs} - set(range(evidence.world_size))
+    if surplus:
+        yield "INVALID", f"{_ranks(surplus)} beyond the world size {evidence.world_size}"
+
+
+# ---------------------------------------------------------------- do the ranks agree?
+
+
+def _ranks_agree(evidence: Evidence) -> Iterator[Finding]:
+    first = evidence.finished
+    differing: dict[str, None] = {}
+    for log in evidence.logs:
+        for name in (log.finished or first).keys() | first.keys():
+            if not _same((log.finished or first).get(name), first.get(name)):
+                differing[name] = None
+    if differing:
+        yield "INVALID", f"ranks disagree about {', '.join(sorted(differing))}"
+
+
+def _checksums_agree(evidence: Evidence) -> Iterator[Finding]:
+    for what in ("loss", "parameters"):
+        checksums = evidence.per_rank(f"{what}_checksum")
+        if len(set(checksums.values())) > 1:
+            listed = ", ".join(f"rank {rank} {value}" for rank, value in checksums.items())
+            yield "INVALID", f"checksums of the {what} differ between ranks ({listed})"
+
+
+def _samples_add_up(evidence: Evidence) -> Iterator[Finding]:
+    samples, total = evidence.per_rank("samples"), evidence.number("num_trained_samples")
+    if samples and total is not None and sum(samples.values()) != total:
+        yield "INVALID", f"ranks trained {sum(samples.values())} samples together, FINISHED says {total:.0f}"
+
+
+def _rank_times_agree(evidence: Evidence) -> Iterator[Finding]:
+    times = evidence.per_rank("raw_train_time")
+    if times and not _clocks_agree(max(times.values()), min(times.values())):
+        fast, slow = min(times, key=times.__getitem__), max(times, key=times.__getitem__)
+        yield "SUSPECT", f"rank {slow} trained {times[slow]:.2f} s, rank {fast} {times[fast]:.2f} s"
+
+
+# ---------------------------------------------------------------- are the values possible?
+
+
+def _loss_is_finite(evidence: Evidence) -> Iterator[Finding]:
+    final = evidence.finished.get("final_loss")
+    if evidence.finished.get("stop_reason") == "non_finite_loss" or (final is not None and not math.isfinite(final)):
+        yield "INVALID", f"the loss is not finite (final_loss {final})"
+        return
+    for log in evidence.logs:
+        for event in log.all("STEP_END"):
+            loss = event.value.get("loss")
+            if loss is not None and not math.isfinite(loss):
+                yield "SUSPECT", f"the loss was {loss} at step {event.value.get('step')} on rank {log.rank}"
+                return
+
+
+def _within_the_hardware(evidence: Evidence) -> Iterator[Finding]:
+    mfu, memory = evidence.number("mfu"), evidence.number("peak_memory")
+    if mfu is not None and mfu > 1:
+        yield "INVALID", f"MFU is {mfu:.2f}: more FLOP/s than the hardware's peak"
+    on_device = evidence.finished.get("peak_memory_kind") == "device"
+    if memory is not None and on_device and evidence.memory_gib and memory > evidence.memory_gib:
+        yield "INVALID", f"peak memory {memory:.1f} GiB is over the hardware's {evidence.memory_gib:g} GiB"
+
+
+def _target_claim(evidence: Evidence) -> Iterator[Finding]:
+    target = evidence.target
+    if target and evidence.finished.get("converged"):
+        finals = {name: evidence.number(f"final_{name}") for name in target.values}
+        for name in target.missed(finals):
+            yield "INVALID", f"converged, but final_{name} is {finals[name]}, target {target.values[name]:g}"
+
+
+# ---------------------------------------------------------------- do the figures fit together?
+
+
+def _throughput(evidence: Evidence) -> Iterator[Finding]:
+    for name, count, seconds in (
+        ("p_whole", "num_trained_units", "raw_train_time"),
+        ("p_train", "num_trained_units", "train_no_eval_time"),
+        ("p_core", "num_trained_units", "pure_training_computing_time"),
+        ("training_sequences_per_second", "num_trained_samples", "raw_train_time"),
+    ):
+        given, amount, time = (evidence.number(key) for key in (name, count, seconds))
+        if given is None or amount is None or not time:
+            continue
+        if not math.isclose(given, amount / time, rel_tol=EXACT):
+            yield "INVALID", f"{name} is {given:.6g}, but {count} / {seconds} is {amount / time:.6g}"
+
+
+def _times_nest(evidence: Evidence) -> Iterator[Finding]:
+    nested = ("e2e_time", "raw_train_time", "train_no_eval_time", "pure_training_computing_time")
+    for outer, inner in itertools.pairwise(nested):
+        long, short = evidence.number(outer), evidence.number(inner)
+        if long is not None and short is not None and short > long * (1 + EXACT):
+            yield "INVALID", f"{outer} {long:.3f} s is shorter than {inner} {short:.3f} s"
+    e2e, waited = evidence.number("e2e_time"), evidence.seconds
+    if e2e is not None and waited is not None and e2e > waited and not _clocks_agree(e2e, waited):
+        yield "INVALID", f"e2e_time {e2e:.2f} s is longer than the launcher waited, {waited:.2f} s"
+
+
+def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
+    stop = str(evidence.finished.get("stop_reason"))
+    if not evidence.number("global_steps"):
+        yield "INVALID", "no step was trained"
+    for limit, asked in evidence.limits.items():
+        done = evidence.number(LIMITS[limit])
+        if done is None or done >= asked or stop in ("target", "non_finite_loss"):
+            continue
+        if stop == limit:
+            yield "INVALID", f"stopped by {limit}={asked:g}, but {LIMITS[limit]} is {done:g}"
+        elif limit in evidence.asked:
+            yield "SUSPECT", f"{limit}={asked:g} was asked, {stop} ended it at {done:g}"
+
+
+# ---------------------------------------------------------------- can the clocks be trusted?
+
+
+def _steps_fill_the_time(evidence: Evidence) -> Iterator[Finding]:
+    steps, times = evidence.per_rank("step_time_sum"), evidence.per_rank("raw_train_time")
+    elsewhere = (evidence.number("eval_time") or 0.0) + (evidence.number("checkpoint_time") or 0.0)
+    outside = {rank: times[rank] - steps[rank] - elsewhere for rank in sorted(steps.keys() & times.keys())}
+    if not outside:
+        return
+    least, most = min(outside, key=outside.__getitem__), max(outside, key=outside.__getitem__)
+    if -outside[least] > CLOCK_SHARE * times[least] + CLOCK_SECONDS:
+        parts = times[least] - outside[least]
+        yield (
+            "INVALID",
+            f"rank {least}: steps and evaluation add up to {parts:.2f} s of {times[least]:.2f} s of training",
+        )
+    if outside[most] > UNEXPLAINED_SHARE * times[most] + CLOCK_SECONDS:
+        yield "SUSPECT", f"rank {most}: {outside[most]:.2f} s of {times[most]:.2f} s of training lie outside its steps"
+
+
+def _wall_clock(evidence: Evidence) -> Iterator[Finding]:
+    seconds = evidence.number("raw_train_time")
+    for log in evidence.logs:
+        starts, ends = log.all("TRAIN_START"), log.all("TRAIN_END")
+        wall = (ends[-1].time_ms - starts[-1].time_ms) / 1000 if starts and ends else None
+        if wall is not None and seconds is not None and not _clocks_agree(wall, seconds):
+            yield "SUSPECT", f"rank {log.rank}: training took {wall:.2f} s by the wall clock, {seconds:.2f} s measured"
+            return
+
+
+def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
+    drifts = evidence.per_rank("wall_drift")
+    drifted = max(drifts, key=lambda rank: abs(drifts[rank]), default=None)
+    if drifted is not None and abs(drifts[drifted]) > CLOCK_SECONDS:
+        yield "SUSPECT", f"rank {drifted}: the wall clock was set by {drifts[drifted]:+.2f} s during training"
+    for log in evidence.logs:
+        for kind in ("STEP_END", "EVALUATE"):
+            times = (event.time_ms for event in log.all(kind))
+            back = max((before - after for before, after in itertools.pairwise(times)), default=0)
+            if back > 0:
+                yield "SUSPECT", f"rank {log.rank}: the clock went back by {back / 1000:.3f} s between two {kind}"
+                return
+
+
+COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_status, _ranks_present)
+CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    _ranks_agree,
+    _checksums_agree,
+    _samples_add_up,
+    _rank_times_agree,
+    _loss_is_finite,
+    _within_the_hardware,
+    _target_claim,
+    _throughput,
+    _times_nest,
+    _enough_steps,
+    _steps_fill_the_time,
+    _wall_clock,
+    _clock_goes_on,
+)
+
+
+# ---------------------------------------------------------------- small parts
+
+
+def _clocks_agree(one: float, other: float) -> bool:
+    return abs(one - other) <= CLOCK_SHARE * max(one, other) + CLOCK_SECONDS
+
+
+def _same(one: Any, other: Any) -> bool:
+    both_nan = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
+    return both_nan or one == other
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    listed = sorted(ranks)
+    return f"rank{'s' if len(listed) > 1 else ''} {', '.join(map(str, listed))}"

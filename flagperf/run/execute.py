@@ -1,0 +1,218 @@
+"""Plan → Outcome: the phases of a round, on all its nodes at once.
+
+connect → check → image → send → start → watch → stop → collect → clean
+
+Each phase has a deadline. The first failure stops every node. Whatever happened, all nodes are stopped, their logs
+collected, and nothing is left on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Literal
+
+from flagperf.config.values import Node, RunConfig
+from flagperf.errors import HostError
+from flagperf.hosts.transport import LocalTransport, Transport
+from flagperf.plan.plan import Rendezvous, make_plan
+from flagperf.plan.values import Plan
+from flagperf.run.folder import write_case
+from flagperf.run.interrupt import interruption
+from flagperf.run.node_run import NodeRun
+from flagperf.run.progress import Progress
+from flagperf.run.resume import with_checkpoints
+from flagperf.run.runtime import make_runtimes
+from flagperf.run.supervise import PortTaken, supervise
+from flagperf.run.values import Failure, Outcome
+
+LIMITS = {  # seconds
+    "check": 120.0,
+    "image": 7200.0,
+    "send": 600.0,
+    "start": 300.0,
+    "stop": 60.0,
+    "collect": 600.0,
+    "clean": 120.0,
+}
+CONNECT_ATTEMPTS = 4  # that a transport makes at most, each with the deadline of its own
+PORT_ATTEMPTS = 3  # a port that was free may be taken by the time torchrun binds it
+
+log = logging.getLogger(__name__)
+
+Action = Callable[[NodeRun], Awaitable[object]]
+
+
+async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) -> Outcome:
+    """Execute one round.
+
+    Args:
+        run: the configured case.
+        plan: of the round; made again here with paths below `folder`, and with the port and addresses found.
+        folder: the run folder.
+        progress: is told of each phase, of rank 0's events, and of a failure as soon as it is known.
+
+    Raises:
+        ConfigError: a check refused the configuration; nothing was started.
+        HostError: a host cannot be used; nothing is left running.
+    """
+    began, clock = time.time(), time.monotonic()
+    run = with_checkpoints(run)
+    round_ = _Round(run, plan.round, folder.absolute(), progress)
+    body = asyncio.create_task(round_.phases())
+    status: Literal["finished", "failed", "interrupted"] = "interrupted"
+    failure = None
+    with interruption(body.cancel) as interrupted:
+        try:
+            failure = await body
+            status = "failed" if failure else "finished"
+        except asyncio.CancelledError:
+            if not interrupted.is_set():
+                raise
+    return Outcome(
+        status=status,
+        folder=round_.folder,
+        failure=failure,
+        exit_statuses=tuple(node.exit_status for node in round_.nodes),
+        phases={node.folder.name: node.phases for node in round_.nodes},
+        started=began,
+        seconds=time.monotonic() - clock,
+    )
+
+
+def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
+    """The way to each node: none for this machine, ssh for another one."""
+    if all(node.local for node in nodes):
+        return [LocalTransport(node.name, node.address) for node in nodes]
+    from flagperf.hosts.ssh.transport import AT_ONCE, SshTransport  # asyncssh is heavy
+
+    if not run.cluster.ssh.strict:
+        log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
+    gate = asyncio.Semaphore(AT_ONCE)
+    timeout = run.config["deadlines"]["connect"]
+    return [
+        LocalTransport(node.name, node.address) if node.local else SshTransport(node, run.cluster.ssh, timeout, gate)
+        for node in nodes
+    ]
+
+
+class _Round:
+    """A round while it is executed."""
+
+    def __init__(self, run: RunConfig, number: int, run_folder: Path, progress: Progress) -> None:
+        self.run, self.run_folder, self.progress = run, run_folder, progress
+        self.plan = make_plan(run, number, folder=run_folder)
+        self.folder = run_folder / run.name / f"round{number}"
+        transports = make_transports(run, [node.node for node in self.plan.nodes])
+        runtimes = make_runtimes(run, self.plan, transports, self.folder, progress.working)
+        self.nodes = [
+            NodeRun(run, self.plan, rank, transport, runtime, self.folder)
+            for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
+        ]
+
+    async def phases(self) -> Failure | None:
+        async with AsyncExitStack() as connections:
+            connect = CONNECT_ATTEMPTS * self.plan.deadlines.connect
+            await self._on_all("connect", lambda node: connections.enter_async_context(node.transport), connect)
+            for node in self.nodes:
+                connections.push_async_callback(node.runtime.close)
+            await self._on_all("check", NodeRun.check)
+            write_case(self.run, self.plan, self.run_folder)
+            await self._on_all("image", NodeRun.prepare)
+            return await self._attempts()
+
+    async def _attempts(self) -> Failure | None:
+        """Train; again with another port where the one found free was taken meanwhile."""
+        configured = self.run.cluster.rendezvous.port
+        for last in (False,) * (PORT_ATTEMPTS - 1) + (True,):
+            self._place(configured or self.nodes[0].facts.free_port())
+            try:
+                return await self._attempt()
+            except PortTaken as taken:
+                if configured or last:
+                    self.progress.failure(taken.failure)
+                    return taken.failure
+                log.warning("%s on %s; trying another", taken.failure.cause, taken.failure.host)
+                for node in self.nodes:
+                    node.set_aside()
+        raise AssertionError("the last attempt returns")
+
+    def _place(self, port: int) -> None:
+        """Make the plan again with what was found out on the hosts, and write it down."""
+        wanted = self.run.cluster.rendezvous
+        address, interfaces = self.plan.master_address, (wanted.interface,) * len(self.nodes)
+        if not all(node.transport.local for node in self.nodes):
+            if not self.nodes[0].transport.local:
+                address = wanted.address or self.nodes[0].transport.address
+            found = (node.facts.interface(node.transport.address) for node in self.nodes)
+            interfaces = tuple(wanted.interface or name for name in found)
+        meeting = Rendezvous(address, port, interfaces)
+        self.plan = make_plan(self.run, self.plan.round, folder=self.run_folder, rendezvous=meeting)
+        write_case(self.run, self.plan, self.run_folder)
+        for node in self.nodes:
+            node.place(self.plan)
+
+    async def _attempt(self) -> Failure | None:
+        try:
+            await self._on_all("send", NodeRun.send)
+            await self._on_all("start", NodeRun.launch)
+            failure = await supervise(self.nodes, self.plan, self.progress)
+            if failure is not None:
+                self.progress.failure(failure)  # at once, before everything is stopped
+        finally:
+            left = [
+                await self._on_all_anyway("stop", NodeRun.stop, self.plan.deadlines.stop + LIMITS["stop"]),
+                await self._on_all_anyway("collect", NodeRun.collect),
+                await self._on_all_anyway("clean", NodeRun.clean),
+            ]
+        return failure or next(filter(None, left), None)
+
+    async def _on_all(self, phase: str, action: Action, limit: float | None = None) -> None:
+        """Do a phase on all nodes at once; the first error ends it on all."""
+        self._announce(phase)
+        tasks = [asyncio.create_task(self._timed(phase, action, node, limit)) for node in self.nodes]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in filter(asyncio.Task.done, tasks):
+                task.result()
+        finally:
+            for task in tasks:  # each once: a second time would break off what it cleans up
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _on_all_anyway(self, phase: str, action: Action, limit: float | None = None) -> Failure | None:
+        """Do a phase on all nodes to the end, whatever fails; returns the first failure."""
+        self._announce(phase)
+        results = await asyncio.gather(
+            *(self._timed(phase, action, node, limit) for node in self.nodes), return_exceptions=True
+        )
+        failed = [(node, error) for node, error in zip(self.nodes, results, strict=True) if error is not None]
+        for node, error in failed:
+            log.warning("%s: phase '%s': %s", node.host, phase, getattr(error, "problem", error))
+        return next((Failure(str(error), phase, node.host, node.rank) for node, error in failed), None)
+
+    async def _timed(self, phase: str, action: Action, node: NodeRun, limit: float | None = None) -> None:
+        seconds = LIMITS[phase] if limit is None else limit
+        began = time.monotonic()
+        with node.timed(phase):
+            try:
+                await asyncio.wait_for(_awaited(action(node)), seconds)
+            except asyncio.TimeoutError:
+                raise HostError(node.host, f"phase '{phase}' did not end within {seconds:g} s") from None
+        took = time.monotonic() - began
+        log.debug("%s: phase '%s' ended after %.3f s", node.host, phase, took)
+        if phase in node.shown_phases:
+            self.progress.ended(phase, node.host, took)
+
+    def _announce(self, phase: str) -> None:
+        hosts = [node.host for node in self.nodes if phase in node.shown_phases]
+        if hosts:
+            self.progress.phase(phase, hosts)
+
+
+async def _awaited(action: Awaitable[object]) -> None:
+    await action

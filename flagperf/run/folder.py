@@ -1,0 +1,82 @@
+"""The result folder of a run, made by the launcher before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+import yaml
+
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError
+from flagperf.plan.values import Plan
+
+
+def create(run: RunConfig) -> Path:
+    """Make the run folder: `run_name`, or run<YYYYmmdd-HHMMSS>, below `result_dir`.
+
+    Raises:
+        ConfigError: it exists already, or cannot be made.
+    """
+    parent = Path(run.config["result_dir"]).expanduser().absolute()
+    name = run.config["run_name"]
+    folder = parent / (name or f"run{datetime.now():%Y%m%d-%H%M%S}")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                folder.mkdir()
+                return folder
+            except FileExistsError:
+                if name:
+                    raise
+                folder = _another(folder)  # two runs began in the same second
+    except FileExistsError:
+        taken = folder if folder.exists() else parent
+        problem = "a run folder of this name is there already" if taken.is_dir() else "a file is where the folder goes"
+        raise ConfigError(
+            problem,
+            key="run_name" if name else "result_dir",
+            given=taken,
+            advice="choose another run_name or result_dir",
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"the result folder cannot be made: {error.strerror}",
+            key="result_dir",
+            given=folder,
+            advice="choose a writable result_dir",
+        ) from None
+
+
+def _another(folder: Path) -> Path:
+    start, _, number = folder.name.partition("_")
+    return folder.with_name(f"{start}_{int(number or 1) + 1}")
+
+
+def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
+    """Write a case's config.yaml, changes.yaml and plan.json; later rounds renew them."""
+    case = folder / run.name
+    write_configuration(run, plan.config, case)
+    (case / "plan.json").write_text(json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def write_configuration(run: RunConfig, config: Mapping[str, object], case: Path) -> None:
+    """Make a case's folder with config.yaml and changes.yaml, by which `flagperf report` knows it."""
+    case.mkdir(exist_ok=True)
+    _write_yaml(case / "config.yaml", config, f"# python -m flagperf.trainer {case / 'config.yaml'}")
+    changes = [dataclasses.asdict(change) for change in run.changes]
+    _write_yaml(case / "changes.yaml", changes, f"# what {run.name} changes against its case, and where")
+
+
+def _write_yaml(path: Path, content: object, title: str) -> None:
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
+    comment = title.replace("\n", "\n# ")  # a name may have several lines
+    path.write_text(f"{comment}\n{text}", encoding="utf-8")
+
+
+def _without_config(plan: Plan) -> dict[str, object]:
+    return {**dataclasses.asdict(dataclasses.replace(plan, config={})), "config": "config.yaml"}

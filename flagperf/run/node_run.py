@@ -1,0 +1,252 @@
+"""One node in one round: what is done there, and what has been seen of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+
+import yaml
+
+from flagperf.command import Command
+from flagperf.config.data_layout import moved
+from flagperf.config.values import RunConfig
+from flagperf.errors import HostError
+from flagperf.hosts.facts import Facts, add_tool, read_facts, sys_info
+from flagperf.hosts.leftovers import claim, remove_dead_folders
+from flagperf.hosts.monitors.running import running
+from flagperf.hosts.page_caches import clear_page_caches
+from flagperf.hosts.payload import send_code
+from flagperf.hosts.transport import Process, Transport
+from flagperf.perflog import Event
+from flagperf.plan.plan import SCRATCH
+from flagperf.plan.values import NodePlan, Plan
+from flagperf.run import preflight
+from flagperf.run.blame import LAST_LINES, NOTICE
+from flagperf.run.resume import CHECKPOINTS
+from flagperf.run.runtime import Runtime
+from flagperf.run.watch import Tail
+
+MILESTONES = {  # event → phase that it ends
+    "SUBMIT_INFO": "launch",
+    "INIT_START": "imports",
+    "TRAIN_START": "init",
+    "STEP_END": "first_step",
+}
+SHORT = 10.0  # seconds that a command may take which reads a few lines
+FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
+
+log = logging.getLogger(__name__)
+
+
+class NodeRun:
+    """Does a node's part of a round, phase by phase; `flagperf.run.execute` says when."""
+
+    facts: Facts
+    about: Mapping[str, str]  # lines of sys_info.log
+
+    def __init__(
+        self, run: RunConfig, plan: Plan, rank: int, transport: Transport, runtime: Runtime, round_folder: Path
+    ) -> None:
+        self.run, self.rank, self.transport, self.runtime = run, rank, transport, runtime
+        self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
+        self.phases: dict[str, float] = {}  # seconds
+        self.exit_status: int | None = None
+        self.noticed = False  # the ranks' launcher said that one of them failed
+        self.process: Process | None = None
+        self._milestone_ms = 0
+        self._monitors = AsyncExitStack()
+        self.place(plan)
+
+    def place(self, plan: Plan) -> None:
+        """Go by this plan from now on."""
+        self.plan = plan
+        self.runtime.place(plan, self.node)
+
+    @property
+    def node(self) -> NodePlan:
+        return self.plan.nodes[self.rank]
+
+    @property
+    def host(self) -> str:
+        return self.node.node.name
+
+    @property
+    def _sends_code(self) -> bool:
+        """Processes of this machine import what the launcher imports; hosts and containers get a copy."""
+        return self.node.container is not None or not self.transport.local
+
+    @property
+    def shown_phases(self) -> tuple[str, ...]:
+        """Phases in which there may be something to wait for."""
+        here = ("check", "start", "stop")
+        image = ("image",) if self.node.container is not None else ()
+        return (*here, *image) if self.transport.local else (*here, "connect", "image", "send", "collect", "clean")
+
+    @property
+    def launcher_log(self) -> str:
+        return f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
+
+    def rank_log(self, rank: int) -> str:
+        return f"{self.node.log_dir}/rank{rank}.out.log"
+
+    # ------------------------------------------------------------ phases
+
+    async def check(self) -> None:
+        """Refuse what cannot work. Raises ConfigError or HostError."""
+        self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
+        preflight.check_devices(self.run, self.host, self.facts)
+        if shared := preflight.shared_cores(self.run, self.facts):
+            log.warning("%s: %s", self.host, shared)
+        preflight.check_room(self.host, self.node.case_dir, self.facts)
+        await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.config["data_dir"])
+        if not self.transport.local:
+            await remove_dead_folders(self.transport, self.run.cluster.work_dir)
+        await self.runtime.check()
+
+    async def prepare(self) -> None:
+        """Make ready what takes long and is no part of the measured start."""
+        await self.runtime.prepare()
+        self.about = {**self.facts.fields, **self.runtime.facts}
+        if self.run.config["clear_caches"]:
+            self.about["page_caches"] = await clear_page_caches(self.transport)
+
+    async def send(self) -> None:
+        """Make the log folder and bring what the ranks read: the configuration and, to another host, the code."""
+        if not self.transport.local:
+            await claim(self.transport, str(Path(self.node.case_dir).parent))
+        await self._do("mkdir", "-p", self.node.log_dir)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "sys_info.log").write_text(sys_info(self.about), encoding="utf-8")
+        if tool := self.run.vendor.monitor:  # which may take seconds: the start does not wait for it
+            asking = asyncio.create_task(add_tool(self.folder / "sys_info.log", self.transport, tool))
+            self._monitors.callback(asking.cancel)
+        await self._send_config()
+        if self._sends_code:
+            await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.config.get("code_dir"))
+        if not self.transport.local and self.run.config["resume"]:
+            await self.transport.put(Path(self.run.config["resume"]), self.plan.config["resume"])
+
+    async def _send_config(self) -> None:
+        """Bring config.yaml; where a host has its data elsewhere and no container hides that, with its own paths."""
+        source, own = self.folder.parents[1] / "config.yaml", self.node.node.data_dir
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            if own and self.node.container is None:
+                yaml.safe_dump(moved(self.plan.config, self.run.config["data_dir"], own), file, sort_keys=False)
+                file.flush()
+                source = Path(file.name)
+            await self.transport.put(source, f"{self.node.case_dir}/config.yaml")
+
+    async def launch(self) -> None:
+        """Start the monitors and the ranks' launcher, and from now on follow the logs."""
+        self.exit_status, self.noticed = None, False
+        copies = None if self.transport.local else self.folder
+        self._launcher_tail = self._tail(self.launcher_log, copies)
+        self._tails = {rank: self._tail(self.rank_log(rank), copies) for rank in self.node.ranks}
+        self._silent = set(self.node.ranks)
+        await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
+        self.process = await self.runtime.launch()
+        self._launched = time.monotonic()
+
+    async def wait(self) -> None:
+        """Until the ranks' launcher has ended."""
+        assert self.process is not None
+        self.exit_status = await self.process.wait()
+
+    async def stop(self) -> None:
+        """Stop training, then the monitors."""
+        try:
+            if self.process is not None:
+                await self.process.stop()
+                with suppress(HostError):  # a lost host is reported by whoever trains on it
+                    await self._do("rm", "-rf", f"{self.node.log_dir}/{SCRATCH}")
+        finally:
+            await self._monitors.aclose()
+
+    async def collect(self) -> None:
+        """Have this node's logs and checkpoints, complete, in the round's folder of this machine."""
+        if self.transport.local:
+            return
+        await self.transport.get(self.node.log_dir, self.folder)
+        checkpoints = f"{Path(self.node.log_dir).parent}/{CHECKPOINTS}"
+        if (await self.transport.run(Command(("test", "-d", checkpoints)), timeout=SHORT)).exit_status == 0:
+            await self.transport.get(checkpoints, self.folder.parent / CHECKPOINTS)
+
+    async def clean(self) -> None:
+        try:
+            await self.runtime.clean()
+        finally:  # the folder goes also where the docker daemon is gone
+            if not self.transport.local:
+                await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
+            elif self._sends_code:
+                await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
+
+    async def _do(self, *words: str) -> None:
+        done = await self.transport.run(Command(words), timeout=SHORT)
+        if done.exit_status != 0:
+            raise HostError(self.host, done.stderr.strip() or f"the connection was lost during: {done.command.line()}")
+
+    def set_aside(self) -> None:
+        """Keep the log of an attempt that is followed by another under another name."""
+        path = self.folder / Path(self.launcher_log).name
+        path.rename(path.with_suffix(f".port{self.plan.master_port}.log"))
+
+    # ------------------------------------------------------------ what is seen
+
+    async def events(self) -> list[tuple[int, Event]]:
+        """What the ranks logged since the last call, with the rank.
+
+        The node's first rank is followed all the time, the others on this machine only until their first sign of life.
+        """
+        self.noticed |= any(NOTICE.search(line) for line in await self._launcher_tail.lines())
+        found: list[tuple[int, Event]] = []
+        for rank, tail in self._tails.items():
+            if rank == self.node.ranks[0] or rank in self._silent or not self.transport.local:
+                found += [(rank, event) for event in await tail.events()]
+        for rank, event in found:
+            self._note(rank, event)
+        return found
+
+    def _note(self, rank: int, event: Event) -> None:
+        """Measure the way of the node's first rank from the launch to its first step."""
+        self._silent.discard(rank)
+        phase = MILESTONES.get(event.event)
+        if rank != self.node.ranks[0]:
+            return
+        if event.event == "INIT_END" and "rendezvous" in event.value:
+            self.phases["rendezvous"] = event.value["rendezvous"]  # within what would else be called init
+            self._milestone_ms += 1000 * event.value["rendezvous"]
+        if phase is None or phase in self.phases:
+            return
+        if phase == "launch":  # the host's clock may differ from the launcher's
+            self.phases[phase] = time.monotonic() - self._launched
+        else:
+            self.phases[phase] = (event.time_ms - self._milestone_ms) / 1000
+        self._milestone_ms = event.time_ms
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the block's seconds to the phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[phase] = self.phases.get(phase, 0.0) + time.monotonic() - began
+
+    async def last_text(self, path: str) -> str:
+        """The end of a log on the node; nothing when there is none."""
+        done = await self.transport.run(Command(("tail", "-n", str(10 * LAST_LINES), path)), timeout=SHORT)
+        return done.stdout
+
+    async def disk_full(self) -> bool:
+        """Whether the disk of the logs has no room left."""
+        done = await self.transport.run(Command(("df", "-Pk", self.node.log_dir)), timeout=SHORT)
+        words = done.stdout.splitlines()[-1].split() if done.exit_status == 0 else []
+        return len(words) > 3 and int(words[3]) < FULL_KIB
+
+    def _tail(self, path: str, copies: Path | None) -> Tail:
+        return Tail(self.transport, path, copies / Path(path).name if copies else None)

@@ -1,0 +1,96 @@
+"""What is refused before anything starts on a host: too few devices, no room, data that is not there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from flagperf.command import Command
+from flagperf.config.data_layout import check_layout, expected, is_sample
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError, HostError
+from flagperf.hosts.facts import Facts
+from flagperf.hosts.transport import Transport
+
+ROOM_KIB = 64 * 1024  # that logs need at least
+LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
+
+# $1: the folder; then a pattern, the number of its parts, and the most to count, for each pattern. Prints a count each.
+# find's * matches / too: with the depth fixed it has none to match, so that both read a pattern as pathlib does.
+COUNT = r"""
+cd -- "$1" 2>/dev/null || {
+    [ -e "$1" ] || { echo "does not exist"; exit 1; }
+    [ -d "$1" ] && echo "cannot be read" || echo "is not a folder"
+    exit 1
+}
+shift
+while [ $# -gt 0 ]; do
+    find -L . -mindepth "$2" -maxdepth "$2" -path "./$1" -print0 | tr -dc '\0' | head -c "$3" | wc -c
+    shift 3
+done
+"""
+
+
+def shared_cores(run: RunConfig, facts: Facts) -> str | None:
+    """What to warn of where ranks compute on fewer cores than there are ranks."""
+    cores = facts.number("cores")
+    if run.vendor.device == "cpu" and cores is not None and run.nproc > cores:
+        return f"{run.nproc} ranks share {cores} cores"
+    return None
+
+
+def check_devices(run: RunConfig, host: str, facts: Facts) -> None:
+    """Refuse more ranks than a host has accelerators."""
+    if run.vendor.device_files is None:
+        return
+    devices = facts.devices
+    visible = os.environ.get(run.vendor.visible_devices or "")
+    if visible and run.runtime.kind == "process" and all(node.local for node in run.cluster.nodes):
+        devices = min(devices, len(visible.split(",")))
+    if devices == 0:
+        problem = f"has no device of {run.vendor.title} ({run.vendor.device_files})"
+        raise HostError(host, problem, advice="install the vendor's driver, or choose another vendor or cluster")
+    if devices < run.nproc:
+        raise ConfigError(
+            "more ranks than devices", where=f"host {host}", key="nproc", given=run.nproc, allowed=f"1 to {devices}"
+        )
+
+
+def check_room(host: str, folder: str, facts: Facts) -> None:
+    """Refuse a disk without room for logs."""
+    free = facts.number("disk_free_kib")
+    if free is not None and free < ROOM_KIB:
+        problem = f"{free // 1024} MiB are free in {folder}, logs need {ROOM_KIB // 1024} MiB"
+        raise HostError(host, problem, advice="free some space, or choose another result_dir or work_dir")
+
+
+async def check_data(run: RunConfig, transport: Transport, data_dir: str | None) -> None:
+    """Refuse a data_dir that is missing or has another layout. Sample data is made by the training itself."""
+    data = run.config.get("data") or {}
+    if data_dir is None or is_sample(run.config):
+        return
+    if transport.local:
+        check_layout(data, Path(data_dir))
+    else:
+        await _check_layout_there(data, transport, data_dir)
+
+
+async def _check_layout_there(data: Mapping[str, Any], transport: Transport, data_dir: str) -> None:
+    """What `check_layout` does, on another host."""
+    required = data.get("require", {})
+    patterns = [PurePosixPath(pattern) for pattern in required]
+    words = [
+        word
+        for pattern, least in zip(patterns, required.values(), strict=True)
+        for word in (str(pattern).replace("\\", "\\\\"), str(len(pattern.parts)), str(least))
+    ]
+    done = await transport.run(Command(("sh", "-c", COUNT, "flagperf", data_dir, *words)), timeout=LOOK_TIMEOUT)
+    problem = f"data_dir {done.stdout.strip()}" if done.exit_status else None
+    for (pattern, least), found in zip(required.items(), done.stdout.split(), strict=False):
+        if problem is None and int(found) < least:
+            problem = f"data_dir has {found} of at least {least} entries that match {pattern}"
+    if problem is not None:
+        where, advice = f"host {transport.host}", done.stderr.strip() or None
+        raise ConfigError(problem, where=where, key="data_dir", given=data_dir, allowed=expected(data), advice=advice)

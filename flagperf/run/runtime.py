@@ -1,0 +1,129 @@
+"""How a node's launch command is run: straight in the current environment, or in a container.
+
+conf/runtime/<name>.yaml names it. One object serves one node in one round.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from flagperf.command import Command
+from flagperf.config.values import RunConfig
+from flagperf.errors import HostError
+from flagperf.hosts.transport import Process, Transport
+from flagperf.plan.values import NodePlan, Plan
+from flagperf.run import versions
+
+log = logging.getLogger(__name__)
+
+LOOK_TIMEOUT = 30.0  # seconds, for starting an interpreter once
+
+
+class Runtime(Protocol):
+    """Runs one node's part of a plan. Every method raises HostError when the host or its docker cannot do it."""
+
+    facts: Mapping[str, str]  # what sys_info.log says of where the ranks run; known once prepared
+
+    def place(self, plan: Plan, node: NodePlan) -> None:
+        """Go by this plan from now on."""
+        ...
+
+    async def check(self) -> None:
+        """Refuse early what cannot work here."""
+        ...
+
+    async def prepare(self) -> None:
+        """Make ready what takes long, such as the image; not part of the measured start."""
+        ...
+
+    async def launch(self) -> Process:
+        """Start the node's launch command; its output goes to start_<framework>_task.log in the node's log folder."""
+        ...
+
+    async def clean(self) -> None:
+        """Remove what this object made on the host; also called after a failure, and when nothing was made."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the host."""
+        ...
+
+
+class ProcessRuntime:
+    """Runs the launch command as a process of the current environment."""
+
+    def __init__(self, plan: Plan, node: NodePlan, transport: Transport) -> None:
+        self.transport = transport
+        self.facts: Mapping[str, str] = {}
+        self.place(plan, node)
+
+    def place(self, plan: Plan, node: NodePlan) -> None:
+        self.plan, self.node = plan, node
+
+    async def check(self) -> None:
+        return None
+
+    async def prepare(self) -> None:
+        self.facts = await environment(self.transport, self.node.launch)
+
+    async def launch(self) -> Process:
+        log = f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
+        return await self.transport.start(self.node.launch, log=log, grace=self.plan.deadlines.stop)
+
+    async def clean(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        return None
+
+
+async def environment(transport: Transport, launch: Command) -> dict[str, str]:
+    """Versions in the environment of the ranks.
+
+    Raises:
+        HostError: the interpreter is not there, or lacks the module that starts the ranks.
+    """
+    python, *words = launch.argv
+    module = words[words.index("-m") + 1].partition(".")[0] if "-m" in words else "sys"
+    if transport.local and python == sys.executable and versions.is_there(module):
+        return versions.versions()  # the launcher's own interpreter need not be started to know
+    source = Path(versions.__file__).read_bytes()
+    done = await transport.run(Command((python, "-", module)), timeout=LOOK_TIMEOUT, stdin=source)
+    if done.exit_status:
+        raise HostError(
+            transport.host,
+            done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"{python} has no module {module}",
+            advice="pip install 'flagperf[train]' for that python, name another with runtime.python=PATH, "
+            "or train in a container with runtime=docker",
+        )
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def make_runtimes(
+    run: RunConfig,
+    plan: Plan,
+    transports: Sequence[Transport],
+    folder: Path = Path(),
+    say: Callable[[str], None] = log.info,
+) -> list[Runtime]:
+    """The runtime that the configuration names, for each node of a round.
+
+    Args:
+        folder: of the round on this machine, where the log of an image's build goes beside those of node 0.
+        say: hears of what takes long.
+    """
+    nodes = zip(plan.nodes, transports, strict=True)
+    if run.image is None:
+        return [ProcessRuntime(plan, node, transport) for node, transport in nodes]
+    from flagperf.docker.image_supply import ImageSupply
+    from flagperf.docker.runtime import DockerRuntime  # the docker SDK is heavy
+
+    logs = folder / Path(plan.nodes[0].log_dir).name
+    images = ImageSupply(run.image, run.cluster.work_dir, logs, say)
+    return [DockerRuntime(run, plan, node, transport, images) for node, transport in nodes]

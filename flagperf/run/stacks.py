@@ -1,0 +1,57 @@
+"""Where ranks hang: their Python stacks, which Python's faulthandler writes to each rank's log on SIGABRT.
+
+The plan sets PYTHONFAULTHANDLER for the ranks, so that a crash leaves its stack in the log in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from flagperf.command import Command
+from flagperf.errors import HostError
+from flagperf.hosts.transport import Transport
+
+TIMEOUT = 10.0  # seconds
+SETTLE = 0.3  # seconds for the stacks to be written
+
+# $1: the node's log folder, which the ranks have in their environment. A rank's own children have it too: left out.
+ABORT = r"""
+ranks=$(grep -lzxF "FLAGPERF_LOG_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | xargs -r grep -lz '^LOCAL_RANK=')
+ids=" $(printf '%s' "$ranks" | tr -dc '0-9\n' | tr '\n' ' ') "
+for id in $ids; do
+    parent=$(sed 's/.*) . //' "/proc/$id/stat" | cut -d ' ' -f 1)
+    case $ids in *" $parent "*) ;; *) kill -s ABRT "$id" ;; esac
+done
+sleep "$2"
+"""
+
+WAITING = re.compile(r"/torch/(distributed|autograd|nn/parallel)/")  # frames of a rank that waits for others
+FRAME = re.compile(r'^  File ".*", line \d+ in .*$', re.MULTILINE)
+
+
+async def write_stacks(transport: Transport, log_dir: str) -> None:
+    """Abort the ranks of a node that log there, so that each writes its stack to its log. Failing is no failure."""
+    command = Command(("sh", "-s", "--", log_dir, str(SETTLE)))
+    try:
+        await transport.run(command, timeout=TIMEOUT, stdin=ABORT.encode())
+    except HostError:
+        return  # a host that does not answer is reported as such
+
+
+def stack(log: str) -> tuple[str, ...]:
+    """The main thread's stack at the end of a rank's log, innermost frame first; empty where it wrote none."""
+    _, found, dump = log.rpartition("\nCurrent thread ")
+    return tuple(FRAME.findall(dump.partition("\n\n")[0])) if found else ()
+
+
+def stuck(logs: Mapping[int, str]) -> int | None:
+    """The one rank that does not wait for the others; None when that is not one.
+
+    A frozen rank writes no stack: it is the one when the others did.
+    """
+    stacks = {rank: stack(log) for rank, log in logs.items()}
+    if not any(stacks.values()):
+        return None
+    own = [rank for rank, frames in stacks.items() if not any(WAITING.search(frame) for frame in frames)]
+    return own[0] if len(own) == 1 else None

@@ -1,0 +1,74 @@
+"""Is a round moving? Seen through the PerfLog of its ranks, held against the deadlines of its plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flagperf.hosts.transport import Transport
+from flagperf.perflog import Event, parse
+from flagperf.plan.values import Deadlines
+
+
+class Tail:
+    """The complete lines of a growing log, each given once; optionally copied to a file as they come."""
+
+    def __init__(self, transport: Transport, path: str, copy: Path | None = None) -> None:
+        self.transport, self.path, self.copy = transport, path, copy
+        self._offset = 0
+        self._torn = b""  # the last line, while its end is not there yet
+
+    async def lines(self) -> list[str]:
+        """Lines that were completed since the last call."""
+        found: list[bytes] = []
+        while data := await self.transport.read(self.path, self._offset):
+            self._offset += len(data)
+            if self.copy is not None:
+                with self.copy.open("ab") as file:
+                    file.write(data)
+            *complete, self._torn = (self._torn + data).split(b"\n")
+            found += complete
+        return [line.decode(errors="replace") for line in found]
+
+    async def events(self) -> list[Event]:
+        """PerfLog events among the new lines."""
+        return [event for line in await self.lines() if (event := parse(line))]
+
+
+class Watch:
+    """What a round's ranks have shown so far. Times are seconds of one monotonic clock, given by the caller."""
+
+    def __init__(self, ranks: int, deadlines: Deadlines, started: float) -> None:
+        self.deadlines, self.started = deadlines, started
+        self.silent = set(range(ranks))  # ranks without SUBMIT_INFO
+        self.milestones: dict[str, float] = {}  # "submitted", "training", "first step" → when
+        self._progress = started  # last sign of progress
+
+    def saw(self, rank: int, event: Event, now: float) -> None:
+        """Take note of an event of a rank."""
+        self.silent.discard(rank)
+        if not self.silent:
+            self._reach("submitted", now)
+        if rank != 0:
+            return
+        self._progress = now
+        if event.event == "TRAIN_START":
+            self._reach("training", now)
+        elif event.event == "STEP_END":
+            self._reach("first step", now)
+
+    def overdue(self, now: float) -> str | None:
+        """The deadline that has passed, as a cause for people; None while all is well."""
+        if self.silent:
+            ranks = ", ".join(str(rank) for rank in sorted(self.silent))
+            named = f"rank {ranks}" if len(self.silent) == 1 else f"ranks {ranks}"
+            return self._past("start", now - self.started, f"no sign of life from {named} within")
+        if "first step" not in self.milestones:
+            return self._past("first_step", now - self.milestones["submitted"], "no first step within")
+        return self._past("stall", now - self._progress, "hang: no progress for")
+
+    def _past(self, deadline: str, seconds: float, words: str) -> str | None:
+        limit: float = getattr(self.deadlines, deadline)
+        return f"{words} {limit:g} s (deadlines.{deadline})" if seconds > limit else None
+
+    def _reach(self, milestone: str, now: float) -> None:
+        self.milestones.setdefault(milestone, now)

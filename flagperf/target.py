@@ -1,0 +1,34 @@
+"""What a case must reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Direction = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Metric, value and direction that the case must reach; `also`: further metrics that must do so with it."""
+
+    metric: str
+    value: float
+    direction: Direction
+    unit: str = ""
+    also: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Metric → value that it must reach, of all metrics."""
+        return {self.metric: self.value, **self.also}
+
+    def missed(self, metrics: Mapping[str, float | None]) -> list[str]:
+        """The metrics that are not as good as asked."""
+        return [name for name, value in self.values.items() if not self._good(metrics[name], value)]
+
+    def _good(self, given: float | None, wanted: float) -> bool:
+        if given is None:
+            return False
+        return given >= wanted if self.direction == "higher" else given <= wanted

@@ -1,0 +1,1 @@
+"""The PyTorch loop and its parts."""

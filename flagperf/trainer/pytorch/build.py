@@ -1,0 +1,156 @@
+"""The network: its weights, what is changed inside it, and how its gradients are shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.settings import Words
+
+if TYPE_CHECKING:
+    from torch.optim.swa_utils import AveragedModel
+
+# What a NumPy array is made of in a checkpoint, by the names of NumPy 2 and 1: published ones hold random states.
+_REBUILD: Any = np.empty(0).__reduce__()[0]
+NUMPY_ARRAYS: list[Any] = [
+    np.ndarray,
+    np.dtype,
+    np.dtypes.UInt32DType,
+    _REBUILD,
+    (_REBUILD, "numpy.core.multiarray._reconstruct"),
+]
+
+
+def build_network(config: Mapping[str, Any], words: Words, task: Task, device: torch.device, world: World) -> nn.Module:
+    """The network on its device, with the weights to start from, and what is changed inside it."""
+    network: nn.Module = component(config, "network")
+    if words.init_checkpoint is not None:
+        load_weights(task.pretrained(network), task, words.init_checkpoint)
+    if words.sync_bn and world.size > 1:
+        if device.type == "cpu":
+            raise ConfigError(
+                "batch norm over all ranks needs an accelerator", where="config.yaml", key="sync_bn", given=True
+            )
+        network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+    if words.activation_checkpointing:
+        recompute(network, words.checkpoint_modules)
+    return network.to(device=device, memory_format=getattr(torch, words.memory_format))  # type: ignore[call-overload,no-any-return]
+
+
+def recompute(network: nn.Module, class_path: str | None) -> None:
+    """Let modules of one class recompute their activations in the backward pass instead of keeping them."""
+    from hydra.utils import get_class
+
+    if class_path is None:
+        raise ConfigError(
+            "activation checkpointing needs to know which modules recompute",
+            where="config.yaml",
+            key="checkpoint_modules",
+            allowed="the path of a module class, such as torchvision.models.resnet.Bottleneck",
+        )
+    kind = get_class(class_path)
+    modules = [module for module in network.modules() if isinstance(module, kind)]
+    if not modules:
+        raise ConfigError(
+            "the network has no modules of this class",
+            where="config.yaml",
+            key="checkpoint_modules",
+            given=class_path,
+            allowed=", ".join(sorted({_path(type(module)) for module in network.modules()})),
+        )
+    for module in modules:
+        module.forward = _Recomputed(module.forward)
+
+
+class _Recomputed:
+    """A forward pass whose activations are computed again when backward needs them."""
+
+    def __init__(self, forward: Any) -> None:
+        self.forward = forward
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return self.forward(*args, **kwargs)
+        return checkpoint(self.forward, *args, use_reentrant=False, **kwargs)
+
+
+def _path(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def load_weights(network: nn.Module, task: Task, path: str) -> None:
+    """Fill the network from the file of `init_checkpoint`.
+
+    Raises:
+        ConfigError: the file cannot be read, or its names or shapes are not those of the network.
+    """
+    if not Path(path).is_file():
+        raise ConfigError("no such file", where="config.yaml", key="init_checkpoint", given=path)
+    try:
+        content = _read_weights(path)
+    except Exception as error:  # torch.load raises what the damage happens to lead to
+        raise ConfigError(
+            "cannot read the weights",
+            where=path,
+            key="init_checkpoint",
+            given=f"a file that is damaged or holds other objects ({type(error).__name__})",
+            allowed="a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz",
+        ) from error
+    given, wanted = task.initial_weights(content), network.state_dict()
+    misfits = [
+        *(f"missing: {name}" for name in wanted if name not in given),
+        *(f"not in the network: {name}" for name in given if name not in wanted),
+        *(
+            f"shape of {name}: {list(given[name].shape)}, the network has {list(wanted[name].shape)}"
+            for name in wanted
+            if name in given and given[name].shape != wanted[name].shape
+        ),
+    ]
+    if misfits:
+        rest = f" … and {len(misfits) - 5} more" if len(misfits) > 5 else ""
+        raise ConfigError(
+            "the weights do not fit the network",
+            where=path,
+            key="init_checkpoint",
+            given="; ".join(misfits[:5]) + rest,
+            advice="use the checkpoint that belongs to this case and size",
+        )
+    network.load_state_dict(given)
+
+
+def _read_weights(path: str) -> Any:
+    """Content of a file of torch.save, or the arrays of an .npz file by name."""
+    if Path(path).suffix == ".npz":
+        with np.load(path) as arrays:
+            return {name: torch.from_numpy(array) for name, array in arrays.items()}
+    with torch.serialization.safe_globals(NUMPY_ARRAYS):
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def averaged(network: nn.Module, words: Words) -> AveragedModel | None:
+    """The moving average of the network's weights and buffers, where the words ask for one."""
+    if words.ema["decay"] is None:
+        return None
+    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+    average = get_ema_multi_avg_fn(words.ema["decay"])  # type: ignore[no-untyped-call]
+    return AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+
+
+def distribute(network: nn.Module, words: Words, device: torch.device, world: World) -> nn.Module:
+    """The network that the training step calls: gradients are averaged over the ranks."""
+    if world.size == 1:
+        return network
+    devices = None if device.type == "cpu" else [device]
+    return DistributedDataParallel(network, device_ids=devices, **words.ddp)

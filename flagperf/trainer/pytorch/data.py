@@ -1,0 +1,177 @@
+"""Batches: which samples each rank gets, in what order, and their way to the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler, default_collate, get_worker_info
+
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.trainer.pytorch.randomness import seed_host
+from flagperf.trainer.pytorch.ranks import World
+
+Numbered = tuple[int, list[int]]  # seed of a batch, indices of its samples
+
+
+class TrainBatches(Sampler[Numbered]):
+    """An endless row of this rank's batches, epoch after epoch, from any place on.
+
+    Each epoch is one permutation of the data set, cut into full batches that are dealt to the ranks in turn: no sample
+    twice, the same number of steps on every rank, samples that fill no step left out. A data set that groups its
+    samples itself has a method `batches(batch_size, generator) -> list[list[int]]`, all batches of one epoch. One that
+    is too large to be shuffled as a whole has `order(generator) -> Sequence[int]`, all samples of one epoch; slices are
+    taken as they are needed, so that it may make them then.
+
+    In a process of the loader, the random numbers of a batch depend on seed, epoch and its number only, not on the
+    rank, the process or what was drawn before. So a resumed training sees the same augmentation without replaying what
+    it skips. Where the rank itself loads, it draws from its own generators, whose state is in the checkpoint.
+    """
+
+    def __init__(self, dataset: Any, batch_size: int, accumulation: int, world: World, seed: int) -> None:
+        self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
+        self.world = world
+        self.per_step = accumulation * world.size  # batches of the job in one optimizer step
+        self.start_at(epoch=1, step=0)
+        if not self.steps(1):
+            raise ConfigError(
+                "the training data is too small for one step",
+                where="config.yaml",
+                key="train_batch_size",
+                given=batch_size,
+                allowed=f"{len(dataset)} samples are fewer than {self.per_step} full batches "
+                f"({world.size} ranks x {accumulation} gradient_accumulation_steps)",
+            )
+
+    def start_at(self, epoch: int, step: int) -> None:
+        """Let the next iteration begin after `step` steps of an epoch; epochs count from 1."""
+        self.epoch, self.step = epoch, step
+
+    def steps(self, epoch: int) -> list[int]:
+        """Samples of the whole job in each step of an epoch."""
+        sizes = self._sizes(epoch)
+        starts = range(0, len(sizes) - self.per_step + 1, self.per_step)
+        return [sum(sizes[start : start + self.per_step]) for start in starts]
+
+    def _sizes(self, epoch: int) -> list[int]:
+        """Samples of each batch of an epoch, as cheaply as they can be known."""
+        if hasattr(self.dataset, "batches"):
+            return [len(batch) for batch in self._batches(epoch)]
+        return [self.batch_size] * (len(self.dataset) // self.batch_size)
+
+    def __iter__(self) -> Iterator[Numbered]:
+        epoch, step = self.epoch, self.step
+        while True:
+            batches = self._batches(epoch)
+            last = len(batches) - len(batches) % self.per_step
+            for number in range(step * self.per_step + self.world.rank, last, self.world.size):
+                yield batch_seed(self.seed, epoch, number), batches[number]
+            epoch, step = epoch + 1, 0
+
+    def _batches(self, epoch: int) -> Sequence[list[int]]:
+        generator = torch.Generator().manual_seed(batch_seed(self.seed, epoch, 0))
+        if hasattr(self.dataset, "batches"):
+            own: list[list[int]] = self.dataset.batches(self.batch_size, generator)
+            return own
+        if hasattr(self.dataset, "order"):
+            return FullBatches(self.dataset.order(generator), self.batch_size)
+        return FullBatches(torch.randperm(len(self.dataset), generator=generator).tolist(), self.batch_size)
+
+
+class FullBatches(Sequence[list[int]]):
+    """An order of samples cut into batches of one size, each when it is asked for; what fills no batch is left out."""
+
+    def __init__(self, order: Sequence[int], size: int) -> None:
+        self.order, self.size = order, size
+
+    def __len__(self) -> int:
+        return len(self.order) // self.size
+
+    def __getitem__(self, number: Any) -> Any:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return list(self.order[number * self.size : (number + 1) * self.size])
+
+
+def eval_batches(samples: int, batch_size: int, world: World) -> list[Numbered]:
+    """This rank's share of the evaluation data: every sample on exactly one rank, shares uneven by one at most."""
+    share = list(range(world.rank, samples, world.size))
+    starts = range(0, len(share), batch_size)
+    return [(batch_seed(0, 0, world.rank + start), share[start : start + batch_size]) for start in starts]
+
+
+def batch_seed(seed: int, epoch: int, number: int) -> int:
+    """32 bits for the random numbers of one batch."""
+    return ((seed * 1_000_003 + epoch) * 1_000_003 + number) % 2**32
+
+
+class Seeded(Dataset[Any]):
+    """A data set as the loader sees it: whole batches, in its processes each with random numbers of its own.
+
+    An error that is meant for the user comes back in place of the batch, because the loader would bury its message
+    in a traceback.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self._collate = getattr(dataset, "collate_fn", None) or default_collate
+
+    def __getitems__(self, batch: Numbered) -> Any:
+        seed, indices = batch
+        if get_worker_info() is not None:
+            seed_host(seed)
+        try:
+            whole = getattr(self.dataset, "__getitems__", None)
+            return whole(indices) if whole else [self.dataset[index] for index in indices]
+        except FlagperfError as error:
+            return error
+
+    def collate(self, items: Any) -> Any:
+        return items if isinstance(items, FlagperfError) else self._collate(items)
+
+
+def loader(
+    dataset: Any, batches: Iterable[Numbered], workers: int, device: torch.device, *, again: bool = False
+) -> DataLoader[Any]:
+    """Load batches in `workers` processes, into pinned memory where there is a device to copy them to.
+
+    `again`: the batches are loaded more than once, so the processes are kept from one time to the next.
+    """
+    seeded = Seeded(dataset)
+    return DataLoader(
+        seeded,
+        batch_sampler=batches,  # type: ignore[arg-type]
+        num_workers=workers,
+        collate_fn=seeded.collate,
+        pin_memory=device.type != "cpu",
+        persistent_workers=again and workers > 0,
+        generator=torch.Generator(),  # it draws a number, which must not be missing from the rank's own generator
+    )
+
+
+def on_device(batches: Iterable[Any], move: Callable[[Any], Any], device: torch.device) -> Generator[Any]:
+    """Move batches to the device, each while the device still computes on the one before.
+
+    The copy runs on a stream of its own. It may reuse memory of older batches, so it waits until the computation
+    before the current one is done; `moved` keeps the current batch alive that long.
+    """
+    if device.type == "cpu":
+        for batch in batches:
+            yield move(_checked(batch))
+        return
+    main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
+    begun = main.record_event()
+    for batch in batches:
+        copies.wait_event(begun)
+        with copies:
+            moved = move(_checked(batch))
+        main.wait_stream(copies)
+        begun = main.record_event()
+        yield moved
+
+
+def _checked(batch: Any) -> Any:
+    if isinstance(batch, FlagperfError):
+        raise batch
+    return batch

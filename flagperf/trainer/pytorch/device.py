@@ -1,0 +1,79 @@
+"""The accelerator of this process, by torch.accelerator and the vendor's plug-in module. Nothing here names a chip."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import resource
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.pytorch.ranks import World
+
+GIB = 2**30
+
+
+def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
+    """Make the device of this local rank the current one.
+
+    Raises:
+        ConfigError: the plug-in module is missing, there is no such device, or there are too few of them.
+    """
+    if vendor["plugin"]:
+        _import_plugin(vendor["plugin"])
+    if vendor["device"] == "cpu":
+        if world.local_size > 1:  # torchrun leaves one thread to each rank
+            torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // world.local_size))
+        return torch.device("cpu")
+    found = torch.accelerator.current_accelerator(check_available=True)
+    if found is None or found.type != vendor["device"]:
+        raise ConfigError(
+            "torch finds no such device",
+            where="config.yaml",
+            key="vendor.device",
+            given=vendor["device"],
+            allowed=found.type if found else "cpu, as torch finds no accelerator at all",
+            advice="check the driver, the torch build, and that the container is given the devices",
+        )
+    if world.local_size > torch.accelerator.device_count():
+        raise ConfigError(
+            "more ranks than devices on this node",
+            where="config.yaml",
+            key="nproc",
+            given=world.local_size,
+            allowed=f"at most {torch.accelerator.device_count()}",
+        )
+    torch.accelerator.set_device_index(world.local_rank)
+    return torch.device(vendor["device"], world.local_rank)
+
+
+def _import_plugin(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(
+            "the vendor's plug-in module cannot be imported",
+            where="config.yaml",
+            key="vendor.plugin",
+            given=name,
+            advice=str(error),
+        ) from error
+
+
+def device_name(device: torch.device) -> str:
+    """What the device calls itself."""
+    if device.type != "cpu":
+        return str(torch.get_device_module(device).get_device_name(device))
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "cpu"
+
+
+def peak_memory(device: torch.device) -> tuple[float, str]:
+    """GiB held at the peak, and what was counted: the device's allocator, or this process on a CPU."""
+    if device.type == "cpu":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB, "host rss"
+    return torch.get_device_module(device).max_memory_reserved(device) / GIB, "device"

@@ -1,0 +1,51 @@
+"""Evaluation: the task's metrics over the whole job, on the network itself rather than its wrappers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.pytorch.data import on_device
+from flagperf.trainer.pytorch.parts import Parts
+from flagperf.trainer.settings import Target
+
+
+def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
+    """Metrics of the network on the evaluation data, the same on every rank. Calls `progress` once a batch.
+
+    Raises:
+        ConfigError: the metric of the target is not among the metrics.
+    """
+    words, network = parts.words, parts.evaluated
+    # First: a process that is forked while gloo's threads end a collective was seen to hang, with CPython 3.11.
+    loaded = iter(parts.eval_loader)
+    parts.world.copy_buffers(network)
+    batches = on_device(loaded, parts.to_device, parts.device)
+    network.eval()
+    with torch.no_grad(), parts.precision.autocast:
+        metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
+    network.train()
+    if words.target is not None:
+        _check(words.target, metrics)
+    return metrics
+
+
+def _check(target: Target, metrics: Mapping[str, float]) -> None:
+    for name in target.values:
+        if name not in metrics:
+            raise ConfigError(
+                "the evaluation gives no such metric",
+                where="config.yaml",
+                key="target.metric" if name == target.metric else "target.also",
+                given=name,
+                allowed=", ".join(metrics),
+            )
+
+
+def _watched(batches: Iterator[Any], progress: Callable[[], None]) -> Iterator[Any]:
+    for batch in batches:
+        progress()
+        yield batch

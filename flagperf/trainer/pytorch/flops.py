@@ -1,0 +1,45 @@
+"""Floating-point operations of one batch, and what share of the device's peak a training uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from flagperf.trainer.pytorch.data import Seeded, TrainBatches
+from flagperf.trainer.pytorch.precision import PEAK, Precision
+from flagperf.trainer.pytorch.task import Task
+
+
+def first_batch(dataset: Any, batches: TrainBatches) -> Any:
+    """The first batch of the first epoch, loaded in this process."""
+    batches.start_at(epoch=1, step=0)
+    seeded = Seeded(dataset)
+    return seeded.collate(seeded.__getitems__(next(iter(batches))))
+
+
+def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precision) -> tuple[float | None, str | None]:
+    """Operations of one forward pass over the batch, or None and why.
+
+    Counted in training mode, because some networks take uncounted shortcuts in evaluation, and with plain attention,
+    because fused kernels are not counted. Draws random numbers and updates running statistics: call it after training.
+    """
+    counter = FlopCounterMode(display=False)
+    try:
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter, precision.autocast:
+            task.loss(network, batch)
+    except RuntimeError as error:  # such as plain attention needing more memory than there is
+        return None, f"operations could not be counted: {str(error).splitlines()[0]}"
+    return float(counter.get_total_flops()), None
+
+
+def peak_flops(hardware: Mapping[str, Any], precision: str) -> tuple[float | None, str | None]:
+    """FLOP/s of one device in the precision, or None and why."""
+    peak = (hardware.get("peak_flops") or {}).get(PEAK[precision])
+    if peak is None:
+        return None, f"hardware {hardware['name']} gives no peak for {PEAK[precision]}"
+    return float(peak), None

@@ -1,0 +1,63 @@
+"""`flagperf doctor` on this machine, and how its rows are shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flagperf.cli.doctor.findings import Row
+from flagperf.cli.verbs import print_rows
+
+WORDS = ("nnodes=3", "nproc=1000", "size=full", "data_dir=/nowhere")
+
+
+def test_what_would_stop_a_run_on_this_machine() -> None:
+    flagperf = Path(sys.executable).with_name("flagperf")
+    done = subprocess.run([flagperf, "doctor", *WORDS], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (3, "")
+    column = done.stdout.splitlines()[0].index("found")
+    said = "\n".join(line[column:] for line in done.stdout.splitlines())
+    for told in (
+        "the cluster has too few hosts for nnodes=3 (nnodes=3)\n"
+        "do: choose a larger cluster (cluster=NAME), or see the plan with dry_run=true\n"
+        "allowed: 1 to 1\n",
+        f"1000 ranks share {os.cpu_count()} cores\ndo: choose a smaller nproc; it trains, and its figures say little\n",
+        "data_dir does not exist (data_dir=/nowhere)\n"
+        "do: bring the data there, or say where it lies: data_dir, or the node's own data_dir in the cluster's file\n"
+        "allowed: ImageNet-1k (ILSVRC2012), laid out as\n"
+        "    <data_dir>/\n",
+    ):
+        assert f"\n{told}" in said, said
+
+
+SHOWN = """\
+host   check  state    found
+alpha  ssh    ok       reached
+alpha  data   failed   /a very/{long} [path]
+                       do: bring it
+                       allowed: pictures, laid out as
+                           <data_dir>/
+beta   image  skipped  not looked at
+"""
+
+
+def test_rows_are_not_folded_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 300
+    rows = [
+        Row("alpha", "ssh", "ok", "reached"),
+        Row(
+            "alpha",
+            "data",
+            "failed",
+            f"/a very/{long} [path]",
+            "bring it\nallowed: pictures, laid out as\n    <data_dir>/",
+        ),
+        Row("beta", "image", "skipped", "not looked at"),
+    ]
+    assert print_rows(rows) == 3
+    assert capsys.readouterr().out == SHOWN.format(long=long)
+    assert print_rows(rows[:1]) == 0

@@ -1,0 +1,72 @@
+"""Rounds that never start are part of the run: told, counted, and listed again from the files."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from flagperf.cli.main import run_command
+
+FAULTS = Path(__file__).parents[1] / "faults"
+CASE = "resnet50-pytorch-cpux1x1"
+
+# Starts one torchrun, and is gone by the next round.
+PYTHON = f"""#!/bin/sh
+case "$*" in *torch.distributed.run*) rm "$0";; esac
+exec {sys.executable} "$@"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes"),
+    [
+        pytest.param(["repeat=2"], [None], id="one job"),
+        pytest.param(["-m", "train_batch_size=8,16"], [8, 16], id="a sweep"),
+    ],
+)
+def test_a_refused_job_leaves_its_cause_and_a_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sizes: list[int | None]
+) -> None:
+    """No job finds its data."""
+    assert run_command([*words, f"data_dir={tmp_path}/gone", f"result_dir={tmp_path}", "run_name=run"]) == 2
+    said = capsys.readouterr()
+    assert said.err.count("flagperf: data_dir does not exist\n  where:   command line\n") == len(sizes)
+    run = tmp_path / "run"
+    log = (run / "flagperf_run.log").read_text()
+    assert log.count("data_dir does not exist\n  where:   command line\n") == len(sizes)
+    written = [(run / name).read_text() for name in ("report.md", "report.html")]
+    assert run_command(["report", str(run)]) == 0
+    assert [(run / name).read_text() for name in ("report.md", "report.html")] == written
+    for size in sizes:
+        job = run / (f"{CASE},train_batch_size={size}" if size else CASE)
+        assert {path.name for path in job.iterdir()} == {"config.yaml", "changes.yaml", "summary.json", "round1"}
+        record = json.loads((job / "round1" / "result.json").read_text())
+        assert (record["status"], record["failure"].splitlines()[0]) == ("failed", "data_dir does not exist")
+        assert record["sweep"] == ({"train_batch_size": str(size)} if size else {})
+
+
+def test_a_round_that_cannot_start_leaves_the_earlier_ones(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAULTS), *sys.path]))
+    python = tmp_path / "python"
+    python.write_text(PYTHON)
+    python.chmod(0o755)
+    words = ["--config-dir", str(FAULTS / "conf"), "model=workload", f"runtime.python={python}", "repeat=3"]
+    assert run_command([*words, f"result_dir={tmp_path}", "run_name=run"]) == 3
+    said = capsys.readouterr()
+    assert f"{python}: No such file or directory" in said.err
+    job = tmp_path / "run" / "workload-workload-cpux1x1"
+    rounds = json.loads((job / "summary.json").read_text())["results"]
+    assert [(one["round"], one["status"]) for one in rounds] == [(1, "finished"), (2, "failed"), (3, "not started")]
+    of_files = [json.loads((job / f"round{number}/result.json").read_text()) for number in (1, 2)]
+    assert [{"schema": 1, **one} for one in rounds[:2]] == of_files
+    assert of_files[0]["verdict"] == "VALID"
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert "round 2: INVALID**\n\n- failed: " in report and "round 3: INVALID**\n\n- not started\n" in report
+    assert run_command(["report", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "report.md").read_text() == report

@@ -1,0 +1,356 @@
+"""Words → RunConfig: layers, tunings, changes with their sources, sweeps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+
+import pytest
+import yaml
+from user_folder import SAMPLE, TOY, write
+
+from flagperf.config.compose import compose, compose_jobs, compose_sweep
+from flagperf.config.search_path import CONF
+from flagperf.config.values import Change, Cluster, Hardware, Node, Vendor
+from flagperf.errors import ConfigError
+from flagperf.target import Target
+
+A100 = ("model=resnet50", "vendor=nvidia", "hardware=A100", "data_dir=/data")
+TUNINGS = CONF / "vendor/nvidia/resnet50"
+
+
+def changed(key: str, before: Any, after: Any, source: str) -> Change:
+    return Change(key=key, before=before, after=after, source=source)
+
+
+def test_typed_parts() -> None:
+    run = compose(["model=resnet50", "size=full", "nproc=2", "data_dir=/data"])
+    assert run.vendor == Vendor(
+        name="cpu",
+        title="the CPU of any machine",
+        device="cpu",
+        backend="gloo",
+        plugin=None,
+        visible_devices=None,
+        container=run.vendor.container,
+        image=run.vendor.image,
+        environment={"OMP_WAIT_POLICY": "PASSIVE"},
+    )
+    assert run.hardware == Hardware(
+        name="cpu", title="any CPU", memory_gib=None, power_w=None, peak_flops={}, vendor="cpu"
+    )
+    assert run.cluster == Cluster(
+        name="local",
+        title="this machine, without ssh",
+        nodes=(Node(name=gethostname(), address="127.0.0.1", local=True),),
+    )
+    assert run.target == Target(metric="acc1", value=75.5, direction="higher", unit="%")
+    assert (run.case, run.framework, run.size, run.division) == ("resnet50", "pytorch", "full", "closed")
+    assert (run.nnodes, run.nproc, run.repeat, run.world_size) == (1, 2, 1, 2)
+    assert run.name == "resnet50-pytorch-cpux1x2"
+
+
+def test_config_is_plain_resolved_and_named() -> None:
+    config = compose(["model=resnet50", "size=full", "data_dir=/data", "lr=0.2"]).config
+    assert yaml.safe_load(yaml.safe_dump(dict(config))) == config
+    assert "${" not in str(config)
+    assert config["optimizer"] == {"_target_": "torch.optim.SGD", "lr": 0.2, "momentum": 0.9, "weight_decay": 1e-4}
+    assert config["train_data"]["root"] == "/data/train"
+    assert config["data"]["require"] == {"train/*/*": 1, "val/*/*": 1}
+    assert {part: config[part]["name"] for part in ("vendor", "hardware", "cluster", "runtime", "framework")} == {
+        "vendor": "cpu",
+        "hardware": "cpu",
+        "cluster": "local",
+        "runtime": "process",
+        "framework": "pytorch",
+    }
+    assert {"lr", "momentum", "precision"} <= set(config["mutable"])
+
+
+@pytest.mark.parametrize(
+    ("words", "required"),
+    [
+        pytest.param([], {"blocklm-large-blank/200000/mp_rank_00_model_states.pt": 1}, id="the case's own"),
+        pytest.param(["init_checkpoint='/data/[1].pt'"], {"[[]1].pt": 1}, id="another in data_dir"),
+        pytest.param(["init_checkpoint=/weights/1.pt"], {}, id="elsewhere"),
+        pytest.param(["init_checkpoint=null"], {}, id="none"),
+        pytest.param(["size=tiny"], {}, id="a size without"),
+    ],
+)
+def test_weights_to_start_from_belong_to_the_data(words: list[str], required: dict[str, int]) -> None:
+    config = compose(["model=glm", "size=full", "division=open", "data_dir=/data", *words]).config
+    own = {config["train_path"], config["eval_path"]}
+    assert {pattern: least for pattern, least in config["data"]["require"].items() if pattern not in own} == required
+
+
+@pytest.mark.parametrize(
+    ("words", "runtime", "size"),
+    [
+        pytest.param(["data_dir=/data"], "process", "tiny", id="cpu"),
+        pytest.param([*A100], "docker", "full", id="an accelerator defaults to docker and full"),
+        pytest.param([*A100, "runtime=process", "size=tiny"], "process", "tiny", id="the command line decides"),
+    ],
+)
+def test_runtime_and_size(words: list[str], runtime: str, size: str) -> None:
+    run = compose(words)
+    assert (run.runtime.name, run.size, run.config["size"]) == (runtime, size, size)
+
+
+BATCH_256 = [
+    ("train_batch_size", 32, 256),
+    ("eval_batch_size", 32, 256),
+    ("lr", 0.1, 0.8),
+    ("precision", "fp32", "tf32"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "tuning", "expected"),
+    [
+        pytest.param(["nproc=1"], "A100x1x1", BATCH_256, id="1x1"),
+        pytest.param(["nproc=8"], "A100x1x8", [("precision", "fp32", "tf32")], id="1x8"),
+        pytest.param(["nnodes=2", "nproc=8"], "A100x2x8", BATCH_256, id="2x8"),
+        pytest.param(["nproc=4"], "A100", [("precision", "fp32", "tf32")], id="no file for the scale: the hardware's"),
+    ],
+)
+def test_tuning_of_the_scale(words: list[str], tuning: str, expected: list[tuple[str, Any, Any]]) -> None:
+    run = compose([*A100, *words])
+    assert run.tuning == f"nvidia/resnet50/{tuning}"
+    assert run.changes == tuple(changed(*change, f"tuning nvidia/resnet50/{tuning}") for change in expected)
+    assert run.notes == (f"tuning: {TUNINGS / tuning}.yaml",)
+
+
+def test_no_tuning_says_which_exist() -> None:
+    run = compose(["model=resnet50", "vendor=nvidia", "hardware=H100", "data_dir=/data"])
+    assert (run.tuning, run.changes) == (None, ())
+    assert run.notes == (
+        "no tuning in vendor/nvidia/resnet50 for H100x1x1 (there: A100, A100x1x1, A100x1x8, A100x2x8); "
+        "the case's own values are used",
+    )
+
+
+def test_a_tiny_case_has_no_tuning() -> None:
+    run = compose([*A100, "size=tiny"])
+    assert (run.tuning, run.notes) == (None, ())
+
+
+def test_precedence_and_sources(tmp_path: Path) -> None:
+    """case < tuning < experiment < command line; each change names what won."""
+    experiment = "# @package _global_\nnnodes: 2\nnproc: 8\neval_batch_size: 64\nlr: 0.4\nmax_steps: 9\n"
+    bench = write(tmp_path, {"experiment/a": experiment})
+    run = compose([*A100, "+experiment=a", "lr=0.3"], [bench])
+    assert (run.scale, run.tuning) == ("2x8", "nvidia/resnet50/A100x2x8")
+    assert sorted(run.changes, key=lambda change: change.key) == [
+        changed("eval_batch_size", 32, 64, "experiment a"),
+        changed("lr", 0.1, 0.3, "command line"),
+        changed("max_steps", None, 9, "experiment a"),
+        changed("precision", "fp32", "tf32", "tuning nvidia/resnet50/A100x2x8"),
+        changed("train_batch_size", 32, 256, "tuning nvidia/resnet50/A100x2x8"),
+    ]
+
+
+def test_an_experiment_chooses_and_its_tuning_is_found(tmp_path: Path) -> None:
+    experiment = (
+        "# @package _global_\n"
+        "defaults:\n  - override /vendor: nvidia\n  - override /hardware: A100\n  - override /size: full\n"
+        "data_dir: /data\n"
+    )
+    run = compose(["experiment=a", "nproc=8"], [write(tmp_path, {"experiment/a": experiment})])
+    assert (run.name, run.tuning, run.config["data_dir"]) == (
+        "resnet50-pytorch-A100x1x8",
+        "nvidia/resnet50/A100x1x8",
+        "/data",
+    )
+
+
+def test_several_experiments_the_last_wins(tmp_path: Path) -> None:
+    bench = write(
+        tmp_path,
+        {"experiment/a": "# @package _global_\nlr: 1.0\nseed: 1\n", "experiment/b": "# @package _global_\nlr: 2.0\n"},
+    )
+    run = compose(["experiment=[a,b]", "data_dir=/data"], [bench])
+    assert {(change.key, change.after, change.source) for change in run.changes} == {
+        ("lr", 2.0, "experiment a, b"),
+        ("seed", 1, "experiment a, b"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param(["nproc=2", "repeat=3", "deadlines.stop=5", "log_level=debug"], (), id="the platform's own keys"),
+        pytest.param(["lr=0.1", "train_batch_size=32"], (), id="the case's own value"),
+        pytest.param(
+            ["+optimizer.fused=true"], (changed("optimizer.fused", None, True, "command line"),), id="a new mutable key"
+        ),
+        pytest.param(
+            ["vendor.environment.OMP_NUM_THREADS='1'"],
+            (changed("vendor.environment.OMP_NUM_THREADS", None, "1", "command line"),),
+            id="below a mutable key",
+        ),
+        pytest.param(
+            ["division=open", "target.value=70", "network._target_=my.Net"],
+            (
+                changed("target.value", 75.5, 70, "command line"),
+                changed("network._target_", "torchvision.models.resnet50", "my.Net", "command line"),
+            ),
+            id="open: anything, recorded",
+        ),
+    ],
+)
+def test_changes_of_the_command_line(words: list[str], expected: tuple[Change, ...]) -> None:
+    assert compose(["model=resnet50", "size=full", "data_dir=/data", *words]).changes == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "names", "sweeps"),
+    [
+        pytest.param(
+            ["lr=0.1,0.2", "nproc=1,2"],
+            ["cpux1x1,lr=0.1", "cpux1x2,lr=0.1", "cpux1x1,lr=0.2", "cpux1x2,lr=0.2"],
+            [{"lr": "0.1"}, {"lr": "0.1"}, {"lr": "0.2"}, {"lr": "0.2"}],
+            id="product, the last word fastest",
+        ),
+        pytest.param(
+            ["train_batch_size=choice(8,16)"],
+            ["cpux1x1,train_batch_size=8", "cpux1x1,train_batch_size=16"],
+            [{"train_batch_size": "8"}, {"train_batch_size": "16"}],
+            id="choice",
+        ),
+        pytest.param(["nproc=range(1,4)"], ["cpux1x1", "cpux1x2", "cpux1x3"], [{}, {}, {}], id="range"),
+        pytest.param(["runtime=glob(proc*)"], ["cpux1x1,runtime=process"], [{"runtime": "process"}], id="glob"),
+        pytest.param(
+            ["init_checkpoint='a/b','c d'", "division=open"],
+            ["cpux1x1,init_checkpoint=a%2Fb", "cpux1x1,init_checkpoint=c d"],
+            [{"init_checkpoint": "a/b"}, {"init_checkpoint": "c d"}],
+            id="a slash does not make a folder",
+        ),
+        pytest.param(["lr=0.3"], ["cpux1x1"], [{}], id="nothing swept"),
+    ],
+)
+def test_sweeps(words: list[str], names: list[str], sweeps: list[dict[str, str]]) -> None:
+    runs = compose_sweep(["data_dir=/data", *words])
+    assert [run.name for run in runs] == [f"resnet50-pytorch-{name}" for name in names]
+    assert [run.sweep for run in runs] == sweeps
+
+
+SWEEP = "# @package _global_\nhydra: {sweeper: {params: {lr: '0.1,0.2', seed: 1}}}\nmax_steps: 3\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        pytest.param(["+experiment=a"], [(0.1, 1), (0.2, 1)], id="as the file says"),
+        pytest.param(["+experiment=a", "lr=0.3"], [(0.3, 1)], id="a word replaces it"),
+        pytest.param(["+experiment=a", "seed=2,3", "lr=1"], [(1, 2), (1, 3)], id="a sweep replaces it"),
+    ],
+)
+def test_an_experiment_that_holds_a_sweep(tmp_path: Path, words: list[str], found: list[tuple[float, int]]) -> None:
+    runs = compose_sweep([*words, "data_dir=/data"], [write(tmp_path, {"experiment/a": SWEEP})])
+    assert [(run.config["lr"], run.config["seed"]) for run in runs] == found
+    assert {run.config["max_steps"] for run in runs} == {3}
+
+
+def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
+    bench = write(
+        tmp_path,
+        {
+            "model/toy": TOY,
+            "experiment/a": "# @package _global_\nlr: 1.0\n",
+            "experiment/b": "# @package _global_\nlr: 2.0\n",
+        },
+    )
+    runs = compose_sweep(["+experiment=a,b", "model=toy,resnet50", "data_dir=/data"], [bench])
+    assert [(run.name, run.config["lr"]) for run in runs] == [
+        ("toy-pytorch-cpux1x1,experiment=a", 1.0),
+        ("resnet50-pytorch-cpux1x1,experiment=a", 1.0),
+        ("toy-pytorch-cpux1x1,experiment=b", 2.0),
+        ("resnet50-pytorch-cpux1x1,experiment=b", 2.0),
+    ]
+
+
+def test_one_bad_job_refuses_the_command() -> None:
+    with pytest.raises(ConfigError) as caught:
+        compose_sweep(["nproc=1,2", "train_batch_size=8,-1", "data_dir=/data"])
+    assert str(caught.value) == (
+        "job 2 of 4 (nproc=1 train_batch_size=-1): value out of range\n"
+        "  where:   command line\n"
+        "  key:     train_batch_size\n"
+        "  given:   -1\n"
+        "  allowed: a whole number, at least 1"
+    )
+
+
+def test_sample_data_of_a_case(tmp_path: Path) -> None:
+    bench = write(tmp_path, {"model/toy": TOY + SAMPLE})
+    run = compose(["model=toy", "sample_dir=/samples"], [bench])
+    folder = run.config["data_dir"]
+    assert folder.startswith("/samples/toy-")
+    assert run.notes == (f"sample data: {folder}",)
+    other = write(tmp_path / "other", {"model/toy": TOY + SAMPLE.replace("10", "11")})
+    assert compose(["model=toy", "sample_dir=/samples"], [other]).config["data_dir"] != folder
+    assert compose(["model=toy", "data_dir=data"], [bench]).config["data_dir"] == str(Path("data").absolute())
+
+
+def test_a_synthetic_training_of_a_full_case_needs_no_data(tmp_path: Path) -> None:
+    """Its shapes are those of the sample data that the full size asks for."""
+    bench = write(tmp_path, {"model/toy": TOY + SAMPLE})
+    words = ["model=toy", "size=full", "sample_dir=/samples", "synthetic=true"]
+    run = compose([*words, "division=open"], [bench])
+    assert run.config["data_dir"].startswith("/samples/toy-")
+    assert [(change.key, change.after) for change in run.changes] == [("synthetic", True)]
+    for refused, problem in ((words, "a closed run may not change this key"), (words[:3], "the case needs its data")):
+        with pytest.raises(ConfigError, match=problem):
+            compose(refused, [bench])
+
+
+def test_a_dry_run_needs_no_data(tmp_path: Path) -> None:
+    run = compose(["model=toy", "dry_run=true"], [write(tmp_path, {"model/toy": TOY})])
+    assert (run.config["data_dir"], run.notes) == ("<data_dir>", ("no data_dir is given: <data_dir> stands for it",))
+
+
+def test_a_size_reduces_a_case(tmp_path: Path) -> None:
+    tiny = "# @package _global_\n# flagperf model=toy size=tiny\ndepth: 1\nnetwork: {width: 3}\n"
+    bench = write(tmp_path, {"model/toy": TOY, "size/tiny/toy": tiny})
+    small, full = (compose(["model=toy", f"size={size}", "data_dir=/data"], [bench]) for size in ("tiny", "full"))
+    assert small.config["network"] == {"_target_": "toy.Network", "depth": 1, "width": 3}
+    assert full.config["network"] == {"_target_": "toy.Network", "depth": 2}
+    assert (small.changes, full.changes) == ((), ())
+
+
+@pytest.mark.parametrize("name", ["a b", "it's", "a,b", "12", "实验", "a.b", "$(x)"])
+def test_any_file_and_folder_name(tmp_path: Path, name: str) -> None:
+    bench = write(tmp_path / f"{name} {{folder}}", {f"experiment/{name}": "# @package _global_\nseed: 7\n"})
+    quoted = name.replace("'", "\\'")
+    run = compose([f"experiment='{quoted}'", "data_dir=/data"], [bench])
+    assert run.changes == (changed("seed", 0, 7, f"experiment {name}"),)
+
+
+@pytest.mark.parametrize(
+    ("word", "folder"),
+    [
+        pytest.param("data_dir=/数据/图片", "/数据/图片", id="no quotes needed"),
+        pytest.param("data_dir='/d/$(ls) \"x\", {y}'", '/d/$(ls) "x", {y}', id="quoted"),
+        pytest.param("data_dir=/a/b=c", "/a/b=c", id="equals sign"),
+        pytest.param("data_dir=/a b/c\nd", "/a b/c\nd", id="space and line end"),
+    ],
+)
+def test_any_text_as_value(word: str, folder: str) -> None:
+    assert compose([word]).config["data_dir"] == folder
+
+
+def test_composition_leaves_torch_alone() -> None:
+    code = (
+        "import sys; from flagperf.config.compose import compose; compose(['data_dir=/data']);"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'torch', 'numpy', 'docker', 'asyncssh', 'rich'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_jobs_in_order() -> None:
+    runs = compose_jobs(["data_dir=/data"], multirun=True)
+    assert [run.name for run in runs] == ["resnet50-pytorch-cpux1x1"]

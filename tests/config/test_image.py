@@ -1,0 +1,93 @@
+"""What goes into a build, the tag made of it, and the words of the docker command."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flagperf.config.image import build_context, content_tag
+from flagperf.config.values import Image, ImageSettings, ImageSource
+from flagperf.docker.image_build import build_secrets, build_words, lay_out, proxies
+
+PLAIN = ImageSource()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "docker"
+    (tmp_path / "kit").mkdir()
+    folder.mkdir()
+    (folder / "sdk").symlink_to(tmp_path / "kit")
+    (folder / "Dockerfile").write_text("FROM base\n")
+    (folder / "sdk/install.sh").write_text("#!/bin/sh\n")
+    return folder
+
+
+def tag(folder: Path, source: ImageSource = PLAIN) -> str:
+    return content_tag(build_context(folder, source), source)
+
+
+def written(name: str, text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "another"),
+    [
+        pytest.param(written("Dockerfile", "FROM other\n"), True, id="content"),
+        pytest.param(written("sdk/more", ""), True, id="another file"),
+        pytest.param(lambda folder: (folder / "sdk").rename(folder / "kit"), True, id="name"),
+        pytest.param(lambda folder: (folder / "sdk/install.sh").chmod(0o755), True, id="made executable"),
+        pytest.param(lambda folder: (folder / "sdk/install.sh").chmod(0o600), False, id="permissions of others"),
+        pytest.param(lambda folder: os.utime(folder / "Dockerfile", (1, 1)), False, id="time"),
+    ],
+)
+def test_the_tag_follows_what_goes_in(folder: Path, change: Callable[[Path], object], another: bool) -> None:
+    before = tag(folder)
+    change(folder)
+    assert (tag(folder) != before) is another
+
+
+def test_the_tag_follows_base_and_requirements(folder: Path) -> None:
+    sources = [ImageSource(), ImageSource(base="other"), ImageSource(requirements=("one",))]
+    assert len({tag(folder, source) for source in sources}) == 3
+
+
+def test_a_build_gets_links_to_the_files_and_the_requirements(folder: Path, tmp_path: Path) -> None:
+    (folder / "requirements.txt").write_text("theirs\n")
+    lay_out(Image("image:tag", "build", folder=folder, source=ImageSource(requirements=("a", "b"))), tmp_path / "sent")
+    sent = {path.relative_to(tmp_path / "sent").as_posix(): path for path in (tmp_path / "sent").rglob("*")}
+    assert {name: path.read_text() for name, path in sent.items() if path.is_file()} == {
+        "Dockerfile": "FROM base\n",
+        "more-requirements.txt": "a\nb\n",
+        "requirements.txt": "theirs\n",
+        "sdk/install.sh": "#!/bin/sh\n",
+    }
+    assert sent["sdk/install.sh"].readlink() == tmp_path / "kit/install.sh"
+
+
+def test_what_is_said_to_docker_shows_no_password(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("certificate\n")
+    settings = ImageSettings(
+        index="https://me:word@index.example/simple",
+        ca_certificate=str(tmp_path / "ca.pem"),
+        https_proxy="http://me:it's@proxy.example:1",
+        no_proxy="localhost",
+    )
+    image = Image("image:tag", "build", settings, folder, ImageSource(base="base:1"))
+    assert build_words(image, tuple(build_secrets(image))) == (
+        *("docker", "build", "--tag=image:tag", "--network=host", "--progress=plain", "--build-arg=BASE_IMAGE=base:1"),
+        *("--build-arg=https_proxy", "--build-arg=no_proxy"),
+        *("--secret=id=ca.pem,src=ca.pem", "--secret=id=pip.conf,src=pip.conf", "context"),
+    )
+    assert proxies(image) == ("export https_proxy='http://me:it'\"'\"'s@proxy.example:1'\nexport no_proxy=localhost\n")
+    assert build_secrets(image) == {
+        "ca.pem": b"certificate\n",
+        "pip.conf": b"[global]\nindex-url = https://me:word@index.example/simple\ncert = /run/secrets/ca.pem\n",
+    }
+    plain = dataclasses.replace(image, settings=ImageSettings())
+    assert (build_secrets(plain), proxies(plain)) == ({}, "")

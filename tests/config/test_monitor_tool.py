@@ -1,0 +1,121 @@
+"""A vendor file's description of its tool: what it reads, and what is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flagperf.config.monitor_tool import make_table
+from flagperf.config.values import Hardware, MonitorTool
+from flagperf.errors import ConfigError
+
+PARSE = r"""
+    ^\# \d+ \s+ (?P<temperature>\S+) C \s+ (?P<power>\S+)
+    \n \s+ (?P<memory_used>\S+) / (?P<memory_total>\S+)    # the second line of a device
+    (\s+ util=(?P<utilisation>\S+))?
+"""
+
+
+CARD = Hardware("A2", "two devices a card", memory_gib=16, power_w=None, peak_flops={}, devices_per_card=2)
+
+
+def tool(**values: Any) -> MonitorTool:
+    return MonitorTool(**{"command": ("acme-smi",), "parse": PARSE, **values})
+
+
+def test_a_device_may_span_lines_and_miss_figures() -> None:
+    text = "Acme 1.0\n#0 41C 120.5\n  3/16 util=50\n#1 N/AC ERR\n  [N/A]/16\n"
+    assert make_table(tool(), CARD)(text) == ["41C 120.5W 3MiB 16MiB 50%", "N/A N/A N/A 16MiB N/A"]
+
+
+@pytest.mark.parametrize(
+    ("units", "line"),
+    [
+        pytest.param({"memory": "GiB"}, "41C 120.5W 3072MiB 16384MiB 50%", id="GiB"),
+        pytest.param({"memory": "GB", "power": "mW"}, "41C 0.1W 2861MiB 15258.8MiB 50%", id="GB and mW"),
+        pytest.param({"memory": "%"}, "41C 120.5W 491.5MiB 2621.4MiB 50%", id="percent of the hardware's memory"),
+        pytest.param({"utilisation": "fraction"}, "41C 120.5W 3MiB 16MiB 5000%", id="fraction"),
+    ],
+)
+def test_units(units: dict[str, str], line: str) -> None:
+    assert make_table(tool(units=units), CARD)("#0 41C 120.5\n  3/16 util=50") == [line]
+
+
+@pytest.mark.parametrize(("memory", "line"), [(16, "8192MiB 16384MiB"), (None, "N/A N/A")])
+def test_percent_tells_the_whole_memory_too(memory: float | None, line: str) -> None:
+    percent = MonitorTool(("acme-smi",), r"(?P<memory_used>\d+)% \s (?P<utilisation>\d+)%", {"memory": "%"})
+    table = make_table(percent, replace(CARD, memory_gib=memory))
+    assert table("50% 7%") == [f"N/A N/A {line} 7%"]
+
+
+@pytest.mark.parametrize(
+    "powers",
+    [
+        pytest.param(("90", "90", "60", "60"), id="on each device"),
+        pytest.param(("N/A", "90", "60", "N/A"), id="on one device"),
+    ],
+)
+def test_the_power_of_a_card_is_shared_by_its_devices(powers: tuple[str, ...]) -> None:
+    text = "".join(f"#{number} 41C {power}\n  3/16\n" for number, power in enumerate(powers))
+    lines = make_table(tool(power_of="card"), CARD)(text)
+    assert [line.split()[1] for line in lines] == ["45W", "45W", "30W", "30W"]
+
+
+def test_an_impossible_power_is_none() -> None:
+    assert make_table(tool(), CARD)("#0 0C 65535\n 3/16") == ["0C N/A 3MiB 16MiB N/A"]
+
+
+@pytest.mark.parametrize("text", ["", "no devices were found", "#0 ERRC ERR\n  -/-"])
+def test_output_without_a_device(text: str) -> None:
+    with pytest.raises(ValueError, match="no device in it"):
+        make_table(tool(), CARD)(text)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        pytest.param(
+            {"parse": "(?P<power>"},
+            "not a regular expression: missing ), unterminated subpattern at position 0\n"
+            "  where:   vendor.monitor.parse.yaml\n  key:     vendor.monitor.parse\n  given:   (?P<power>",
+            id="syntax",
+        ),
+        pytest.param(
+            {"parse": r"(?P<pover>\d+)"},
+            "unknown group\n  where:   vendor.monitor.parse.yaml\n  key:     vendor.monitor.parse\n  given:   pover\n"
+            "  do:      did you mean 'power'?",
+            id="unknown group",
+        ),
+        pytest.param(
+            {"parse": r"\d+"},
+            "the expression has no group\n  where:   vendor.monitor.parse.yaml\n  key:     vendor.monitor.parse\n"
+            "  allowed: temperature, power, memory_used, memory_total, utilisation, energy",
+            id="no group",
+        ),
+        pytest.param(
+            {"units": {"power": "kW"}},
+            "unknown unit\n  where:   vendor.monitor.units.power.yaml\n  key:     vendor.monitor.units.power\n"
+            "  given:   kW\n  allowed: power: W | mW; memory: MiB | GiB | KiB | B | MB | GB | %; "
+            "utilisation: % | fraction; energy: J | mJ",
+            id="unknown unit",
+        ),
+        pytest.param(
+            {"command": ()},
+            "the command is empty\n  where:   vendor.monitor.command.yaml\n  key:     vendor.monitor.command\n"
+            "  given:   []",
+            id="no command",
+        ),
+        pytest.param(
+            {"command": ("", "x")},
+            "the command is empty\n  where:   vendor.monitor.command.yaml\n  key:     vendor.monitor.command\n"
+            "  given:   ['', 'x']",
+            id="a command without a name",
+        ),
+    ],
+)
+def test_a_wrong_description_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_table(tool(**values), CARD, "{}.yaml".format)
+    assert str(caught.value) == message

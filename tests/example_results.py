@@ -1,0 +1,108 @@
+"""Results for tests, made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flagperf.perflog import Event
+from flagperf.results.values import Result
+from flagperf.target import Target
+
+TARGET = Target("acc1", 95.0, "higher", "%")
+
+CONFIG: dict[str, Any] = {
+    "case": "resnet50",
+    "title": "ResNet-50",
+    "framework": {"name": "pytorch"},
+    "size": "full",
+    "vendor": {"name": "nvidia", "visible_devices": "CUDA_VISIBLE_DEVICES", "container": {"gpus": "all"}},
+    "runtime": {"kind": "docker", "container": {}},
+    "cluster": {"container": {}},
+    "hardware": {"name": "A100", "memory_gib": 40.0},
+    "nnodes": 2,
+    "nproc": 8,
+    "repeat": 1,
+    "division": "closed",
+    "data_dir": "/data/imagenet",
+    "sample_dir": "~/.cache/flagperf/sample",
+    "precision": "amp_bf16",
+    "throughput_unit": "images/s",
+    "target": {"metric": "acc1", "value": 95.0, "direction": "higher", "unit": "%"},
+    "max_steps": None,
+    "max_epochs": 100,
+    "max_samples_termination": None,
+    "max_time": None,
+}
+
+
+def a_result(**changed: Any) -> Result:
+    """A round that reached its target; keywords change it."""
+    fields: dict[str, Any] = {
+        "case": "resnet50",
+        "framework": "pytorch",
+        "hardware": "A100",
+        "vendor": "nvidia",
+        "size": "full",
+        "nnodes": 2,
+        "nproc": 8,
+        "division": "closed",
+        "round": 1,
+        "status": "finished",
+        "verdict": "VALID",
+        "reasons": (),
+        "sample_data": False,
+        "target": TARGET,
+        "target_reached": True,
+        "values": {"p_core": 12345.6, "final_acc1": 95.5},
+    }
+    return Result(**{**fields, **changed})
+
+
+def write_round(folder: Path, visible: str | None = None, **changed: Any) -> dict[str, Any]:
+    """The logs of a round of CONFIG that trained from 1000 s to 1020 s of the epoch; keywords change FINISHED.
+
+    `visible`: the value of CUDA_VISIBLE_DEVICES in the ranks' environment.
+
+    Returns the value of FINISHED.
+    """
+    values: dict[str, Any] = {
+        "e2e_time": 25.0,
+        "raw_train_time": 20.0,
+        "train_no_eval_time": 18.0,
+        "pure_training_computing_time": 16.0,
+        "num_trained_samples": 3200,
+        "num_trained_units": 3200,
+        "p_whole": 160.0,
+        "p_train": 3200 / 18,
+        "p_core": 200.0,
+        "global_steps": 100,
+        "epochs": 2,
+        "converged": True,
+        "stop_reason": "target",
+        "final_loss": 0.5,
+        "final_acc1": 95.5,
+        "sample_data": False,
+        **changed,
+    }
+    for rank in range(16):
+        events = [
+            Event("SUBMIT_INFO", {"case": "resnet50", "visible_devices": visible}, time_ms=995_000, rank=rank),
+            Event("INIT_START", time_ms=996_000, rank=rank),
+            Event("INIT_END", time_ms=1_000_000, rank=rank),
+            Event("TRAIN_START", time_ms=1_000_000, rank=rank),
+            *(_step(step, rank) for step in range(10, 101, 10)),
+            Event("EVALUATE", {"step": 50, "acc1": 80.0, "time": 1.0}, time_ms=1_010_000, rank=rank),
+            Event("EVALUATE", {"step": 100, "acc1": 95.5, "time": 1.0}, time_ms=1_020_000, rank=rank),
+            Event("TRAIN_END", time_ms=1_020_000, rank=rank),
+            Event("FINISHED", values, time_ms=1_021_000, rank=rank),
+        ]
+        log = folder / f"node{rank // 8}_noderank{rank // 8}" / f"rank{rank}.out.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(f"{event.line()}\n" for event in events), encoding="utf-8")
+    return values
+
+
+def _step(step: int, rank: int) -> Event:
+    value = {"step": step, "loss": 50 / step, "throughput": 150.0 + step, "step_time": 0.1 + step / 1e4}
+    return Event("STEP_END", value, time_ms=1_000_000 + 180 * step, rank=rank)

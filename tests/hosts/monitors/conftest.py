@@ -1,0 +1,70 @@
+"""A node of this machine, monitored by a vendor described in the test."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from flagperf.command import Command
+from flagperf.config.values import Cluster, Hardware, MonitorTool, Node, RunConfig, RuntimeSettings, Vendor
+from flagperf.plan.values import NodePlan
+
+FAKE_NVML = Path(__file__).with_name("fake_nvml.c")
+HERE = Node("here", "127.0.0.1", local=True)
+
+
+@pytest.fixture
+def make_run() -> Callable[..., RunConfig]:
+    def make(
+        tool: MonitorTool | None = None, interval: float = 0.1, runtime: Literal["docker", "process"] = "process"
+    ) -> RunConfig:
+        return RunConfig(
+            case="resnet50",
+            framework="pytorch",
+            size="tiny",
+            vendor=Vendor("acme", "Acme chips", "cpu", "gloo", None, None, monitor=tool),
+            hardware=Hardware("A1", "Acme A1", None, None, {}),
+            cluster=Cluster("local", "this machine", (HERE,)),
+            nnodes=1,
+            nproc=1,
+            repeat=1,
+            division="closed",
+            runtime=RuntimeSettings(runtime, runtime),
+            target=None,
+            config={
+                "monitor": {"interval": interval, "power_interval": interval},
+                "framework": {"launch": ["{python}", "-m", "torch.distributed.run"]},
+            },
+        )
+
+    return make
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> NodePlan:
+    log_dir = tmp_path / "log dir with $(spaces) and 'quotes'"
+    log_dir.mkdir()
+    launch = Command((sys.executable, "-m", "torch.distributed.run"))
+    return NodePlan(
+        rank=0,
+        node=HERE,
+        launch=launch,
+        ranks=(0,),
+        case_dir=str(tmp_path),
+        log_dir=str(log_dir),
+        monitors=("cpu", "mem", "pwr", "acme"),
+    )
+
+
+@pytest.fixture(scope="session")
+def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a libnvidia-ml.so.1 whose devices the variable FAKE_NVML says."""
+    folder = tmp_path_factory.mktemp("nvml")
+    library = folder / "libnvidia-ml.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, FAKE_NVML], check=True)
+    return folder

@@ -1,0 +1,200 @@
+"""Monitors run for real on this machine: logs, faults of the tool, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flagperf.config.values import MonitorTool, Node, RunConfig
+from flagperf.hosts.monitors.running import monitors, running
+from flagperf.hosts.transport import LocalTransport
+from flagperf.plan.values import NodePlan
+
+STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"
+PARSE = r"^(?P<temperature>\S+)C \s (?P<power>\S+)W"
+
+
+def watch(run: RunConfig, node: NodePlan, lines: int = 3, until: str = "") -> dict[str, str]:
+    """Run the monitors until the vendor's log says `until` and memory's has so many lines. Log file → text."""
+    folder = Path(node.log_dir)
+
+    def text(log: str) -> str:
+        return (folder / log).read_text() if (folder / log).exists() else ""
+
+    async def main() -> None:
+        async with LocalTransport("here") as transport, running(run, node, transport, folder):
+            for _ in range(300):
+                await asyncio.sleep(0.1)
+                acme = text("acme_monitor.log")
+                if acme and until in acme and text("mem_monitor.log").count("\n") >= lines:
+                    return
+
+    asyncio.run(main())
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def script(folder: Path, text: str) -> tuple[str, ...]:
+    path = folder / "acme-smi"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return (str(path),)
+
+
+def running_processes(word: str) -> str:
+    return subprocess.run(["pgrep", "-af", word], capture_output=True, text=True).stdout
+
+
+def test_the_logs_have_flagperfs_formats(make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path) -> None:
+    tool = MonitorTool(script(tmp_path, 'echo "31C 57W"; echo "32C 58W"'), PARSE)
+    logs = watch(make_run(tool), node)
+    assert sorted(logs) == ["acme_monitor.log", "cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log"]
+    assert re.fullmatch(rf"({STAMP}\t[01]\.\d{{4}}\n)+", logs["cpu_monitor.log"])
+    assert re.fullmatch(rf"({STAMP}\t0\.\d{{4}}\n)+", logs["mem_monitor.log"])
+    assert re.fullmatch(rf"({STAMP}\t(\d+(\.\d+)?(\t[\d.]+)?|not available: .*)\n)+", logs["pwr_monitor.log"])
+    block = "31C 57W N/A N/A N/A\n32C 58W N/A N/A N/A"
+    assert re.fullmatch(rf"({STAMP}\n{block}\n\n)+", logs["acme_monitor.log"])
+
+
+NO_DEVICE = r"cannot be read \(no device in it\): "
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("echo out of order; exit 3", "out of order", id="fails"),
+        pytest.param("exec sleep 1000", "gave no answer within 0.3 s", id="hangs"),
+        pytest.param("trap '' TERM; while :; do sleep 1; done", "gave no answer within 0.3 s", id="ignores SIGTERM"),
+        pytest.param("exec yes garbage", "printed more than 1 MiB", id="prints without end"),
+        pytest.param("date +%N", NO_DEVICE + r"\d+", id="garbage"),
+        pytest.param("head -c 3000 /dev/urandom", NO_DEVICE + ".*", id="binary garbage"),
+        pytest.param("exit 0", NO_DEVICE + "no output", id="prints nothing"),
+    ],
+)
+def test_a_tool_out_of_order_is_reported_once(
+    make_run: Callable[..., RunConfig],
+    node: NodePlan,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    text: str,
+    problem: str,
+) -> None:
+    tool = MonitorTool(script(tmp_path, text), PARSE, timeout=0.3)
+    with caplog.at_level(logging.WARNING):
+        logs = watch(make_run(tool), node, lines=8)
+    line = rf"not available: \S*/acme-smi'?: {problem}"
+    assert re.fullmatch(rf"{STAMP}\t{line}\n", logs["acme_monitor.log"])
+    assert len(caplog.messages) == 1
+    assert re.fullmatch(rf"here: monitor acme: {line}", caplog.messages[0])
+    assert len(re.findall(STAMP, logs["mem_monitor.log"])) >= 3  # the other monitors go on
+    assert not running_processes(str(tmp_path))
+
+
+def test_a_missing_tool_is_reported_once(
+    make_run: Callable[..., RunConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        watch(make_run(MonitorTool(("no-such-smi",), PARSE)), node)
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("here: monitor acme: not available: no-such-smi: ")
+    assert "No such file or directory" in caplog.messages[0]
+
+
+def test_a_tool_that_recovers_is_used_again(make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    tool = MonitorTool(script(tmp_path, f'[ -e {flag} ] || {{ touch {flag}; exit 1; }}; echo "31C 57W"'), PARSE)
+    log = watch(make_run(tool), node, until="31C")["acme_monitor.log"]
+    assert re.fullmatch(rf"{STAMP}\tnot available: .*: no output\n({STAMP}\n31C 57W N/A N/A N/A\n\n)+", log)
+
+
+@pytest.mark.parametrize("runtime", ["process", "docker"])
+def test_the_vendors_module_is_used_where_it_works(
+    make_run: Callable[..., RunConfig],
+    node: NodePlan,
+    runtime: str,
+    fake_nvml: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_nvml))
+    monkeypatch.setenv("FAKE_NVML", "gl")
+    tool = MonitorTool(("echo", "31C 57W"), PARSE, module="flagperf.hosts.monitors.nvml")
+    log = watch(make_run(tool, runtime=runtime), node)["acme_monitor.log"]
+    assert re.fullmatch(rf"({STAMP}\n31C 57.2W 15MiB 40536MiB 0% 3600J\nN/A N/A N/A N/A N/A\n\n)+", log)
+
+
+def test_else_the_vendors_tool_is_used(
+    make_run: Callable[..., RunConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = MonitorTool(("echo", "31C 57W"), PARSE, module="flagperf.monitors.no_such_module")
+    with caplog.at_level(logging.WARNING):
+        log = watch(make_run(tool), node)["acme_monitor.log"]
+    assert re.fullmatch(rf"({STAMP}\n31C 57W N/A N/A N/A\n\n)+", log)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "sources"),
+    [
+        pytest.param("docker", ["acme-smi"], id="in an image"),
+        pytest.param("process", ["acme.nvml", "acme-smi"], id="on the host"),
+    ],
+)
+def test_where_another_host_has_its_python(
+    make_run: Callable[..., RunConfig],
+    node: NodePlan,
+    runtime: str,
+    sources: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    elsewhere = dataclasses.replace(node, node=Node("alpha", "10.0.0.1"))
+    run = make_run(MonitorTool(("acme-smi",), PARSE, module="acme.nvml"), runtime=runtime)
+    with caplog.at_level(logging.INFO):
+        found = [monitors(run, elsewhere)[-1] for _ in range(2)]  # two rounds
+    assert [source.name for source in found[1].sources] == sources
+    assert caplog.messages == (
+        [
+            "monitor acme: no energy counter, for acme.nvml needs Python on the host; "
+            "energy is made from the power that acme-smi shows"
+        ]
+        if runtime == "docker"
+        else []
+    )
+
+
+def test_an_error_in_the_block_stops_the_monitors(
+    make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with LocalTransport("here") as transport, running(run, node, transport, Path(node.log_dir)):
+            await asyncio.sleep(0.3)
+            raise RuntimeError("training failed")
+
+    run = make_run(MonitorTool(script(tmp_path, "exec sleep 1000"), PARSE))
+    with pytest.raises(RuntimeError, match="training failed"):
+        asyncio.run(main())
+    assert not running_processes(str(tmp_path))
+    assert [path.name for path in Path(node.log_dir).iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_log_folder_that_cannot_be_written(
+    make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = "here: monitor acme: acme_monitor.log cannot be written: No such file or directory"
+
+    async def main() -> None:
+        async with LocalTransport("here") as transport, running(run, node, transport, tmp_path / "gone"):
+            for _ in range(300):
+                await asyncio.sleep(0.1)
+                if problem in caplog.messages:
+                    return
+
+    run = make_run(MonitorTool(("echo", "31C 57W"), PARSE))
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert [message for message in caplog.messages if "acme" in message] == [problem]

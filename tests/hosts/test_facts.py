@@ -1,0 +1,90 @@
+"""The probe, run for real, and what is read from it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from flagperf.config.values import MonitorTool
+from flagperf.hosts.facts import PORTS, TOOL_OUTPUT, Facts, add_tool, read_facts, sys_info
+from flagperf.hosts.transport import LocalTransport
+
+
+@pytest.mark.asyncio
+async def test_probe_agrees_with_what_python_sees(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"card{number}").touch()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        facts = await read_facts(LocalTransport("here"), str(tmp_path / "not/yet there"), f"{tmp_path}/card[0-9]")
+        port = server.getsockname()[1]
+    assert facts.fields["host"] == platform.node()
+    assert facts.fields["kernel"] == f"{platform.system()} {platform.release()} {platform.machine()}"
+    assert facts.number("cores") == os.cpu_count()
+    assert facts.number("memory_kib") == psutil.virtual_memory().total // 1024
+    assert facts.number("disk_free_kib") == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1024, rel=0.05)
+    assert facts.devices == 3
+    assert port in facts.listening
+    assert "epoch" in facts.fields and "epoch" not in sys_info(facts.fields)
+    assert facts.interface("127.0.0.1") in ("lo", None)  # None: no `ip` on this machine
+
+
+@pytest.mark.asyncio
+async def test_no_device_files(tmp_path: Path) -> None:
+    assert (await read_facts(LocalTransport("here"), str(tmp_path), f"{tmp_path}/card*")).devices == 0
+    assert (await read_facts(LocalTransport("here"), str(tmp_path))).devices == 0
+
+
+def test_reading() -> None:
+    facts = Facts(
+        {
+            "cores": "8",
+            "shm_kib": "",
+            "listening": "1F90 0050",
+            "addresses": "lo=127.0.0.1 eth0=10.0.0.1",
+            "devices": "",
+        }
+    )
+    assert facts.number("cores") == 8
+    assert facts.number("shm_kib") is None
+    assert facts.listening == {8080, 80}
+    assert facts.interface("10.0.0.1") == "eth0"
+    assert facts.interface("10.0.0.2") is None
+    assert sys_info({"epoch": "1.5", **facts.fields, "driver": ""}) == (
+        "cores: 8\nshm_kib: unknown\naddresses: lo=127.0.0.1 eth0=10.0.0.1\ndevices: none\ndriver: unknown\n"
+    )
+
+
+def test_free_port_is_one_that_nobody_listens_on() -> None:
+    taken = " ".join(f"{port:04X}" for port in PORTS if port != 23456)
+    assert Facts({"listening": taken}).free_port() == 23456
+
+
+@pytest.mark.asyncio
+async def test_a_relative_folder_that_is_not_there_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    facts = await read_facts(LocalTransport("here"), "result/of a run")
+    assert facts.number("disk_free_kib") == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1024, rel=0.05)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("words", "section"),
+    [
+        pytest.param(("printf", "A1 31C\nA1 32C\n\n"), "    A1 31C\n    A1 32C\n", id="prints"),
+        pytest.param(("sh", "-c", "echo no driver >&2; exit 9"), "    no driver\n", id="fails"),
+        pytest.param(("sleep", "1009"), "    no answer within 0.5 s from: TOOL\n", id="hangs"),
+        pytest.param(("yes",), "    y\n" * (TOOL_OUTPUT // 2), id="never ends"),
+    ],
+)
+async def test_what_a_tool_prints_is_kept(tmp_path: Path, words: tuple[str, ...], section: str) -> None:
+    log = tmp_path / "sys_info.log"
+    log.write_text("os: any\n")
+    await add_tool(log, LocalTransport("here"), MonitorTool(words, "x", timeout=0.5))
+    text = re.sub("from: .*", "from: TOOL", log.read_text())
+    assert text == f"os: any\n\naccelerators, by the vendor's tool:\n{section}"

@@ -1,0 +1,327 @@
+"""The plan, compared whole, and what a dry run shows of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example import HERE, example_run
+from user_folder import write
+
+from flagperf.command import Command
+from flagperf.config.compose import compose
+from flagperf.config.values import Change, Cluster, Node, RendezvousSettings, RunConfig, RuntimeSettings, Vendor
+from flagperf.errors import ConfigError
+from flagperf.plan.plan import Rendezvous, dry_run_text, make_plan
+from flagperf.plan.values import Deadlines, NodePlan, Plan
+
+ALPHA, BETA = Node("alpha", "10.0.0.1"), Node("beta", "10.0.0.2", user="me")
+LAB = Cluster("lab", "two hosts", (ALPHA, BETA), work_dir="/var/tmp/fp")
+CASE = "sums-pytorch-cpux"
+
+
+def words(*, nnodes: int, rank: int, to: str, config: str, python: str = "python3") -> tuple[str, ...]:
+    start = (python, "--nnodes", str(nnodes), "--nproc", "2", "--rank", str(rank))
+    return (*start, "--to", to, config)
+
+
+def node(rank: int, where: Node, root: str, scale: str, launch: tuple[str, ...], **env: str) -> NodePlan:
+    case = f"{root}{CASE}{scale}"
+    logs = f"{case}/round1/{where.name}_noderank{rank}"
+    command = Command(launch, {"FLAGPERF_LOG_DIR": logs, "PYTHONFAULTHANDLER": "1", **env})
+    return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, monitors=("cpu", "mem", "pwr"))
+
+
+HERE_ALONE = node(0, HERE, "", "1x2", words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"{CASE}1x2/config.yaml"))
+IN_FOLDER = node(
+    0,
+    HERE,
+    "/res/run1/",
+    "1x2",
+    words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"/res/run1/{CASE}1x2/config.yaml"),
+)
+REMOTE = "/var/tmp/fp/run1/"
+TWO_HOSTS = tuple(
+    node(
+        rank,
+        where,
+        REMOTE,
+        "2x2",
+        words(nnodes=2, rank=rank, to="10.0.0.1:29500", config=f"{REMOTE}{CASE}2x2/config.yaml"),
+        PYTHONPATH="/var/tmp/fp/run1/code",
+    )
+    for rank, where in enumerate((ALPHA, BETA))
+)
+MET = tuple(
+    node(
+        rank,
+        where,
+        REMOTE,
+        "2x2",
+        words(nnodes=2, rank=rank, to="10.0.0.9:4711", config=f"{REMOTE}{CASE}2x2/config.yaml"),
+        PYTHONPATH="/var/tmp/fp/run1/code",
+        GLOO_SOCKET_IFNAME=f"eth{rank}",
+    )
+    for rank, where in enumerate((ALPHA, BETA))
+)
+RUN1: dict[str, Any] = {"folder": Path("/res/run1")}
+
+
+@pytest.mark.parametrize(
+    ("run", "how", "nodes", "address", "port"),
+    [
+        pytest.param({}, {}, (HERE_ALONE,), "127.0.0.1", 29500, id="this machine, relative"),
+        pytest.param({}, RUN1, (IN_FOLDER,), "127.0.0.1", 29500, id="this machine, in a run folder"),
+        pytest.param({"nnodes": 2, "cluster": LAB}, RUN1, TWO_HOSTS, "10.0.0.1", 29500, id="two hosts"),
+        pytest.param(
+            {"nnodes": 2, "cluster": LAB},
+            {**RUN1, "rendezvous": Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))},
+            MET,
+            "10.0.0.9",
+            4711,
+            id="two hosts, with what was found out",
+        ),
+        pytest.param(
+            {
+                "nnodes": 2,
+                "cluster": replace(LAB, rendezvous=RendezvousSettings("10.0.0.9", "eth0", 4711)),
+            },
+            RUN1,
+            (
+                MET[0],
+                replace(
+                    MET[1],
+                    launch=replace(
+                        MET[1].launch,
+                        env=MET[1].launch.env | {"GLOO_SOCKET_IFNAME": "eth0"},
+                    ),
+                ),
+            ),
+            "10.0.0.9",
+            4711,
+            id="two hosts, as the cluster's file says",
+        ),
+    ],
+)
+def test_plan_is(
+    run: dict[str, Any], how: dict[str, Any], nodes: tuple[NodePlan, ...], address: str, port: int
+) -> None:
+    given = example_run(**run)
+    expected = Plan(
+        "sums", "pytorch", 1, given.config, nodes, address, port, Deadlines(15.0, 300.0, 600.0, 300.0, 10.0)
+    )
+    assert make_plan(given, 1, **how) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "address"),
+    [
+        pytest.param(HERE, "here", id="by its name, where the file has its loopback address"),
+        pytest.param(replace(HERE, address="10.0.0.3"), "10.0.0.3", id="as the file says"),
+    ],
+)
+def test_this_machine_among_others_is_met_where_they_reach_it(first: Node, address: str) -> None:
+    cluster = replace(LAB, nodes=(first, ALPHA))
+    assert make_plan(example_run(nnodes=2, cluster=cluster), 1).master_address == address
+
+
+def test_local_ranks_use_the_interpreter_that_runs_flagperf() -> None:
+    run = example_run(runtime=RuntimeSettings("process", "process"))
+    assert make_plan(run, 1).nodes[0].launch.argv[0] == sys.executable
+
+
+def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
+    vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, environment={"ACME": "1"}, monitor={"source": "smi"})  # type: ignore[arg-type]
+    plan = make_plan(example_run(vendor=vendor), 1).nodes[0]
+    assert plan.monitors == ("cpu", "mem", "pwr", "acme")
+    assert plan.launch.env["ACME"] == "1"
+
+
+def interfaces(run: RunConfig) -> dict[str, str]:
+    """The variables of node 1 that name a network interface."""
+    env = make_plan(run, 1, rendezvous=Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))).nodes[1].launch.env
+    return {name: value for name, value in env.items() if name.endswith("_IFNAME")}
+
+
+@pytest.mark.parametrize(
+    ("own", "found"),
+    [
+        pytest.param({}, {"GLOO_SOCKET_IFNAME": "eth1", "ACCL_SOCKET_IFNAME": "eth1"}, id="gloo's and the vendor's"),
+        pytest.param(
+            {"ACCL_SOCKET_IFNAME": "=ib0"},
+            {"GLOO_SOCKET_IFNAME": "eth1", "ACCL_SOCKET_IFNAME": "=ib0"},
+            id="the user's own stays",
+        ),
+        pytest.param(
+            {"GLOO_SOCKET_IFNAME": "ib0", "NCCL_SOCKET_IFNAME": "ib1"},
+            {"GLOO_SOCKET_IFNAME": "ib0", "NCCL_SOCKET_IFNAME": "ib1", "ACCL_SOCKET_IFNAME": "eth1"},
+            id="gloo's own too",
+        ),
+    ],
+)
+def test_interface_variables(own: dict[str, str], found: dict[str, str]) -> None:
+    vendor = Vendor(
+        "acme", "Acme", "acl", "accl", None, None, interface_variables=("ACCL_SOCKET_IFNAME",), environment=own
+    )
+    assert interfaces(example_run(nnodes=2, cluster=LAB, vendor=vendor)) == found
+
+
+@pytest.mark.parametrize(
+    ("config", "own", "found"),
+    [
+        pytest.param({"deterministic": False}, {}, None, id="not deterministic"),
+        pytest.param({"deterministic": True}, {}, ":4096:8", id="deterministic"),
+        pytest.param({"deterministic": True}, {"WORKSPACE": ":16:8"}, ":16:8", id="the user's own"),
+    ],
+)
+def test_variables_of_deterministic_runs(config: dict[str, bool], own: dict[str, str], found: str | None) -> None:
+    variables = {"environment": own, "deterministic_environment": {"WORKSPACE": ":4096:8"}}
+    vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, **variables)  # type: ignore[arg-type]
+    assert make_plan(example_run(vendor=vendor, config=config), 1).nodes[0].launch.env.get("WORKSPACE") == found
+
+
+TUNING = """\
+# @package _global_
+vendor:
+  environment: {ACME_FORMAT: bf16 int8}
+  image: {pytorch: IMAGE}
+"""
+
+
+def tuned(folder: Path, image: str) -> RunConfig:
+    """ResNet-50 on two A100, whose image flagperf builds, with a tuning of the user's own."""
+    write(folder, {"vendor/nvidia/resnet50/A100x1x2": TUNING.replace("IMAGE", image)})
+    words = ["model=resnet50", "vendor=nvidia", "hardware=A100", "nproc=2", "data_dir=/data", "dry_run=true"]
+    return compose(words, [folder])
+
+
+def test_a_tuning_sets_variables_in_the_container_and_packages_in_the_image(tmp_path: Path) -> None:
+    plain, more = tuned(tmp_path, "{}"), tuned(tmp_path, "{requirements: [my-kernels==1.2]}")
+    for run in (plain, more):
+        container = make_plan(run, 1).nodes[0].container
+        assert container and run.image
+        assert (container.env["ACME_FORMAT"], container.image) == ("bf16 int8", run.image.reference)
+        assert "'--env=ACME_FORMAT=bf16 int8'" in dry_run_text(run)
+    name, tag = plain.image.reference.split(":")  # type: ignore[union-attr]
+    other_name, other_tag = more.image.reference.split(":")  # type: ignore[union-attr]
+    assert (name, len(tag), len(other_tag), tag == other_tag) == (other_name, 12, 12, False)
+    assert {change.source for change in more.changes} == {"tuning nvidia/resnet50/A100x1x2"}
+
+
+def test_a_tuning_adds_no_packages_to_a_ready_image(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        tuned(tmp_path, "{name: 'ready:1', requirements: [my-kernels==1.2]}")
+    assert str(caught.value) == (
+        "image ready:1 is used as it is, so no packages can be added\n"
+        f"  where:   {tmp_path}/vendor/nvidia/resnet50/A100x1x2.yaml\n"
+        "  key:     vendor.image.pytorch.requirements\n"
+        "  given:   my-kernels==1.2\n"
+        "  do:      take an image that has them, or build on it: "
+        "vendor.image.pytorch={base: ready:1, folder: …}"
+    )
+
+
+def test_a_folder_builds_on_a_ready_image(tmp_path: Path) -> None:
+    image = f"{{name: 'ready:1', base: 'ready:1', folder: {tmp_path}, requirements: [my-kernels==1.2]}}"
+    with pytest.raises(ConfigError) as caught:
+        tuned(tmp_path, image)
+    assert str(caught.value) == (
+        "there is no Dockerfile to build from\n"
+        f"  where:   {tmp_path}/vendor/nvidia/resnet50/A100x1x2.yaml\n"
+        "  key:     vendor.image.pytorch.folder\n"
+        f"  given:   {tmp_path}"
+    )
+    (tmp_path / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
+    built = tuned(tmp_path, image).image
+    assert built and (built.policy, built.source.base) == ("build", "ready:1")
+    assert built.reference.startswith("flagperf-nvidia-pytorch:")
+
+
+def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
+    run = example_run(config={"resume": "/res/run0/checkpoint"})
+    assert make_plan(run, 1, **RUN1).config["resume"] == "/res/run0/checkpoint"
+    remote = example_run(config={"resume": "/res/run0/checkpoint"}, nnodes=2, cluster=LAB)
+    assert make_plan(remote, 1, **RUN1).config["resume"] == "/var/tmp/fp/run1/resume"
+
+
+def test_too_few_hosts_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_plan(example_run(nnodes=2), 1)
+    assert str(caught.value) == (
+        "the cluster has too few hosts for nnodes=2\n"
+        "  where:   cluster local\n"
+        "  key:     nnodes\n"
+        "  given:   2\n"
+        "  allowed: 1 to 1\n"
+        "  do:      choose a larger cluster (cluster=NAME), or see the plan with dry_run=true"
+    )
+
+
+def test_dry_run_shows_configuration_changes_and_commands() -> None:
+    run = replace(
+        example_run(nnodes=2, repeat=3),
+        config={
+            "case": "sums",
+            "deadlines": dict.fromkeys(("connect", "start", "first_step", "stall", "stop"), 1),
+            "framework": {"launch": ["torchrun", "{config}", "a b"]},
+            "resume": None,
+            "result_dir": "/res",
+            "run_name": None,
+        },
+        changes=(Change("lr", 0.1, 0.2, "command line"),),
+        notes=("tuning: none",),
+    )
+    assert (
+        dry_run_text(run)
+        == """\
+# sums-pytorch-cpux2x2, 3 round(s), division closed
+#   tuning: none
+#   cluster local has 1 of the 2 hosts: <host-N> stands for a missing one, and a run would be refused
+#   port 29500 stands for a free one, which each round looks for on node 0
+#   a run sends the packages flagperf and cases first, to /var/tmp/flagperf/dry-run/code
+
+# Changes against the case:
+#   lr: 0.1 -> 0.2    (command line)
+
+# Effective configuration, which every node gets as /res/dry-run/sums-pytorch-cpux2x2/config.yaml and \
+/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml:
+case: sums
+deadlines:
+  connect: 1
+  start: 1
+  first_step: 1
+  stall: 1
+  stop: 1
+framework:
+  launch:
+  - torchrun
+  - '{config}'
+  - a b
+resume: null
+result_dir: /res
+run_name: null
+
+# Node 0, here: ranks 0-1
+mkdir -p /res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0
+FLAGPERF_LOG_DIR=/res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 \
+torchrun /res/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
+
+# Node 1, <host-2>: ranks 2-3
+mkdir -p '/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
+FLAGPERF_LOG_DIR='/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
+PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/dry-run/code \
+torchrun /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
+"""
+    )
+
+
+def test_a_thousand_nodes_are_planned_within_a_second() -> None:
+    hosts = tuple(Node(f"host{number}", f"10.0.{number // 256}.{number % 256}") for number in range(1000))
+    run = example_run(nnodes=1000, cluster=Cluster("large", "many", hosts))
+    began = time.process_time()
+    assert len(make_plan(run, 1).nodes) == 1000
+    assert time.process_time() - began < 1.0

@@ -1,0 +1,576 @@
+"""The report of a run: read from files alone, and put into words."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from example_results import CONFIG, a_result, write_round
+from rich.console import Console
+
+from flagperf import report
+from flagperf.config.values import Change
+from flagperf.errors import ConfigError
+from flagperf.perflog import encode
+from flagperf.report import cells, tables
+from flagperf.report.charts import histogram, job_charts, thin
+from flagperf.report.markdown import markdown, table
+from flagperf.report.monitor_curves import curves
+from flagperf.results import result, summary
+from flagperf.results.summary import summary_of
+from flagperf.results.values import Result, Statistics, Summary
+from flagperf.target import Target
+
+RUNS = Path(__file__).parents[1] / "data" / "runs"  # real runs, without what no test reads
+CHANGES = (
+    Change("lr", 0.1, 0.8, "tuning nvidia/resnet50/A100x2x8"),
+    Change("train_batch_size", 32, 256, "tuning nvidia/resnet50/A100x2x8"),
+    Change("num_workers", 32, 8, "command line"),
+)
+VALUES: dict[str, Any] = {
+    "e2e_time": 1234.5,
+    "p_whole": 10576.0,
+    "p_train": 11085.0,
+    "p_core": 11874.0,
+    "mfu": 0.1234,
+    "peak_memory": 27.93,
+    "peak_memory_kind": "device",
+    "final_acc1": 95.5,
+    "stop_reason": "target",
+    "global_steps": 5004,
+    "num_trained_samples": 20496384,
+    "final_loss": 1.2345,
+    "step_time_p50": 0.35,
+    "step_time_p90": 0.4,
+    "step_time_p99": 0.5,
+    "init_time": 12.0,
+    "eval_time": 40.0,
+    "data_wait": 3.0,
+    "device_name": "NVIDIA A100-SXM4-40GB",
+    "versions": {"torch": "2.14.1", "python": "3.11.7", "nccl": None},
+    "ranks": [{"rank": 0, "host": "a"}, {"rank": 1, "host": "a"}, {"rank": 8, "host": "b"}],
+}
+
+
+def a_summary(*results: Result, name: str = "resnet50-pytorch-A100x2x8", **config: Any) -> Summary:
+    return summary_of(name, results or (a_result(values=VALUES),), {**CONFIG, **config}, CHANGES)
+
+
+# ---------------------------------------------------------------- cells
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param(None, "–", id="absent"),
+        pytest.param(0, "0", id="zero"),
+        pytest.param(0.000123456, "0.0001235", id="small"),
+        pytest.param(41.256, "41.26", id="four digits"),
+        pytest.param(12345.6, "12,346", id="large"),
+        pytest.param(float("nan"), "nan", id="nan"),
+        pytest.param(float("inf"), "inf", id="infinite"),
+    ],
+)
+def test_number(value: float | None, text: str) -> None:
+    assert cells.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "stdev", "text"),
+    [
+        pytest.param(41.256, None, "41.26", id="one round"),
+        pytest.param(41.0, 0.52, "41.00 ± 0.52", id="decimals of the deviation"),
+        pytest.param(12345.6, 78.9, "12,346 ± 79", id="large"),
+        pytest.param(0.61, 0.0, "0.6100", id="no deviation"),
+        pytest.param(99.0, 1e-9, "99.00", id="a deviation of rounding errors"),
+    ],
+)
+def test_spread(mean: float, stdev: float | None, text: str) -> None:
+    assert cells.spread(Statistics(2, mean, stdev, mean, mean, None)) == text
+
+
+def test_row() -> None:
+    assert cells.row(a_summary()) == {
+        "case": "resnet50",
+        "verdict": "VALID",
+        "target": "reached (acc1 ≥ 95 %)",
+        "config": "A100x2x8",
+        "precision": "amp_bf16",
+        "fix_hp": "bs: 256, lr: 0.8",
+        "e2e_time [s]": "1,234",
+        "p_whole": "10,576",
+        "p_train": "11,085",
+        "p_core": "11,874",
+        "unit": "images/s",
+        "accuracy": "95.50 % acc1",
+        "mem [GiB]": "27.9/40",
+        "MFU": "12.3 %",
+        "notes": "–",
+    }
+
+
+@pytest.mark.parametrize(
+    ("summary", "column", "text"),
+    [
+        pytest.param(
+            a_summary(size="tiny", framework={"name": "paddle"}), "case", "resnet50 (tiny, paddle)", id="case"
+        ),
+        pytest.param(
+            a_summary(a_result(values={"peak_memory": 0.61, "peak_memory_kind": "host rss"})),
+            "mem [GiB]",
+            "0.61 (host)",
+            id="host memory",
+        ),
+        pytest.param(a_summary(a_result(values={})), "p_core", "–", id="no figure"),
+        pytest.param(a_summary(a_result(target_reached=False)), "target", "missed (acc1 ≥ 95 %)", id="missed"),
+        pytest.param(
+            a_summary(a_result(), a_result(round=2, target_reached=False)),
+            "target",
+            "reached in 1 of 2 (acc1 ≥ 95 %)",
+            id="reached once",
+        ),
+        pytest.param(
+            a_summary(a_result(target=Target("map_bbox", 0.38, "higher", "", {"map_segm": 0.34}))),
+            "target",
+            "reached (map_bbox ≥ 0.38 and map_segm ≥ 0.34)",
+            id="two metrics",
+        ),
+        pytest.param(
+            a_summary(a_result(size="tiny", sample_data=True)),
+            "target",
+            "reached on sample data (acc1 ≥ 95 %)",
+            id="tiny on sample data",
+        ),
+        pytest.param(
+            a_summary(a_result(sample_data=True, target_reached=None)),
+            "target",
+            "does not apply: sample data",
+            id="full on sample data",
+        ),
+        pytest.param(
+            a_summary(a_result(synthetic=True, sample_data=True, target_reached=None)),
+            "target",
+            "does not apply: synthetic",
+            id="synthetic",
+        ),
+        pytest.param(
+            a_summary(a_result(target_reached=None, values={"stop_reason": "max_steps"})),
+            "target",
+            "not shown: ended by max_steps",
+            id="ended early",
+        ),
+        pytest.param(
+            a_summary(a_result(target=None, target_reached=None)), "target", "the case has none", id="no target"
+        ),
+        pytest.param(a_summary(a_result(status="failed", verdict="INVALID")), "target", "–", id="failed"),
+        pytest.param(
+            a_summary(a_result(sample_data=True), division="open"), "notes", "sample data; open division", id="notes"
+        ),
+        pytest.param(
+            a_summary(a_result(synthetic=True, sample_data=True), division="open"),
+            "notes",
+            "synthetic; open division",
+            id="notes of a synthetic run",
+        ),
+        pytest.param(
+            a_summary(a_result(), a_result(round=2, status="failed", verdict="INVALID")),
+            "notes",
+            "left out of the figures: round 2",
+            id="a round left out",
+        ),
+    ],
+)
+def test_cells(summary: Summary, column: str, text: str) -> None:
+    assert cells.row(summary)[column] == text
+
+
+@pytest.mark.parametrize(
+    ("summaries", "text"),
+    [
+        pytest.param([a_summary()], "1 job: 1 VALID; target reached in 1 of 1 rounds.", id="one job"),
+        pytest.param(
+            [
+                a_summary(),
+                a_summary(a_result(verdict="SUSPECT"), a_result(target_reached=False)),
+                a_summary(a_result(status="failed", verdict="INVALID")),
+            ],
+            "3 jobs: 1 VALID, 1 SUSPECT, 1 INVALID; target reached in 2 of 3 rounds.",
+            id="all kinds",
+        ),
+        pytest.param([a_summary(a_result(target_reached=None))], "1 job: 1 VALID.", id="no target applies"),
+    ],
+)
+def test_headline(summaries: list[Summary], text: str) -> None:
+    assert cells.headline(summaries) == text
+
+
+def test_machine() -> None:
+    assert cells.machine(a_result(values=VALUES)) == "NVIDIA A100-SXM4-40GB; a, b; torch 2.14.1, python 3.11.7"
+
+
+# ---------------------------------------------------------------- report.md
+
+
+def test_markdown(tmp_path: Path) -> None:
+    failed = a_result(
+        round=2,
+        status="failed",
+        verdict="INVALID",
+        reasons=("failed: rank 3: exit code 1",),
+        failure="rank 3: exit code 1\n    boom",
+        values={},
+    )
+    job = a_summary(a_result(values=VALUES), failed)
+    assert markdown(tmp_path / "run1", [job]) == (Path(__file__).parents[1] / "data" / "report.md").read_text("utf-8")
+
+
+def test_a_table_cannot_be_broken_by_its_text() -> None:
+    assert table([{"key": "a|b", "value": "one\ntwo"}]) == "| key | value |\n| --- | --- |\n| a\\|b | one two |"
+
+
+def test_phases_are_those_of_the_node_that_took_longest() -> None:
+    first = a_result(phases={"a_noderank0": {"compose": 0.4, "start": 1.0}, "b_noderank1": {"start": 2.345}})
+    later = a_result(round=2, phases={"a_noderank0": {"start": 1.0, "launch": 3.0}})
+    assert tables.phase_rows([first, later, a_result(round=3)]) == [
+        {"round": "1", "compose": "0.40", "start": "2.35", "launch": "–"},
+        {"round": "2", "compose": "–", "start": "1.00", "launch": "3.00"},
+    ]
+
+
+def test_sweep(tmp_path: Path) -> None:
+    jobs = [
+        a_summary(
+            a_result(sweep={"train_batch_size": size, "lr": "0.1"}, values=VALUES), name=f"job,train_batch_size={size}"
+        )
+        for size in ("8", "16")
+    ]
+    text = markdown(tmp_path, jobs)
+    assert "## Sweep\n\n| train_batch_size | lr | p_whole |" in text
+    assert (
+        "\n| 16 | 0.1 | 10,576 | 11,085 | 11,874 | images/s | 1,234 | 95.50 % acc1 | 27.9/40 | 12.3 % | VALID |\n"
+        in text
+    )
+
+
+def test_sample_data_and_open_division_are_said(tmp_path: Path) -> None:
+    text = markdown(tmp_path, [a_summary(a_result(sample_data=True, division="open"), division="open")])
+    assert [line for line in text.splitlines() if line.startswith("> ")] == [
+        f"> {cells.SAMPLE_DATA_NOTE}",
+        f"> {cells.OPEN_NOTE}",
+    ]
+
+
+def test_synthetic_is_said() -> None:
+    """Where the held batches came from counts for nothing then."""
+    summaries = [a_summary(a_result(synthetic=True, sample_data=True)), a_summary()]
+    assert cells.warnings(summaries) == [cells.SYNTHETIC_NOTE]
+
+
+def test_rounds_that_differ_are_said() -> None:
+    job = a_summary(*(a_result(round=n, values={**VALUES, "p_core": value}) for n, value in ((1, 90.0), (2, 110.0))))
+    assert cells.warnings([job, a_summary()]) == [
+        "resnet50-pytorch-A100x2x8: the throughput of its rounds varies by 14.1 % (coefficient of variation). "
+        "Was the machine busy with something else?"
+    ]
+    assert cells.row(job)["notes"] == "rounds differ: cv 14.1 %"
+
+
+# ---------------------------------------------------------------- terminal
+
+
+def shown(summaries: list[Summary], width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(report.terminal_table(summaries))
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+
+
+def test_one_job_is_shown_upright() -> None:
+    suspect = a_result(values=VALUES, verdict="SUSPECT", reasons=("rank 1 is slow",), sample_data=True)
+    assert shown([a_summary(suspect)], 60) == [
+        "              resnet50-pytorch-A100x2x8",
+        "case          resnet50",
+        "verdict       SUSPECT",
+        "target        reached on sample data (acc1 ≥ 95 %)",
+        "config        A100x2x8",
+        "precision     amp_bf16",
+        "fix_hp        bs: 256, lr: 0.8",
+        "e2e_time [s]  1,234",
+        "p_whole       10,576",
+        "p_train       11,085",
+        "p_core        11,874",
+        "unit          images/s",
+        "accuracy      95.50 % acc1",
+        "mem [GiB]     27.9/40",
+        "MFU           12.3 %",
+        "notes         sample data",
+        "On sample data: a small generated data set. It shows that",
+        "the case trains and what the machine does; it does not show",
+        "that the case's own target is reached.",
+        "resnet50-pytorch-A100x2x8, round 1: rank 1 is slow",
+    ]
+
+
+def test_many_jobs_are_shown_in_lines() -> None:
+    jobs = [a_summary(name=f"job{n}") for n in range(4)]
+    assert shown(jobs, 80) == [
+        "job  verdict p_whole p_train p_core unit     accuracy",
+        *(f"job{n} VALID   10,576  11,085  11,874 images/s 95.50 % acc1" for n in range(4)),
+    ]
+
+
+# ---------------------------------------------------------------- files → report
+
+
+def make_run(folder: Path, *, rounds: int = 2, repeat: int = 2, name: str = "resnet50-pytorch-A100x2x8") -> Path:
+    """A run folder as the launcher leaves it; returns the job's folder."""
+    job = folder / name
+    job.mkdir(parents=True)
+    for number in range(1, rounds + 1):
+        write_round(job / f"round{number}")
+        sweep = dict(word.split("=") for word in name.split(",")[1:])
+        found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", status="finished", sweep=sweep)
+        result.write(found, job / f"round{number}")
+    (job / "config.yaml").write_text("# a comment\n" + yaml.safe_dump({**CONFIG, "repeat": repeat}))
+    (job / "changes.yaml").write_text(yaml.safe_dump([dataclasses.asdict(change) for change in CHANGES]))
+    return job
+
+
+def test_a_run_is_read_back(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    (found,) = report.read_run(tmp_path)
+    assert (found.name, found.config, found.changes) == ("resnet50-pytorch-A100x2x8", {**CONFIG, "repeat": 2}, CHANGES)
+    assert [(round_.round, round_.verdict, round_.status) for round_ in found.results] == [
+        (1, "VALID", "finished"),
+        (2, "VALID", "finished"),
+    ]
+    assert found.statistics["p_core"] == Statistics(2, 200.0, 0.0, 200.0, 200.0, 0.0)
+
+
+def test_jobs_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for size in (16, 8, 128):
+        make_run(tmp_path, rounds=0, repeat=1, name=f"case,train_batch_size={size}")
+    found = report.read_run(tmp_path)
+    assert [dict(job.results[0].sweep) for job in found] == [{"train_batch_size": str(n)} for n in (8, 16, 128)]
+
+
+def test_swept_values_are_read_from_the_name_of_the_folder(tmp_path: Path) -> None:
+    make_run(tmp_path, rounds=0, repeat=1, name="case,data_dir=%2Fdata%2Fa%20b,betas=[0.9,0.95]")
+    (found,) = report.read_run(tmp_path)
+    assert found.results[0].sweep == {"data_dir": "/data/a b", "betas": "[0.9,0.95]"}
+
+
+def broken_off(job: Path) -> None:
+    (job / "round2" / "result.json").unlink()
+    log = job / "round2" / "node1_noderank1" / "rank9.out.log"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:8]))
+
+
+def no_logs(job: Path) -> None:
+    shutil.rmtree(job / "round2" / "node1_noderank1")
+    (job / "round2" / "result.json").unlink()
+
+
+def no_round(job: Path) -> None:
+    shutil.rmtree(job / "round2")
+
+
+def torn_result(job: Path) -> None:
+    (job / "round2" / "result.json").write_text('{"schema": 1, "case')
+
+
+DIED = "no result.json that can be read: how the processes ended is not known"
+
+
+@pytest.mark.parametrize(
+    ("damage", "status", "reasons"),
+    [
+        pytest.param(broken_off, "unfinished", ("no FINISHED from rank 9", DIED), id="the launcher was killed"),
+        pytest.param(
+            no_logs, "unfinished", ("no log of ranks 8, 9, 10, 11, 12, 13, 14, 15", DIED), id="a node's logs are gone"
+        ),
+        pytest.param(no_round, "not started", ("not started",), id="a round never began"),
+        pytest.param(torn_result, "unfinished", (DIED,), id="result.json is torn"),
+    ],
+)
+def test_a_broken_run_says_what_is_missing(tmp_path: Path, damage: Any, status: str, reasons: tuple[str, ...]) -> None:
+    damage(make_run(tmp_path))
+    (found,) = report.read_run(tmp_path)
+    assert [(round_.status, round_.reasons) for round_ in found.results] == [("finished", ()), (status, reasons)]
+    assert [path.name for path in report.write(tmp_path, [found])] == ["report.md", "report.html"]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["empty folder", "no folder"])
+def test_no_run(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path if there else tmp_path / "gone"
+    with pytest.raises(ConfigError, match="no run in this folder"):
+        report.read_run(folder)
+
+
+@pytest.mark.parametrize("text", ["nnodes: 1\nnpr", "", "a: [", "- 1"], ids=["torn", "empty", "not YAML", "a list"])
+def test_a_configuration_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    config = make_run(tmp_path) / "config.yaml"
+    config.write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.yaml or changes\.yaml of this job cannot be read") as caught:
+        report.read_run(tmp_path)
+    assert caught.value.where == str(config.parent)
+
+
+# ---------------------------------------------------------------- charts
+
+
+def test_charts(tmp_path: Path) -> None:
+    job = make_run(tmp_path)
+    (done,) = report.read_run(tmp_path)
+    found = {chart["title"]: chart for chart in job_charts(job, done)}
+    assert list(found) == [
+        "Loss",
+        "Metric of the evaluations",
+        "Throughput of the job",
+        "Step time",
+        "Where the time went, round 1",
+    ]
+    assert found["Metric of the evaluations"] == {
+        "kind": "lines",
+        "title": "Metric of the evaluations",
+        "x": "step",
+        "y": "acc1 [%]",
+        "series": [{"name": f"round {n}", "points": [[50, 80.0], [100, 95.5]]} for n in (1, 2)],
+        "marks": [{"at": 95.0, "label": "target acc1 ≥ 95 %"}],
+        "dots": True,
+    }
+    assert found["Loss"]["series"][0]["points"][:2] == [[10, 5.0], [20, 2.5]]
+
+
+def test_thin_keeps_extremes() -> None:
+    points = [[float(x), 0.0] for x in range(10_000)]
+    points[4321][1], points[8765][1] = 50.0, -50.0
+    kept = thin(points, 100)
+    assert len(kept) <= 100 and [4321.0, 50.0] in kept and [8765.0, -50.0] in kept
+    assert kept == sorted(kept) and thin(points[:100], 100) == points[:100]
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [
+        pytest.param([0.0, 1.0, 2.0, 4.0], [[0.0, 2.0, 2], [2.0, 4.0, 2]], id="spread"),
+        pytest.param([3.0, 3.0], [[3.0, 4.5, 2], [4.5, 6.0, 0]], id="all the same"),
+    ],
+)
+def test_histogram(values: list[float], bars: list[list[float]]) -> None:
+    assert histogram(values, 2) == bars
+
+
+ACCELERATORS = {
+    "Accelerators busy, %": [20.0],
+    "Accelerator memory, GiB": [2.0],
+    "Power of an accelerator, W": [50.0],
+    "Accelerator temperature, °C": [35.0],
+}
+
+
+@pytest.mark.parametrize(
+    ("monitors", "accelerators"),
+    [
+        pytest.param({}, ACCELERATORS, id="devices of the job unknown"),
+        pytest.param({"nvidia": {"indices": [1, 0]}}, ACCELERATORS, id="both devices"),
+        pytest.param(
+            {"nvidia": {"indices": [1]}},
+            {
+                "Accelerators busy, %": [30.0],
+                "Accelerator memory, GiB": [3.0],
+                "Accelerator temperature, °C": [40.0],
+            },
+            id="one of the devices",
+        ),
+    ],
+)
+def test_curves(tmp_path: Path, monitors: dict[str, Any], accelerators: dict[str, list[float]]) -> None:
+    (tmp_path / "cpu_monitor.log").write_text("1970-01-02-00:00:00\t0.25\n1970-01-02-00:00:05\t0.5\ntorn\n")
+    (tmp_path / "mem_monitor.log").write_text("")
+    (tmp_path / "pwr_monitor.log").write_text("1970-01-02-00:00:00\tnot available: no sensor\n")
+    (tmp_path / "nvidia_monitor.log").write_text(
+        "1970-01-02-00:00:00\n30C 50W 1024MiB 40960MiB 10%\n40C N/A 3072MiB 40960MiB 30%\n\n1970-01-02-00:00:05\n30C 5"
+    )
+    found = curves(tmp_path, monitors)
+    assert {title: [value for _, value in points] for title, points in found.items()} == {
+        "CPU busy, %": [25.0, 50.0],
+        **accelerators,
+    }
+    (first, _), (second, _) = found["CPU busy, %"]
+    assert second - first == 5
+
+
+def test_figures_of_some_devices_say_of_how_many() -> None:
+    node = {
+        "cpu": {"mean": 0.5, "max": 0.9, "coverage": 0.98},
+        "nvidia": {
+            "devices": 2,
+            "indices": [2, 3],
+            "temperature": {"mean": 60.0, "max": 70.0, "coverage": 1.0, "devices": 2},
+            "power": {"mean": 300.0, "max": 310.0, "coverage": 0.95, "devices": 1},
+        },
+    }
+    result = a_result(monitors={"nodes": {"node0_noderank0": node}, "energy": {}})
+    assert [(row["figure"], row["coverage"]) for row in tables.monitor_rows(result)] == [
+        ("CPU busy", "98 %"),
+        ("accelerator temperature", "100 %"),
+        ("power of the accelerators", "95 %, 1 of 2 devices"),
+    ]
+    assert tables.missing_monitors([result]) == [
+        "Not available on node0_noderank0: energy of the accelerators (the power of 1 of 2 is known)"
+    ]
+
+
+# ---------------------------------------------------------------- recorded runs
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Monitor logs hold local time; the runs were recorded in UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("name", ["two-rounds", "sweep"])
+def test_a_recorded_run_is_read_as_its_launcher_did(name: str) -> None:
+    """All that read_run finds is what summary.json says."""
+    folder = RUNS / name
+    written = [summary.read(path.parent) for path in sorted(folder.glob("*/summary.json"))]
+    assert [as_text(job) for job in report.read_run(folder)] == [as_text(job) for job in written]
+
+
+@pytest.mark.usefixtures("utc")
+@pytest.mark.parametrize("path", sorted(RUNS.glob("*/*/round*")), ids=lambda path: path.name)
+def test_a_recorded_round_is_judged_as_its_launcher_did(path: Path) -> None:
+    """Logs alone give what the launcher wrote, but for the phases and the time that it alone knew."""
+    known = result.read(path)
+    (job,) = (job for job in report.read_run(path.parents[1]) if job.name == path.parent.name)
+    found = result.result_of_logs(
+        job.config, job.changes, known.round, path,
+        status=known.status, failure=known.failure, seconds=known.seconds, sweep=known.sweep,
+    )  # fmt: skip
+    assert as_text(found) == as_text(dataclasses.replace(known, phases={}, started=None))
+
+
+def as_text(found: Result | Summary) -> str:
+    """As result.json holds it: NaN, which is not equal to itself, becomes text."""
+    return json.dumps(encode(dataclasses.asdict(found)), indent=1)
+
+
+def test_a_failed_job_of_a_sweep_is_explained(tmp_path: Path) -> None:
+    folder = shutil.copytree(RUNS / "sweep", tmp_path / "sweep")
+    text = report.write(folder, report.read_run(folder))[0].read_text()
+    assert "**2 jobs: 1 VALID, 1 INVALID.**" in text
+    assert "- the loss is not finite (final_loss nan)" in text
+    assert "TrainingError: training diverged: the loss was nan at step 5\n~~~~" in text

@@ -1,0 +1,134 @@
+"""report.html in a real browser: it draws, it can be used by keyboard and on a phone, and nothing leaves the file."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, Page, browser
+from example_results import a_result
+from test_report import RUNS, VALUES, a_summary, make_run
+
+from flagperf import report
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a sweep of two jobs with two rounds each."""
+    folder = tmp_path_factory.mktemp("runs") / "run20260101-120000"
+    for size in (8, 16):
+        make_run(folder, name=f"resnet50-pytorch-A100x2x8,train_batch_size={size}")
+    return report.write(folder, report.read_run(folder))[1]
+
+
+def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
+    tab.open(html)
+    drawn = tab.evaluate(
+        "[...document.querySelectorAll('figure')].map((f) => f.querySelector('svg').childElementCount > 5)"
+    )
+    assert drawn == [True] * 10  # five plots a job
+    assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
+
+
+@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 8), ("sweep", 13)])
+def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) -> None:
+    folder = shutil.copytree(RUNS / name, tmp_path / name)
+    tab.open(report.write(folder, report.read_run(folder))[1])
+    assert (tab.evaluate("document.querySelectorAll('figure svg').length"), tab.problems()) == (plots, [])
+
+
+def test_the_verdict_is_on_the_first_screen(tab: Page, html: Path) -> None:
+    tab.open(html, height=500)
+    bottom = tab.evaluate("document.querySelector('.headline').getBoundingClientRect().bottom")
+    headline = tab.evaluate("document.querySelector('.headline').innerText")
+    assert headline == "VALID 2 jobs: 2 VALID; target reached in 4 of 4 rounds."
+    assert bottom < 250
+
+
+def test_tables_sort_by_number(tab: Page, html: Path) -> None:
+    tab.open(html)
+    column = "[...document.querySelectorAll('[aria-label=Sweep] tbody tr')].map((row) => row.cells[0].innerText)"
+    head = "document.querySelector('[aria-label=Sweep] th')"
+    assert tab.evaluate(column) == ["8", "16"]
+    for order, expected in (("ascending", ["8", "16"]), ("descending", ["16", "8"])):
+        tab.evaluate(f"{head}.querySelector('button').click()")
+        assert (tab.evaluate(f"{head}.ariaSort"), tab.evaluate(column)) == (order, expected)
+
+
+def test_a_plot_is_read_by_keyboard(tab: Page, html: Path) -> None:
+    tab.open(html)
+    figure = "document.querySelector('figure')"
+    tab.evaluate(f"{figure}.querySelector('svg').focus()")
+    for key, text in (
+        ("Home", "step 10\nround 1: 5\nround 2: 5"),
+        ("ArrowRight", "step 20\nround 1: 2.5\nround 2: 2.5"),
+    ):
+        tab.press(key)
+        assert tab.evaluate(f"{figure}.querySelector('.tip').textContent") == text
+    tab.press("Escape")
+    assert tab.evaluate(f"{figure}.querySelector('.tip').hidden") is True
+
+
+def test_shapes_say_what_they_are(tab: Page, html: Path) -> None:
+    tab.open(html)
+    labels = tab.evaluate("[...document.querySelectorAll('svg [role=img]')].map((shape) => shape.ariaLabel)")
+    first = [label for label in labels if "s" in label][:3]
+    assert first == [
+        "imports: 1 s\nfrom 0 s to 1 s",
+        "init: 4 s\nfrom 1 s to 5 s",
+        "first step: 1.8 s\nfrom 5 s to 6.8 s",
+    ]
+
+
+@pytest.mark.parametrize("width", [320, 375, 768, 1280, 1920])
+def test_nothing_sticks_out(tab: Page, html: Path, width: int) -> None:
+    """Tables scroll in their own frames; the page itself never scrolls sideways."""
+    tab.open(html, width=width)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_plots_follow_the_width(tab: Page, html: Path) -> None:
+    tab.open(html, width=375)
+    narrow = tab.evaluate("document.querySelector('svg').viewBox.baseVal.width")
+    tab.resize(1280, 900)
+    tab.settle()
+    assert tab.evaluate("document.querySelector('svg').viewBox.baseVal.width") != narrow
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_can_be_read(tab: Page, html: Path, dark: bool) -> None:
+    """Contrast of at least 4.5 (WCAG AA) between all text and what it stands on."""
+    tab.open(html, dark=dark)
+    assert tab.evaluate((Path(__file__).parents[1] / "data" / "contrast.js").read_text()) == []
+
+
+def test_hostile_text_stays_text(tab: Page, tmp_path: Path) -> None:
+    """What a training process printed, or a user typed, is shown and never run."""
+    evil = "</script><img src=x onerror=alert(1)><script>alert(2)</script> {{ 7 * 7 }} & \"'"
+    job = a_summary(
+        a_result(verdict="INVALID", reasons=(evil,), failure=evil, status="failed", sweep={"model": evil}),
+        a_result(round=2, values={**VALUES, "device_name": evil, "mfu_note": evil}),
+        name="<b>job</b>,\"lr\"='1'",
+    )
+    path = report.write(tmp_path, [job])[1]
+    tab.open(path)
+    assert (tab.problems(), tab.requests()) == ([], [path.resolve().as_uri()])
+    assert tab.evaluate("document.querySelector('.problem pre').innerText") == evil
+    assert tab.evaluate("document.images.length + document.querySelectorAll('h3 b').length") == 0
+
+
+def test_it_prints(tab: Page, html: Path, tmp_path: Path) -> None:
+    tab.open(html, dark=True)
+    tab.pdf(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    assert tab.evaluate("[...document.querySelectorAll('details.job')].every((job) => job.open)") is True

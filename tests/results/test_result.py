@@ -1,0 +1,252 @@
+"""A round's folder → Result; result.json; the exit code of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from example_results import CONFIG, a_result, write_round
+
+from flagperf.config.values import Change
+from flagperf.errors import ConfigError
+from flagperf.results import result
+from flagperf.results.summary import summary_of
+from flagperf.results.values import Result
+
+
+def read(folder: Path, status: str = "finished", **config: Any) -> Result:
+    return result.result_of_logs({**CONFIG, **config}, (), 1, folder, status=status)
+
+
+# ---------------------------------------------------------------- logs → Result
+
+
+def test_a_round_is_read_whole(tmp_path: Path) -> None:
+    values = write_round(tmp_path)
+    assert read(tmp_path) == a_result(values=values)
+
+
+def test_what_the_launcher_knows(tmp_path: Path) -> None:
+    write_round(tmp_path)
+    found = result.result_of_logs(
+        CONFIG, (), 3, tmp_path, status="failed", failure="rank 0: exit code 1", seconds=12.0, sweep={"lr": "0.1"}
+    )
+    assert (found.round, found.status, found.failure, found.seconds, found.sweep) == (
+        3, "failed", "rank 0: exit code 1", 12.0, {"lr": "0.1"},
+    )  # fmt: skip
+
+
+def test_no_folder_is_a_round_without_values(tmp_path: Path) -> None:
+    found = read(tmp_path / "round1", status="not started")
+    assert found == a_result(
+        values={}, status="not started", verdict="INVALID", reasons=("not started",), target_reached=None
+    )
+
+
+def test_torn_lines_and_ordinary_output_are_left_out(tmp_path: Path) -> None:
+    values = write_round(tmp_path)
+    log = tmp_path / "node0_noderank0" / "rank0.out.log"
+    log.write_bytes(b'hello \xff\n[PerfLog] {"event": "STEP_E\n' + log.read_bytes() + b"[PerfLog] {")
+    assert read(tmp_path) == a_result(values=values)
+
+
+def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:
+    """max_steps of the case is a limit; max_steps of the command line is a promise."""
+    write_round(tmp_path, stop_reason="max_epochs", epochs=100, converged=False)
+    asked = result.result_of_logs(
+        {**CONFIG, "max_steps": 500}, [Change("max_steps", None, 500, "command line")], 1, tmp_path, status="finished"
+    )
+    assert (read(tmp_path, max_steps=500).reasons, asked.reasons) == (
+        (),
+        ("max_steps=500 was asked, max_epochs ended it at 100",),
+    )
+
+
+BOTH = {"metric": "acc1", "value": 95.0, "direction": "higher", "also": {"acc5": 99.0}}
+
+
+@pytest.mark.parametrize(
+    ("config", "values", "reached"),
+    [
+        pytest.param({}, {"final_acc1": 95.0}, True, id="reached"),
+        pytest.param({}, {"final_acc1": 94.9, "converged": False}, False, id="missed"),
+        pytest.param({}, {"final_acc1": None, "converged": False}, None, id="never evaluated"),
+        pytest.param({"target": None}, {}, None, id="no target"),
+        pytest.param({"size": "tiny"}, {"sample_data": True}, True, id="tiny on sample data: its own target"),
+        pytest.param({"size": "full"}, {"sample_data": True}, None, id="full on sample data: never claimed"),
+        pytest.param({"size": "tiny", "synthetic": True}, {"sample_data": True}, None, id="synthetic: never claimed"),
+        pytest.param(
+            {"target": {"metric": "acc1", "value": 96.0, "direction": "lower"}}, {"final_acc1": 95.0}, True, id="lower"
+        ),
+        pytest.param({"target": BOTH}, {"final_acc5": 99.0}, True, id="both of two"),
+        pytest.param({"target": BOTH}, {"final_acc5": 98.0, "converged": False}, False, id="one of two"),
+        pytest.param({"target": BOTH}, {"converged": False}, None, id="one of two measured"),
+    ],
+)
+def test_target_reached(tmp_path: Path, config: dict[str, Any], values: dict[str, Any], reached: bool | None) -> None:
+    write_round(tmp_path, **values)
+    assert read(tmp_path, **config).target_reached is reached
+
+
+@pytest.mark.parametrize(
+    ("source", "final", "reached"),
+    [
+        pytest.param("command line", 60.0, None, id="ended early by the user"),
+        pytest.param("experiment smoke", 60.0, None, id="ended early by an experiment"),
+        pytest.param("command line", 96.0, True, id="reached all the same"),
+        pytest.param("tuning nvidia/resnet50/A100x2x8", 60.0, False, id="missed within the vendor's limit"),
+    ],
+)
+def test_target_of_a_training_that_a_limit_ended(
+    tmp_path: Path, source: str, final: float, reached: bool | None
+) -> None:
+    write_round(tmp_path, stop_reason="max_steps", converged=False, final_acc1=final)
+    changes = [Change("max_steps", None, 100, source)]
+    found = result.result_of_logs({**CONFIG, "max_steps": 100}, changes, 1, tmp_path, status="finished")
+    assert (found.verdict, found.target_reached) == ("VALID", reached)
+
+
+@pytest.mark.parametrize(
+    ("data_dir", "sample_data"),
+    [
+        pytest.param("~/.cache/flagperf/sample/resnet50-ab12", True, id="below sample_dir"),
+        pytest.param("/data/imagenet", False, id="elsewhere"),
+        pytest.param(None, False, id="none"),
+    ],
+)
+def test_sample_data_of_a_round_that_broke_off(tmp_path: Path, data_dir: str | None, sample_data: bool) -> None:
+    assert read(tmp_path, status="failed", data_dir=data_dir).sample_data is sample_data
+
+
+def test_a_synthetic_round_is_marked(tmp_path: Path) -> None:
+    assert read(tmp_path, status="failed", synthetic=True).synthetic is True
+    assert read(tmp_path, status="failed").synthetic is False
+
+
+def test_monitors_are_summed_up(tmp_path: Path) -> None:
+    """Training lasts from 1000 s to 1020 s of the epoch."""
+    write_round(tmp_path)
+    from flagperf.monitor_log import stamp
+
+    lines = [f"{stamp(second)}\t{share}\n" for second, share in ((1000, 0.2), (1010, 0.4), (1020, 0.9), (1030, 1.0))]
+    (tmp_path / "node0_noderank0" / "cpu_monitor.log").write_text("".join(lines))
+    assert read(tmp_path).monitors == {
+        "nodes": {
+            "node0_noderank0": {"cpu": {"mean": 0.5, "max": 0.9, "coverage": 1.0}},
+            "node1_noderank1": {},
+        },
+        "energy": {},
+    }
+
+
+def write_devices(folder: Path, busy: tuple[int, ...]) -> None:
+    """Logs of two nodes with six GPUs each, of which the busy ones draw 300 W and the others 50 W."""
+    from flagperf.monitor_log import Device, stamp
+
+    lines = [Device(80, 300).line() if place in busy else Device(30, 50).line() for place in range(6)]
+    text = "".join("\n".join([stamp(second), *lines, "", ""]) for second in range(990, 1031, 5))
+    for node in ("node0_noderank0", "node1_noderank1"):
+        (folder / node / "nvidia_monitor.log").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("visible", "gpus"),
+    [
+        pytest.param("2,3", "all", id="visible devices"),
+        pytest.param(None, "device=2,3", id="devices of the container"),
+        pytest.param("1,2", "device=1,2,3", id="visible devices of the container's"),
+    ],
+)
+def test_energy_is_that_of_the_devices_used(tmp_path: Path, visible: str | None, gpus: str) -> None:
+    write_round(tmp_path, visible)
+    write_devices(tmp_path, busy=(2, 3))
+    vendor = {**CONFIG["vendor"], "container": {"gpus": gpus}}
+    monitors = read(tmp_path, nproc=2, vendor=vendor).monitors
+    assert {node: found["nvidia"]["indices"] for node, found in monitors["nodes"].items()} == {
+        "node0_noderank0": [2, 3],
+        "node1_noderank1": [2, 3],
+    }
+    assert monitors["energy"]["devices"]["energy_j"] == pytest.approx(4 * 300 * 20)
+
+
+def test_energy_of_devices_that_are_not_known_is_left_out(tmp_path: Path) -> None:
+    write_round(tmp_path, "GPU-8f2e,GPU-77aa")
+    write_devices(tmp_path, busy=(2, 3))
+    why = "CUDA_VISIBLE_DEVICES=GPU-8f2e,GPU-77aa does not name devices by their numbers"
+    unknown = {"nvidia": {"not_available": f"the devices of the job are not known: {why}"}}
+    assert read(tmp_path, nproc=2).monitors == {
+        "nodes": {"node0_noderank0": unknown, "node1_noderank1": unknown},
+        "energy": {},
+    }
+
+
+# ---------------------------------------------------------------- result.json
+
+
+def test_result_json_reads_back(tmp_path: Path) -> None:
+    given = a_result(
+        values={"final_loss": math.nan, "p_core": 3.5, "ranks": [{"rank": 0, "host": "a"}]},
+        reasons=("the loss is not finite",),
+        phases={"node0_noderank0": {"connect": 0.1}},
+        started=1.5,
+    )
+    path = result.write(given, tmp_path / "round1")
+    assert path == tmp_path / "round1" / "result.json"
+    assert json.loads(path.read_text())["schema"] == 1
+    found = result.read(path.parent)
+    assert math.isnan(found.values["final_loss"])
+    assert dataclasses.replace(found, values={}) == dataclasses.replace(given, values={})
+
+
+def test_a_result_without_target_reads_back(tmp_path: Path) -> None:
+    given = a_result(target=None, target_reached=None)
+    result.write(given, tmp_path)
+    assert result.read(tmp_path) == given
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param('{"schema": 1, "case": "glm"}', "not a result of flagperf", id="fields are missing"),
+        pytest.param('{"schema": 99}', "written by another version", id="another schema"),
+        pytest.param("", "not a result of flagperf", id="empty"),
+    ],
+)
+def test_unreadable(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        result.read(tmp_path)
+    assert caught.value.problem == problem
+
+
+# ---------------------------------------------------------------- exit code
+
+GOOD = a_result()
+MISSED = a_result(target_reached=False)
+UNKNOWN = a_result(target_reached=None)
+SUSPECT = a_result(verdict="SUSPECT", reasons=("a slow rank",))
+INVALID = a_result(verdict="INVALID", reasons=("MFU is 1.20",))
+FAILED = a_result(status="failed", verdict="INVALID")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "require_target", "code"),
+    [
+        pytest.param([], False, 0, id="nothing"),
+        pytest.param([[GOOD, GOOD], [GOOD]], True, 0, id="all reached"),
+        pytest.param([[MISSED]], False, 0, id="missed, not required"),
+        pytest.param([[GOOD], [GOOD, MISSED]], True, 6, id="missed, required"),
+        pytest.param([[UNKNOWN]], True, 6, id="not shown, required"),
+        pytest.param([[SUSPECT]], True, 0, id="suspect"),
+        pytest.param([[INVALID]], False, 5, id="invalid"),
+        pytest.param([[GOOD], [GOOD, FAILED]], False, 5, id="one round failed"),
+        pytest.param([[MISSED], [FAILED]], True, 5, id="a failure outweighs a missed target"),
+    ],
+)
+def test_exit_code(jobs: list[list[Result]], require_target: bool, code: int) -> None:
+    summaries = [summary_of(f"job{n}", results, CONFIG, ()) for n, results in enumerate(jobs)]
+    assert result.exit_code(summaries, require_target) == code

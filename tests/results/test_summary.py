@@ -1,0 +1,80 @@
+"""Statistics over rounds, and summary.json."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from example_results import CONFIG, a_result
+
+from flagperf.config.values import Change
+from flagperf.errors import ConfigError
+from flagperf.results import summary
+from flagperf.results.summary import summary_of
+from flagperf.results.values import Statistics
+
+
+def test_statistics() -> None:
+    """n, mean, sample standard deviation, min, max and coefficient of variation; counted by hand."""
+    results = [a_result(round=n, values={"p_core": value}) for n, value in enumerate((90.0, 100.0, 110.0), 1)]
+    assert summary_of("job", results, CONFIG, ()).statistics == {
+        "p_core": Statistics(n=3, mean=100.0, stdev=10.0, min=90.0, max=110.0, cv=0.1)
+    }
+
+
+def test_only_rounds_that_can_be_used_count() -> None:
+    results = [
+        a_result(round=1, values={"p_core": 90.0}),
+        a_result(round=2, values={"p_core": 500.0}, verdict="INVALID", reasons=("MFU is 1.20",)),
+        a_result(round=3, values={"p_core": 70.0}, status="failed", verdict="INVALID"),
+        a_result(round=4, values={"p_core": 110.0}, verdict="SUSPECT", reasons=("a slow rank",)),
+        a_result(round=5, values={"p_core": None}),
+    ]
+    done = summary_of("job", results, CONFIG, ())
+    assert done.statistics["p_core"] == Statistics(
+        2, 100.0, pytest.approx(math.sqrt(200)), 90.0, 110.0, pytest.approx(math.sqrt(2) / 10)
+    )
+    assert [result.round for result in done.results] == [1, 2, 3, 4, 5]
+    assert summary.verdict(done) == "INVALID"
+
+
+def test_one_round_has_no_deviation() -> None:
+    done = summary_of("job", [a_result(values={"e2e_time": 12.5, "final_acc1": 97.0})], CONFIG, ())
+    assert done.statistics == {
+        "e2e_time": Statistics(1, 12.5, None, 12.5, 12.5, None),
+        "final_acc1": Statistics(1, 97.0, None, 97.0, 97.0, None),
+    }
+
+
+def test_no_round_counts() -> None:
+    done = summary_of("job", [a_result(status="failed", verdict="INVALID")], CONFIG, ())
+    assert done.statistics == {}
+
+
+def test_summary_json_reads_back(tmp_path: Path) -> None:
+    changes = (Change("lr", 0.1, 0.2, "command line"), Change("clip_grad", None, 1.0, "tuning nvidia/glm/A100"))
+    results = [a_result(round=1), a_result(round=2, values={"final_loss": math.inf, "p_core": 3.0})]
+    done = summary_of("job", results, CONFIG, changes)
+    path = summary.write(done, tmp_path)
+    assert path == tmp_path / "summary.json"
+    assert json.loads(path.read_text())["schema"] == 1
+    assert summary.read(tmp_path) == done
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("{", "not a result of flagperf", id="torn"),
+        pytest.param("[1]", "not a result of flagperf", id="not a mapping"),
+        pytest.param('{"name": "x"}', "not a result of flagperf", id="no schema"),
+        pytest.param('{"schema": 2}', "written by another version", id="another schema"),
+        pytest.param('{"schema": 1}', "not a summary of flagperf", id="no fields"),
+    ],
+)
+def test_unreadable(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "summary.json").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        summary.read(tmp_path)
+    assert (caught.value.problem, caught.value.where) == (message, str(tmp_path / "summary.json"))

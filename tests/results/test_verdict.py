@@ -1,0 +1,293 @@
+"""The verdict of a round: one sound round, and every way in which it can be unsound."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flagperf.perflog import Event
+from flagperf.results.evidence import Evidence
+from flagperf.results.rank_log import RankLog
+from flagperf.results.verdict import judge, worst
+from flagperf.target import Target
+
+NAN = float("nan")
+
+FINISHED: dict[str, Any] = {
+    "e2e_time": 30.0,
+    "raw_train_time": 20.0,
+    "train_no_eval_time": 18.0,
+    "pure_training_computing_time": 16.0,
+    "num_trained_samples": 3200,
+    "num_trained_units": 6400,
+    "training_sequences_per_second": 160.0,
+    "p_whole": 320.0,
+    "p_train": 6400 / 18,
+    "p_core": 400.0,
+    "global_steps": 100,
+    "epochs": 2,
+    "converged": True,
+    "stop_reason": "target",
+    "final_loss": 0.5,
+    "final_acc1": 97.0,
+    "mfu": 0.4,
+    "peak_memory": 3.0,
+    "peak_memory_kind": "device",
+    "eval_time": 1.5,
+    "checkpoint_time": 0.5,
+    "ranks": [
+        {"rank": 0, "samples": 1600, "raw_train_time": 20.0, "step_time_sum": 17.9, "parameters_checksum": "ab12"},
+        {"rank": 1, "samples": 1600, "raw_train_time": 19.9, "step_time_sum": 17.8, "parameters_checksum": "ab12"},
+    ],
+}
+
+
+def log(rank: int, *, losses: tuple[float, ...] = (2.0, 1.0, 0.5), late: int = 0, **changed: Any) -> RankLog:
+    """One rank's log; `late` milliseconds are added to its last step, keywords change its FINISHED."""
+    steps = [
+        Event(
+            "STEP_END", {"step": 50 * step, "loss": loss}, time_ms=10_000 * step + (late if step == 2 else 0), rank=rank
+        )
+        for step, loss in enumerate(losses)
+    ]
+    start, end = Event("TRAIN_START", time_ms=0, rank=rank), Event("TRAIN_END", time_ms=20_000, rank=rank)
+    finished = Event("FINISHED", {**FINISHED, **changed}, time_ms=20_100, rank=rank)
+    return RankLog(rank, f"node{rank}", rank, (start, *steps, end, finished))
+
+
+def evidence(**changed: Any) -> Evidence:
+    """Two sound ranks, where keywords change what both say in FINISHED."""
+    return Evidence(
+        status="finished",
+        world_size=2,
+        logs=(log(0, **changed), log(1, **changed)),
+        seconds=31.0,
+        limits={"max_steps": 500.0, "max_epochs": 10.0},
+        target=Target("acc1", 95.0, "higher", "%"),
+        memory_gib=40.0,
+    )
+
+
+def ranks(**second: Any) -> list[dict[str, Any]]:
+    """The `ranks` of FINISHED, where keywords change the second one."""
+    first, other = FINISHED["ranks"]
+    return [first, {**other, **second}]
+
+
+def without(event: str) -> Evidence:
+    sound = evidence()
+    cut = tuple(found for found in sound.logs[1].events if found.event != event)
+    return dataclasses.replace(sound, logs=(sound.logs[0], dataclasses.replace(sound.logs[1], events=cut)))
+
+
+def changed(**fields: Any) -> Callable[[], Evidence]:
+    return lambda: dataclasses.replace(evidence(), **fields)
+
+
+STOPPED = {"converged": False, "stop_reason": "max_steps"}
+
+CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
+    "sound": (evidence, "VALID", ()),
+    "figures that do not apply are absent": (
+        lambda: evidence(mfu=None, peak_memory=None, training_sequences_per_second=None, p_core=None),
+        "VALID",
+        (),
+    ),
+    "a limit of the case that another one forestalled": (
+        lambda: evidence(converged=False, stop_reason="max_epochs", epochs=10),
+        "VALID",
+        (),
+    ),
+    "samples before a resume count for the limit": (
+        lambda: dataclasses.replace(
+            evidence(converged=False, stop_reason="max_samples_termination", global_samples=6400),
+            limits={"max_samples_termination": 6400.0},
+        ),
+        "VALID",
+        (),
+    ),
+    "host memory has no limit in the hardware's file": (
+        lambda: evidence(peak_memory=64.0, peak_memory_kind="host rss"),
+        "VALID",
+        (),
+    ),
+    "failed": (
+        changed(status="failed", failure="rank 1 on node1 (node rank 1): exit code 1\n    last line"),
+        "INVALID",
+        ("failed: rank 1 on node1 (node rank 1): exit code 1",),
+    ),
+    "interrupted": (changed(status="interrupted", logs=()), "INVALID", ("interrupted",)),
+    "not started": (changed(status="not started", logs=()), "INVALID", ("not started",)),
+    "the launcher died": (
+        lambda: dataclasses.replace(without("FINISHED"), status="unfinished"),
+        "INVALID",
+        ("no FINISHED from rank 1", "no result.json that can be read: how the processes ended is not known"),
+    ),
+    "the launcher died after the training": (
+        changed(status="unfinished"),
+        "SUSPECT",
+        ("no result.json that can be read: how the processes ended is not known",),
+    ),
+    "no log at all": (changed(logs=()), "INVALID", ("no log of ranks 0, 1",)),
+    "a rank without a log": (lambda: dataclasses.replace(evidence(), logs=(log(0),)), "INVALID", ("no log of rank 1",)),
+    "a rank without FINISHED": (lambda: without("FINISHED"), "INVALID", ("no FINISHED from rank 1",)),
+    "more ranks than the world": (
+        lambda: dataclasses.replace(evidence(), logs=(log(0), log(1), log(2))),
+        "INVALID",
+        ("rank 2 beyond the world size 2",),
+    ),
+    "ranks disagree": (
+        lambda: dataclasses.replace(evidence(), logs=(log(0), log(1, final_loss=0.6, final_acc1=96.0))),
+        "INVALID",
+        ("ranks disagree about final_acc1, final_loss",),
+    ),
+    "parameters differ": (
+        lambda: evidence(ranks=ranks(parameters_checksum="ff00")),
+        "INVALID",
+        ("checksums of the parameters differ between ranks (rank 0 ab12, rank 1 ff00)",),
+    ),
+    "losses differ": (
+        lambda: evidence(
+            ranks=[{**FINISHED["ranks"][0], "loss_checksum": "1"}, {**FINISHED["ranks"][1], "loss_checksum": "2"}]
+        ),
+        "INVALID",
+        ("checksums of the loss differ between ranks (rank 0 1, rank 1 2)",),
+    ),
+    "samples do not add up": (
+        lambda: evidence(ranks=ranks(samples=1500)),
+        "INVALID",
+        ("ranks trained 3100 samples together, FINISHED says 3200",),
+    ),
+    "a slow rank": (
+        lambda: evidence(ranks=ranks(raw_train_time=17.0, step_time_sum=15.0)),
+        "SUSPECT",
+        ("rank 0 trained 20.00 s, rank 1 17.00 s",),
+    ),
+    "loss not finite": (lambda: evidence(final_loss=NAN), "INVALID", ("the loss is not finite (final_loss nan)",)),
+    "stopped by the loss": (
+        lambda: evidence(converged=False, stop_reason="non_finite_loss", final_loss=None),
+        "INVALID",
+        ("the loss is not finite (final_loss None)",),
+    ),
+    "loss not finite in passing": (
+        lambda: evidence(losses=(2.0, float("inf"), 0.5)),
+        "SUSPECT",
+        ("the loss was inf at step 50 on rank 0",),
+    ),
+    "MFU over 1": (
+        lambda: evidence(mfu=1.2),
+        "INVALID",
+        ("MFU is 1.20: more FLOP/s than the hardware's peak",),
+    ),
+    "more memory than the hardware has": (
+        lambda: evidence(peak_memory=64.0),
+        "INVALID",
+        ("peak memory 64.0 GiB is over the hardware's 40 GiB",),
+    ),
+    "claims a target it missed": (
+        lambda: evidence(final_acc1=90.0),
+        "INVALID",
+        ("converged, but final_acc1 is 90.0, target 95",),
+    ),
+    "claims a target of two metrics and missed one": (
+        lambda: dataclasses.replace(
+            evidence(final_acc5=98.0), target=Target("acc1", 95.0, "higher", "%", {"acc5": 99})
+        ),
+        "INVALID",
+        ("converged, but final_acc5 is 98.0, target 99",),
+    ),
+    "throughput is not samples over seconds": (
+        lambda: evidence(p_whole=640.0, training_sequences_per_second=320.0),
+        "INVALID",
+        (
+            "p_whole is 640, but num_trained_units / raw_train_time is 320",
+            "training_sequences_per_second is 320, but num_trained_samples / raw_train_time is 160",
+        ),
+    ),
+    "e2e shorter than training": (
+        lambda: evidence(e2e_time=15.0),
+        "INVALID",
+        ("e2e_time 15.000 s is shorter than raw_train_time 20.000 s",),
+    ),
+    "longer than the launcher waited": (
+        changed(seconds=25.0),
+        "INVALID",
+        ("e2e_time 30.00 s is longer than the launcher waited, 25.00 s",),
+    ),
+    "no step": (lambda: evidence(global_steps=0), "INVALID", ("no step was trained",)),
+    "fewer steps than it says": (
+        lambda: evidence(**STOPPED),
+        "INVALID",
+        ("stopped by max_steps=500, but global_steps is 100",),
+    ),
+    "fewer samples than it says": (
+        lambda: dataclasses.replace(
+            evidence(converged=False, stop_reason="max_samples_termination", global_samples=3200),
+            limits={"max_samples_termination": 6400.0},
+        ),
+        "INVALID",
+        ("stopped by max_samples_termination=6400, but global_samples is 3200",),
+    ),
+    "fewer steps than asked": (
+        lambda: dataclasses.replace(
+            evidence(converged=False, stop_reason="max_epochs", epochs=10), asked=["max_steps"]
+        ),
+        "SUSPECT",
+        ("max_steps=500 was asked, max_epochs ended it at 100",),
+    ),
+    "asked for steps, stopped at the target": (changed(asked=["max_steps"]), "VALID", ()),
+    "steps longer than the training": (
+        lambda: evidence(ranks=ranks(step_time_sum=19.9)),
+        "INVALID",
+        ("rank 1: steps and evaluation add up to 21.90 s of 19.90 s of training",),
+    ),
+    "time outside the steps": (
+        lambda: evidence(ranks=ranks(step_time_sum=14.0)),
+        "SUSPECT",
+        ("rank 1: 3.90 s of 19.90 s of training lie outside its steps",),
+    ),
+    "another wall clock": (
+        lambda: evidence(raw_train_time=24.0, p_whole=6400 / 24, training_sequences_per_second=3200 / 24, ranks=None),
+        "SUSPECT",
+        ("rank 0: training took 20.00 s by the wall clock, 24.00 s measured",),
+    ),
+    "clock went back": (
+        lambda: evidence(late=-12_500),
+        "SUSPECT",
+        ("rank 0: the clock went back by 2.500 s between two STEP_END",),
+    ),
+    "clock was set": (
+        lambda: evidence(ranks=ranks(wall_drift=3600.0)),
+        "SUSPECT",
+        ("rank 1: the wall clock was set by +3600.00 s during training",),
+    ),
+    "the worst comes first": (
+        lambda: evidence(mfu=1.2, late=-12_500),
+        "INVALID",
+        (
+            "MFU is 1.20: more FLOP/s than the hardware's peak",
+            "rank 0: the clock went back by 2.500 s between two STEP_END",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "verdict", "reasons"), CASES.values(), ids=CASES.keys())
+def test_judge(given: Callable[[], Evidence], verdict: str, reasons: tuple[str, ...]) -> None:
+    assert judge(given()) == (verdict, reasons)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        pytest.param(["VALID", "VALID"], "VALID", id="all valid"),
+        pytest.param(["VALID", "SUSPECT"], "SUSPECT", id="one suspect"),
+        pytest.param(["INVALID", "SUSPECT"], "INVALID", id="one invalid"),
+        pytest.param([], "INVALID", id="nothing"),
+    ],
+)
+def test_worst(verdicts: list[Any], expected: str) -> None:
+    assert worst(verdicts) == expected

@@ -1,0 +1,87 @@
+"""Who failed first, read from what torchrun printed (tests/data/torchrun) and from the ranks' logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from flagperf.perflog import Event
+from flagperf.run.blame import RankExit, cause, first_cause, last_lines, rank_exits
+
+NOTICE = (
+    "E1121 07:20:01.123000 4711 torch/distributed/elastic/multiprocessing/api.py:1002] "
+    "failed (exitcode: {status}) local_rank: {rank} (pid: 4720) of binary: /usr/bin/python3\n"
+)
+BLOCK = """\
+[{index}]:
+  time      : 2026-11-21_07:20:01
+  host      : here
+  rank      : {rank} (local_rank: {local})
+  exitcode  : {status} (pid: 4720){signal}
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+"""
+
+
+def report(root: str, *others: str) -> str:
+    return (
+        "Traceback (most recent call last):\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        f"====\nworkload FAILED\n----\nFailures:\n{''.join(others) or '  <NO_OTHER_FAILURES>'}\n----\n"
+        f"Root Cause (first observed failure):\n{root}====\n"
+    )
+
+
+ONE = BLOCK.format(index=1, rank=5, local=1, status=1, signal=" ")
+KILLED = BLOCK.format(index=0, rank=4, local=0, status=-9, signal=" (SIGKILL)")
+
+
+@pytest.mark.parametrize(
+    ("log", "exits"),
+    [
+        pytest.param("", [], id="nothing"),
+        pytest.param("Traceback\nModuleNotFoundError: no\n", [], id="the launcher itself"),
+        pytest.param(NOTICE.format(status=3, rank=1), [RankExit(5, 3)], id="notice only"),
+        pytest.param(NOTICE.format(status=-9, rank=0), [RankExit(4, -9)], id="notice of a signal"),
+        pytest.param(report(ONE), [RankExit(5, 1)], id="one"),
+        pytest.param(
+            NOTICE.format(status=-9, rank=0) + report(KILLED, ONE), [RankExit(4, -9), RankExit(5, 1)], id="root first"
+        ),
+    ],
+)
+def test_rank_exits(log: str, exits: list[RankExit]) -> None:
+    assert rank_exits(log, first_rank=4) == exits
+
+
+CLOSED = "RuntimeError: [enforce fail at gloo/transport/tcp/pair.cc] Connection closed by peer [127.0.0.1]:4711"
+
+
+@pytest.mark.parametrize(
+    ("exits", "logs", "first"),
+    [
+        pytest.param([], {}, None, id="none"),
+        pytest.param([RankExit(0, 1)], {0: CLOSED}, RankExit(0, 1), id="nobody else"),
+        pytest.param(
+            [RankExit(0, 1), RankExit(1, 1)], {0: CLOSED, 1: "ValueError"}, RankExit(1, 1), id="peer's connection broke"
+        ),
+        pytest.param([RankExit(0, -15), RankExit(1, 3)], {0: "", 1: ""}, RankExit(1, 3), id="stopped by torchrun"),
+        pytest.param([RankExit(0, 1), RankExit(1, -9)], {0: CLOSED, 1: ""}, RankExit(1, -9), id="killed"),
+        pytest.param([RankExit(0, 3), RankExit(1, 1)], {0: CLOSED, 1: ""}, RankExit(0, 3), id="a code of its own"),
+    ],
+)
+def test_first_cause(exits: Sequence[RankExit], logs: dict[int, str], first: RankExit | None) -> None:
+    assert first_cause(exits, logs.__getitem__) == first
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(1, "exit code 1"), (-9, "signal SIGKILL"), (-11, "signal SIGSEGV"), (-63, "signal 63")],
+)
+def test_cause(status: int, words: str) -> None:
+    assert cause(status) == words
+
+
+def test_last_lines_leave_out_perflog_and_empty_lines() -> None:
+    event = Event("TRAIN_START").line()
+    assert last_lines(f"first\n{event}\n\nlast  \n") == ("first", "last")
+    assert last_lines("\n".join(str(number) for number in range(100))) == tuple(str(n) for n in range(80, 100))

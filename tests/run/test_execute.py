@@ -1,0 +1,123 @@
+"""A round from its plan to its outcome, with real ranks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import random
+import socket
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flagperf.config.compose import compose
+from flagperf.config.values import RunConfig
+from flagperf.errors import HostError
+from flagperf.plan.plan import make_plan
+from flagperf.run.execute import execute
+from flagperf.run.folder import create
+from flagperf.run.progress import Progress
+from flagperf.run.values import Outcome
+
+FAULTS = Path(__file__).parents[1] / "faults"
+HOST = socket.gethostname()
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+    """A case of two ranks that take five steps."""
+    monkeypatch.setenv("PYTHONPATH", str(FAULTS))
+    words = ["model=workload", "nproc=2", f"result_dir={tmp_path}", "run_name=run", "monitor.interval=0.5"]
+    return compose(words, [FAULTS / "conf"])
+
+
+async def run_round(run: RunConfig, folder: Path, number: int = 1) -> Outcome:
+    with Progress(run) as progress:
+        return await execute(run, make_plan(run, number), folder, progress)
+
+
+async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunConfig) -> None:
+    folder = create(workload)
+    outcome = await run_round(workload, folder)
+    case = folder / "workload-workload-cpux1x2"
+    node = case / "round1" / f"{HOST}_noderank0"
+    assert (outcome.status, outcome.failure, outcome.exit_statuses) == ("finished", None, (0,))
+    assert outcome.folder == case / "round1"
+    assert {path.name for path in case.iterdir()} == {"config.yaml", "changes.yaml", "plan.json", "round1"}
+    assert {path.name for path in node.iterdir()} == {
+        "rank0.out.log",
+        "rank1.out.log",
+        "start_workload_task.log",
+        "sys_info.log",
+        "cpu_monitor.log",
+        "mem_monitor.log",
+        "pwr_monitor.log",
+    }
+    assert yaml.safe_load((case / "config.yaml").read_text()) == workload.config
+    assert json.loads((case / "plan.json").read_text())["nodes"][0]["log_dir"] == str(node)
+    about = dict(line.split(": ", 1) for line in (node / "sys_info.log").read_text().splitlines())
+    assert about["kernel"] == f"{platform.system()} {platform.release()} {platform.machine()}"
+    assert (about["python"], about["torch"]) == (platform.python_version(), version("torch"))
+    assert "page_caches" not in about
+    phases = outcome.phases[node.name]
+    names = "connect check image send start launch imports init first_step stop collect clean"  # it says no rendezvous
+    assert list(phases) == names.split()
+    assert sum(phases.values()) < outcome.seconds
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+async def test_a_host_forgets_cached_files_where_asked_to(workload: RunConfig) -> None:
+    file = Path(os.__file__)  # on a disk, and nobody reads it: Python has it compiled
+    file.read_bytes()
+    assert resident(file) > 0
+    run = dataclasses.replace(workload, config={**workload.config, "clear_caches": True})
+    outcome = await run_round(run, create(run))
+    about = (next(outcome.folder.glob("*_noderank0")) / "sys_info.log").read_text()
+    assert (resident(file), "page_caches: cleared\n" in about) == (0, True)
+
+
+def resident(path: Path) -> int:
+    """Bytes of a file that are in memory."""
+    done = subprocess.run(["fincore", "-nbo", "RES", str(path)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+async def test_rounds_lie_beside_each_other(workload: RunConfig) -> None:
+    folder = create(workload)
+    await run_round(workload, folder, 1)
+    second = await run_round(workload, folder, 2)
+    assert second.status == "finished"
+    assert {path.name for path in second.folder.parent.glob("round*")} == {"round1", "round2"}
+
+
+async def test_a_port_that_is_taken_meanwhile_is_replaced(
+    workload: RunConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = create(workload)
+    with socket.socket() as bound:
+        bound.bind(("", 0))  # taken, though nobody listens: as if a listener had come after the look
+        taken = bound.getsockname()[1]
+        free = random.randrange(20000, 30000)
+        answers = iter((taken, free))
+        monkeypatch.setattr("random.choice", lambda _: next(answers))
+        outcome = await run_round(workload, folder)
+    assert (outcome.status, outcome.failure) == ("finished", None)
+    node = folder / "workload-workload-cpux1x2" / "round1" / f"{HOST}_noderank0"
+    assert "EADDRINUSE" in (node / f"start_workload_task.port{taken}.log").read_text()
+    assert f"rendezvous port {taken} is taken on {HOST}; trying another" in caplog.messages
+    plan = json.loads((folder / "workload-workload-cpux1x2" / "plan.json").read_text())
+    assert plan["master_port"] == free
+
+
+async def test_a_host_that_cannot_be_looked_at_is_refused(workload: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = create(workload)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(HostError, match=rf"^{HOST}: cannot be looked at: sh: No such file or directory$"):
+        await run_round(workload, folder)

@@ -1,0 +1,94 @@
+"""Run folders, the files of a case in them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from example import example_run
+
+from flagperf.config.values import Change
+from flagperf.errors import ConfigError
+from flagperf.plan.plan import make_plan
+from flagperf.run import folder as run_folder
+
+
+def test_a_folder_is_named_after_the_time_and_never_shared(tmp_path: Path) -> None:
+    run = example_run(config={"result_dir": str(tmp_path / "deep" / "result")})
+    folders = [run_folder.create(run) for _ in range(3)]
+    assert len(set(folders)) == 3
+    assert all(folder.is_dir() and folder.name.startswith("run2") for folder in folders)
+
+
+def test_a_folder_is_named_as_asked(tmp_path: Path) -> None:
+    run = example_run(config={"result_dir": str(tmp_path), "run_name": "mine"})
+    assert run_folder.create(run) == tmp_path / "mine"
+
+
+def _taken(path: Path) -> None:
+    (path / "mine").mkdir()
+
+
+def _file_in_place_of_run(path: Path) -> None:
+    (path / "mine").touch()
+
+
+def _file_in_place_of_result(path: Path) -> None:
+    path.rmdir()
+    path.touch()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        pytest.param(
+            _taken,
+            "a run folder of this name is there already\n  where:   command line\n  key:     run_name\n"
+            "  given:   {result}/mine\n  do:      choose another run_name or result_dir",
+            id="taken",
+        ),
+        pytest.param(
+            _file_in_place_of_run,
+            "a file is where the folder goes\n  where:   command line\n  key:     run_name\n"
+            "  given:   {result}/mine\n  do:      choose another run_name or result_dir",
+            id="a file in the run's place",
+        ),
+        pytest.param(
+            _file_in_place_of_result,
+            "a file is where the folder goes\n  where:   command line\n  key:     run_name\n"
+            "  given:   {result}\n  do:      choose another run_name or result_dir",
+            id="a file in the result folder's place",
+        ),
+    ],
+)
+def test_refused(tmp_path: Path, prepare: Callable[[Path], None], message: str) -> None:
+    result = tmp_path / "result"
+    result.mkdir()
+    prepare(result)
+    with pytest.raises(ConfigError) as caught:
+        run_folder.create(example_run(config={"result_dir": str(result), "run_name": "mine"}))
+    assert str(caught.value) == message.format(result=result)
+
+
+def test_a_folder_that_cannot_be_made_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^the result folder cannot be made: ") as caught:
+        run_folder.create(example_run(config={"result_dir": "/proc/result"}))  # also root cannot
+    assert caught.value.key == "result_dir"
+
+
+def test_files_of_a_case(tmp_path: Path) -> None:
+    run = example_run(changes=(Change("lr", 0.1, 0.2, "command line"),))
+    plan = make_plan(run, 1, folder=tmp_path)
+    run_folder.write_case(run, plan, tmp_path)
+    case = tmp_path / "sums-pytorch-cpux1x2"
+    assert yaml.safe_load((case / "config.yaml").read_text()) == run.config
+    assert (case / "config.yaml").read_text().startswith(f"# python -m flagperf.trainer {case}/config.yaml\n")
+    assert yaml.safe_load((case / "changes.yaml").read_text()) == [
+        {"key": "lr", "before": 0.1, "after": 0.2, "source": "command line"}
+    ]
+    written = json.loads((case / "plan.json").read_text())
+    assert written["config"] == "config.yaml"
+    assert written["nodes"][0]["launch"]["argv"] == list(plan.nodes[0].launch.argv)

@@ -1,0 +1,143 @@
+"""What is refused before anything starts on a host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from example import example_run
+
+from flagperf.config.data_layout import sample_folder
+from flagperf.config.values import Cluster, Node, RunConfig, Vendor
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.hosts.facts import Facts
+from flagperf.hosts.transport import LocalTransport
+from flagperf.run.preflight import check_data, check_devices, check_room, shared_cores
+
+ACME = Vendor("acme", "Acme chips", "acme", "accl", None, "ACME_VISIBLE", device_files="/dev/acme[0-9]*")
+ON_ACME = example_run(vendor=ACME)
+ELSEWHERE = replace(ON_ACME, cluster=Cluster("lab", "a host", (Node("alpha", "10.0.0.1"),)))
+NONE = "host: has no device of Acme chips (/dev/acme[0-9]*)\n"
+NONE += "  do:      install the vendor's driver, or choose another vendor or cluster"
+ONE = "more ranks than devices\n  where:   host host\n  key:     nproc\n  given:   2\n  allowed: 1 to 1"
+
+
+@pytest.mark.parametrize(
+    ("run", "devices", "visible", "message"),
+    [
+        pytest.param(example_run(), "", None, None, id="a vendor whose devices are not counted"),
+        pytest.param(ON_ACME, "/dev/acme0 /dev/acme1", None, None, id="enough"),
+        pytest.param(ON_ACME, "", None, NONE, id="none"),
+        pytest.param(ON_ACME, "/dev/acme0", None, ONE, id="too few"),
+        pytest.param(ON_ACME, "/dev/acme0 /dev/acme1", "1", ONE, id="too few are visible"),
+        pytest.param(ON_ACME, "/dev/acme0 /dev/acme1 /dev/acme2", "0,2", None, id="enough are visible"),
+        pytest.param(ELSEWHERE, "/dev/acme0 /dev/acme1", "1", None, id="the launcher's variable is not another host's"),
+    ],
+)
+def test_devices(
+    monkeypatch: pytest.MonkeyPatch, run: RunConfig, devices: str, visible: str | None, message: str | None
+) -> None:
+    if visible is not None:
+        monkeypatch.setenv("ACME_VISIBLE", visible)
+    refused = None
+    try:
+        check_devices(run, "host", Facts({"devices": devices}))
+    except FlagperfError as error:
+        refused = str(error)
+    assert refused == message
+
+
+@pytest.mark.parametrize(("cores", "warning"), [("2", None), ("1", "2 ranks share 1 cores"), ("", None)])
+def test_more_ranks_than_cores_are_warned_of(cores: str, warning: str | None) -> None:
+    assert shared_cores(example_run(), Facts({"cores": cores})) == warning
+    assert shared_cores(ON_ACME, Facts({"cores": cores})) is None
+
+
+def test_room() -> None:
+    check_room("host", "/res", Facts({"disk_free_kib": "100000"}))
+    check_room("host", "/res", Facts({}))
+    with pytest.raises(FlagperfError) as caught:
+        check_room("host", "/res", Facts({"disk_free_kib": "2048"}))
+    assert str(caught.value) == (
+        "host: 2 MiB are free in /res, logs need 64 MiB\n"
+        "  do:      free some space, or choose another result_dir or work_dir"
+    )
+    assert caught.value.exit_code == 3
+
+
+class OtherHost(LocalTransport):
+    """This machine, looked at as if it were another."""
+
+    local = False
+
+
+TREE = "digits, laid out as\n    <data_dir>/*.png"
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("transport", [LocalTransport("here"), OtherHost("there")], ids=["here", "there"])
+@pytest.mark.parametrize(
+    ("folder", "files", "pattern", "found"),
+    [
+        pytest.param("a folder", "1.png 2.png", "*.png", None, id="enough"),
+        pytest.param("a folder", "1.png 2.jpg", "*.png", "has 1 of at least 2 entries that match *.png", id="too few"),
+        pytest.param("a folder", "1.jpg", "*.png", "has 0 of at least 2 entries that match *.png", id="none"),
+        pytest.param("a folder/", "1.png 2.png", "*.png", None, id="slash at the end"),
+        pytest.param("[x]*?", "1.png 2.png", "*.png", None, id="a folder whose name looks like a pattern"),
+        pytest.param("-name", "a\nb.png", "*.png", "has 1 of at least 2 entries that match *.png", id="new line"),
+        pytest.param("a", "[b]/1 [b]/2 b/1", "[[]b]/*", None, id="escaped bracket"),
+        pytest.param("a", "b/1 b/2", "[[]b]/*", "has 0 of at least 2 entries that match [[]b]/*", id="only that"),
+        pytest.param("a", "b\\c/1 b\\c/2", "b\\c/*", None, id="backslash"),
+        pytest.param("a", "b/1 b/c/2", "b/*", None, id="folders count"),
+        pytest.param("a", "b/c/1 b/d/2", "*1", "has 0 of at least 2 entries that match *1", id="a star has no slash"),
+        pytest.param("a", "b/.c b/d", "b/*", None, id="hidden files count"),
+        pytest.param("a", "", "*", "does not exist", id="missing"),
+        pytest.param("a", "b", "*", "is not a folder", id="a file"),
+    ],
+)
+async def test_data(
+    tmp_path: Path, transport: LocalTransport, folder: str, files: str, pattern: str, found: str | None
+) -> None:
+    data = {"name": "digits", "tree": "<data_dir>/*.png", "require": {pattern: 2}}
+    data_dir = f"{tmp_path}/{folder}"
+    for path in (Path(data_dir, name) for name in files.split(" ") if name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    if found == "is not a folder":
+        data_dir += "/b"
+    refused = None
+    try:
+        await check_data(example_run(config={"data": data}), transport, data_dir)
+    except ConfigError as error:
+        refused = error
+    assert (refused and refused.problem) == (found and f"data_dir {found}")
+    if refused:
+        assert (refused.key, str(refused.given), refused.allowed) == ("data_dir", data_dir.rstrip("/"), TREE)
+
+
+@pytest.mark.asyncio
+async def test_data_in_a_link_and_what_find_says(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "1.png").touch()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train").symlink_to(tmp_path / "real")
+    run = example_run(config={"data": {"require": {"train/*": 1}}})
+    await check_data(run, OtherHost("there"), str(tmp_path / "data"))
+    (tmp_path / "real").rename(tmp_path / "moved")
+    with pytest.raises(ConfigError) as caught:
+        await check_data(run, OtherHost("there"), str(tmp_path / "data"))
+    assert str(caught.value) == (
+        "data_dir has 0 of at least 1 entries that match train/*\n"
+        f"  where:   host there\n  key:     data_dir\n  given:   {tmp_path}/data"
+    )
+
+
+@pytest.mark.asyncio
+async def test_sample_data_is_not_checked(tmp_path: Path) -> None:
+    sample = {"_target_": "cases.sums"}
+    folder = str(sample_folder(str(tmp_path), "sums", sample))
+    run = example_run(
+        config={"data": {"require": {"*.png": 2}, "sample": sample}, "sample_dir": str(tmp_path), "data_dir": folder}
+    )
+    await check_data(run, LocalTransport("here"), folder)

@@ -1,0 +1,150 @@
+"""What people see while a round runs."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from example import example_run
+from rich.console import Console
+
+from flagperf.perflog import Event
+from flagperf.run.progress import Progress, TimeLeft, duration, evaluation_text, step_text
+from flagperf.run.values import Failure
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (62, "1:02"), (3605, "1:00:05"), (360000, "100:00:00")])
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_step_text() -> None:
+    value = {"step": 20, "epoch": 2, "loss": 0.43215, "throughput": 1523.14}
+    assert step_text(value, "images/s", 62) == "step 20  epoch 2  loss 0.4321  1523.1 images/s  at most 1:02 left"
+    assert step_text({"step": 1}, "images/s", None) == "step 1"
+    assert step_text({"step": 1, "loss": float("nan")}, "images/s", None) == "step 1  loss nan"
+
+
+def test_evaluation_text() -> None:
+    assert evaluation_text({"step": 20, "samples": 80, "acc1": 97.25, "time": 1.5}) == "step 20  acc1 97.25"
+
+
+def step(number: int) -> Event:
+    return Event("STEP_END", {"step": number})
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [
+        pytest.param({"max_steps": None}, None, id="no limit"),
+        pytest.param({"max_steps": 40}, 30.0, id="steps: 30 more, each in 1 s"),
+        pytest.param({"max_steps": None, "max_samples_termination": 160}, 10.0, id="samples: 20 steps of 8"),
+        pytest.param({"max_steps": None, "max_time": 15}, 4.0, id="seconds, since TRAIN_START"),
+        pytest.param({"max_steps": None, "max_epochs": 10}, 40.0, id="epochs: 10 of 5 steps"),
+        pytest.param({"max_steps": 40, "max_time": 15}, 4.0, id="the first limit counts"),
+        pytest.param({"max_steps": 5}, 0.0, id="over"),
+    ],
+)
+def test_time_left(limits: dict[str, Any], left: float | None) -> None:
+    estimate = TimeLeft(example_run(config=limits).config, world_size=2)
+    estimate.saw(Event("TRAIN_START"), 100.0)
+    estimate.saw(step(5), 106.0)  # the first steps are slower
+    assert estimate.seconds(106.0) == (9.0 if "max_time" in limits else None)
+    estimate.saw(Event("EPOCH_END", {"epoch": 1}), 106.0)
+    estimate.saw(step(10), 111.0)
+    assert estimate.seconds(111.0) == left
+
+
+def steps(*numbers: int) -> Callable[[Progress], None]:
+    return lambda progress: [progress.event(step(number)) for number in numbers] and None
+
+
+def phase(name: str, **seconds: float) -> Callable[[Progress], None]:
+    """A phase that ends on the hosts after so many seconds, in the order given."""
+
+    def show(progress: Progress) -> None:
+        progress.phase(name, sorted(seconds))
+        for host, took in seconds.items():
+            progress.ended(name, host, took)
+
+    return show
+
+
+def fail(progress: Progress) -> None:
+    progress.failure(Failure("exit code 1", "watch", "here", 0, 1, 1, ("[red]Error[/red]",)))
+
+
+def shown(*parts: Callable[[Progress], object], terminal: bool = False) -> str:
+    out = io.StringIO()
+    with Progress(example_run(), Console(file=out, force_terminal=terminal, width=200)) as progress:
+        for part in parts:
+            part(progress)
+    return out.getvalue()
+
+
+EIGHT = {f"n{number}": 0.5 for number in range(1, 9)}
+
+
+@pytest.mark.parametrize(
+    ("part", "lines"),
+    [
+        pytest.param(phase("image", n1=9.0), ["image   n1"], id="one host"),
+        pytest.param(phase("check", n1=0.1, n2=0.9), ["check   n1, n2"], id="all are quick"),
+        pytest.param(
+            phase("image", n2=3.04, n1=44.0), ["image   n1, n2", "        n2: 3.0 s", "        n1: 44.0 s"], id="slow"
+        ),
+        pytest.param(
+            phase("image", **EIGHT | {"n8": 2.0}),
+            ["image   n1, n2, n3, n4, n5, n6, n7, n8", "        n8: 2.0 s"],
+            id="one is slow",
+        ),
+        pytest.param(
+            phase("image", **EIGHT, n9=2.0, n10=1.5),
+            ["image   10 hosts", "        slowest: n9 2.0 s, n10 1.5 s, n1 0.5 s"],
+            id="many hosts",
+        ),
+        pytest.param(phase("check", **EIGHT, n9=0.9), ["check   9 hosts"], id="many quick hosts"),
+        pytest.param(steps(1), ["train   step 1"], id="one step"),
+        pytest.param(steps(1, 2, 3), ["train   step 1", "train   step 3"], id="steps: the last one is shown"),
+        pytest.param(
+            lambda progress: (steps(1, 2)(progress), progress.event(Event("TRAIN_END")), fail(progress)),
+            [
+                "train   step 1",
+                "train   step 2",
+                "failed  rank 1 on here (node rank 0): exit code 1, while in phase 'watch'",
+            ],
+            id="the last step is shown once",
+        ),
+        pytest.param(
+            lambda progress: progress.event(Event("EVALUATE", {"step": 3, "acc1": 0.5})),
+            ["evaluate step 3  acc1 0.5"],
+            id="evaluation",
+        ),
+    ],
+)
+def test_plain_lines_are_few(part: Callable[[Progress], object], lines: list[str]) -> None:
+    assert [line.split(" s  ", 1)[1] for line in shown(part).splitlines() if not line.startswith("    [")] == lines
+
+
+def test_last_lines_of_a_log_are_no_markup() -> None:
+    assert shown(fail).splitlines()[-1] == "    [red]Error[/red]"
+
+
+def test_a_terminal_renews_one_line_and_keeps_the_last(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "flagperf")
+    text = shown(phase("image", n1=0.5, n2=9.0), steps(1, 2, 3), terminal=True)
+    assert "waiting for n2" in text
+    assert [line.split(" s  ", 1)[1] for line in plain(text) if " s  " in line] == [
+        "image   n1, n2",
+        "        n2: 9.0 s",
+        "train   step 3",
+    ]
+    assert [message for message in caplog.messages if "train" in message] == ["train   step 1", "train   step 3"]
+
+
+def plain(text: str) -> list[str]:
+    """Lines without the codes that move a terminal's cursor or colour it."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.replace("\r", "")).splitlines()
