@@ -22,6 +22,8 @@ check: $(DEV)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/deptry .
 
 packages:  ## what the tests of clusters and of the report page need, on Debian, as root
 	apt-get update -q
