@@ -1,4 +1,4 @@
-"""What the converters of original data share: how far they are."""
+"""Progress of the converters of original data."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-NAMES = {  # in this order
+NAMES = {  # replaced in this order
     "transformer.block_position_embeddings": "block_position",
     "transformer.position_embeddings": "transformer.wpe",
     "position_embeddings": "transformer.wpe",

@@ -1,4 +1,4 @@
-"""Learning-rate schedules and parameter groups of the original recipes that libraries have only in other units."""
+"""Learning-rate schedules and parameter groups of the original recipes that no library has in their units."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def warmup_multistep_of_epochs(
 
     Args:
         warmup_steps: optimizer steps from lr * start_factor to lr.
-        epoch_samples, step_samples: as of `warmup_cosine_of_epochs`.
+        epoch_samples, step_samples: as in `warmup_cosine_of_epochs`.
     """
     steps = epoch_samples // math.prod(step_samples)
     warmup = LinearLR(optimizer, start_factor, total_iters=max(1, min(warmup_steps, steps - 1)))

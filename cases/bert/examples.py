@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Sentence = list[int]  # its tokens
 Document = list[Sentence]
 
-RANDOM_DOCUMENT_TRIES = 10  # to find another document than the own one
+RANDOM_DOCUMENT_TRIES = 10  # draws to find a document other than the text's own
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _pairs(
     """Two texts at a time from one document; the second is from elsewhere in about half of them."""
     document, room = documents[number], recipe.max_seq_length - 3
     wanted = random.randint(2, room) if random.random() < recipe.short_seq_prob else room
-    start = 0  # of the sentences that are collected
+    start = 0  # the first of the sentences that are collected
     while start < len(document):
         end, tokens = start, 0
         while end < len(document) and tokens < wanted:
@@ -120,7 +120,7 @@ def _cut(first: Sentence, second: Sentence, room: int, random: Random) -> tuple[
     """Drop tokens of the longer text, at its beginning or its end by chance, until both have room."""
     spans = [0, len(first)], [0, len(second)]
     for _ in range(len(first) + len(second) - room):
-        longer = max(reversed(spans), key=lambda span: span[1] - span[0])  # of equal ones, the second
+        longer = max(reversed(spans), key=lambda span: span[1] - span[0])  # the second where both are equally long
         if random.random() < 0.5:
             longer[0] += 1
         else:
@@ -131,7 +131,7 @@ def _cut(first: Sentence, second: Sentence, room: int, random: Random) -> tuple[
 def _masked(
     first: Sentence, second: Sentence, not_next: bool, recipe: Recipe, vocabulary: Vocabulary, random: Random
 ) -> Example:
-    """An example: of the chosen tokens eight in ten become [MASK], one stays, one becomes a random token."""
+    """An example. Of ten chosen tokens, eight become [MASK], one stays, one becomes a random token."""
     tokens = np.array([vocabulary.cls, *first, vocabulary.sep, *second, vocabulary.sep], dtype=np.int32)
     candidates = np.flatnonzero((tokens != vocabulary.cls) & (tokens != vocabulary.sep)).tolist()
     random.shuffle(candidates)

@@ -25,7 +25,7 @@ class BertForMaskedPlaces(BertForPreTraining):
             input_mask: 1 where a token is, 0 in the padding.
             masked_places: places to predict, [texts, predictions].
         """
-        # Of the form that is added to scores: input_mask itself would be asked, on the device, whether it blocks any.
+        # Numbers to add to the scores: for a mask of 0 and 1 the host would wait until the device knows what it blocks.
         blocked = (1 - input_mask[:, None, None, :]).to(self.dtype) * torch.finfo(self.dtype).min
         output = self.bert(input_ids, attention_mask=blocked, token_type_ids=segment_ids)
         rows = masked_places[..., None].expand(-1, -1, self.config.hidden_size)

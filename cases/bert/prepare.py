@@ -30,7 +30,7 @@ PROGRESS = 10.0  # seconds between two lines of progress
 
 @dataclass(frozen=True)
 class Shard:
-    """One text file, and the shard that is made of it; `limit` examples at most, evenly spread."""
+    """One text file, and the shard that is made of it. `limit`: most examples, evenly spread; null: all."""
 
     text: Path
     path: Path
@@ -51,9 +51,9 @@ def prepare(
 
     Args:
         train_path, eval_path: folders below `folder`.
-        eval_examples: of the examples that the evaluation text makes.
+        eval_examples: how many of the examples of the evaluation text are kept, evenly spread.
         recipe: arguments of cases.bert.examples.Recipe.
-        seed: of the random numbers, anew for each file.
+        seed: the random numbers of each file begin with it.
         processes: files that are made at the same time, each by one core; null: one for each core. A process needs
             about 1 GiB of memory.
 
@@ -99,7 +99,7 @@ def make_shard(shard: Shard, vocabulary: Path, recipe: Recipe, seed: int) -> Non
 
 
 def _tokenizer(vocabulary: Path) -> Any:
-    """The tokeniser of the uncased BERT. No word of a text is a special token, whatever it looks like."""
+    """The tokeniser of the uncased BERT. A word such as "[MASK]" in a text is no special token."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     words = models.WordPiece.from_file(str(vocabulary), unk_token="[UNK]", max_input_chars_per_word=200)

@@ -14,8 +14,8 @@ from cases.bert.shard import write_shard
 
 PAD, CLS, SEP, MASK = range(4)
 FIRST_NUMBER = 4
-SENTENCES = 6  # of a document
-SENTENCE = (3, 8)  # numbers of a sentence, at least and at most
+SENTENCES = 6  # sentences of a document
+SENTENCE = (3, 8)  # least and most numbers of a sentence
 
 
 def write_counting(

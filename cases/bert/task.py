@@ -13,9 +13,9 @@ from cases.bert.data import NOT_MASKED
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.task import Task
 
-Batch = dict[str, Tensor]  # of cases.bert.data.ShardedExamples
+Batch = dict[str, Tensor]  # as cases.bert.data.ShardedExamples gives them
 
-INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # of the network, in order
+INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # arguments of the network, in order
 
 
 class Pretraining(Task):

@@ -19,7 +19,7 @@ class Conversations(Dataset[tuple[Tensor, Tensor]]):
     """Tokens of the lines and, as labels, the token that follows each, padded to `length`.
 
     A line is tokens up to its end and `<eod>`. One with more than `length` + 1 of them makes several samples, which
-    begin so many tokens apart. Tokens are made when they are asked for: those of the whole data set take a minute.
+    begin so many tokens apart. Tokens are made when they are asked for; for the whole data set it would take a minute.
 
     Args:
         path: text file.
@@ -62,7 +62,7 @@ def conversation(post: str, reply: str) -> str:
 
 
 def _most_tokens(line: str) -> int:
-    """What the tokens of a line and `<eod>` cannot exceed, found a hundred times faster than they are.
+    """An upper bound of the tokens of a line and `<eod>`, a hundred times faster than making them.
 
     A token holds at least one character of what sentencepiece sees: the normalized characters (NFKC makes several of
     some), with a space before each word.

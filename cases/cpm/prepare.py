@@ -18,7 +18,7 @@ Pair = tuple[str, str]  # a post and its reply
 
 PAIRS = "STC.json"
 LAYOUT = 'STC.json with {"train": [[post, reply], …], "valid": [[post, reply], …]}'
-LOG_PAIRS = 1_000_000  # some seconds' worth
+LOG_PAIRS = 1_000_000  # pairs between two log lines, some seconds
 
 
 def convert(

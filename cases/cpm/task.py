@@ -16,7 +16,7 @@ from flagperf.trainer.pytorch.task import Task
 
 Batch = tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
 
-NO_WORDS = 1e-11  # a sum of word vectors that is shorter has no direction
+NO_WORDS = 1e-11  # least length of a sum of word vectors that has a direction
 
 
 class LanguageModel(Task):

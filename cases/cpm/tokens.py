@@ -56,7 +56,7 @@ def segmented(text: str) -> str:
 @cache
 def _words() -> Callable[[str], Iterable[str]]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of old string literals, and of what jieba takes from setuptools
+        warnings.simplefilter("ignore")  # jieba has old string literals and uses an old part of setuptools
         import jieba
 
     jieba.setLogLevel(logging.WARNING)

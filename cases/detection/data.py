@@ -28,7 +28,7 @@ Sample = tuple[Tensor, Target]
 
 
 class CocoImages(Dataset[Sample]):
-    """Images of one split and, as targets, their numbers in the annotations; for evaluation, so all of them."""
+    """All images of one split, for evaluation. The target of an image is its number in the annotations."""
 
     def __init__(self, images: str, annotations: str) -> None:
         self.folder = Path(images)
@@ -54,11 +54,11 @@ class CocoObjects(Dataset[Sample]):
 
     Args:
         images, annotations: folder and JSON file of the split.
-        num_classes: of the network; category numbers of the annotations are below it, 0 is the background.
+        num_classes: classes of the network; category numbers of the annotations are below it, 0 is the background.
         transforms: of transforms.v2, for images and targets together.
         masks: whether targets have `masks` [objects, height, width], 1 where the object is.
         aspect_ratio_group_factor: images of a batch are alike in their ratio of width to height, which lies in one of
-            so many ranges between 1/2 and 1, or between 1 and 2, or beyond; 0: only wide and high ones are told apart.
+            so many ranges between 1/2 and 1, or between 1 and 2, or beyond; 0: two groups, wide and high images.
     """
 
     collate_fn = staticmethod(CocoImages.collate_fn)

@@ -15,7 +15,7 @@ Point = tuple[float, float]
 
 CATEGORIES = {1: "square", 2: "triangle", 3: "disc"}  # number in the annotations → name
 CORNERS = {1: 4, 2: 3, 3: 24}
-EMPTY = 16  # every so many images, one has no annotation …
+EMPTY = 16  # one in so many images has no annotation …
 CROWDED = 8  # … and one has a crowd in its first place
 
 
@@ -33,7 +33,7 @@ def write_shapes(
     """Write two splits.
 
     Args:
-        image_size: pixels of the longer side; the other has three quarters of it, or as many.
+        image_size: pixels of the longer side; the other has three quarters of it, or the same.
         cells: an image has cells x cells places, with one shape at most in each.
         train_path, eval_path: folders of the images below the folder.
         train_annotations, eval_annotations: files below the folder.

@@ -65,7 +65,7 @@ def convert(
         ConfigError: the source lacks a file, or a file is not as described.
     """
     tokens, special = _tokenizer(source / "vocab.txt", vocab_tokens)
-    # Those that are scored together have nearly as many choices; the training is shuffled anyway.
+    # Sorted, so that questions that are scored together have nearly the same number of choices.
     evaluation = sorted(eval_questions(queries(source / "val.jsonl")), key=lambda question: len(question.choices))
     training = train_questions(queries(source / "train.jsonl"), train_choices)
     for path, questions in ((eval_path, evaluation), (train_path, training)):
@@ -139,7 +139,7 @@ def _choices(question: Question, tokens: Tokens, special: Special, length: int) 
     sentence = [*tokens(before), special.blank, *tokens(after)]
     for choice in question.choices:
         answer = [*tokens(choice), special.start + 1]  # GLM's end of a piece follows its start
-        room = length - len(sentence) - len(answer) - 2  # those that begin and end the context
+        room = length - len(sentence) - len(answer) - 2  # two tokens begin and end the context
         if room < 0:
             raise ConfigError(
                 "a question has more tokens than a sequence",
@@ -151,7 +151,7 @@ def _choices(question: Question, tokens: Tokens, special: Special, length: int) 
 
 
 def _tokenizer(path: Path, size: int) -> tuple[Tokens, Special]:
-    """BERT's tokens of a text; a passage is asked for once a question, an entity often."""
+    """A function from a text to BERT's tokens, and the special tokens. Texts that come again are kept."""
     from tokenizers import BertWordPieceTokenizer
 
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []

@@ -13,9 +13,9 @@ from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.task import Task
 
-Batch = dict[str, Tensor]  # of cases.glm.data.RecordQuestions.collate_fn
+Batch = dict[str, Tensor]  # as cases.glm.data.RecordQuestions.collate_fn makes them
 
-INPUTS = ("text", "position", "context", "target", "target_mask")  # of the network, in order
+INPUTS = ("text", "position", "context", "target", "target_mask")  # arguments of the network, in order
 
 
 class MultipleChoice(Task):
@@ -59,5 +59,5 @@ class MultipleChoice(Task):
 
 
 def _only_choices(scores: Tensor, batch: Batch) -> Tensor:
-    """Scores in full precision, those of repeated choices beyond reach."""
+    """Scores in full precision; a repeated choice gets one that is never the best."""
     return scores.float().masked_fill(~batch["is_choice"], torch.finfo(torch.float32).min)

@@ -23,14 +23,14 @@ Choice = tuple[Sequence[int], Sequence[int]]  # question with a blank, and what 
 class Special:
     """Tokens with a meaning of their own."""
 
-    begin: int  # of a sequence
+    begin: int  # begins a sequence
     blank: int
-    start: int  # of what fills the blank
-    end: int = 0  # of the context
+    start: int  # begins what fills the blank
+    end: int = 0  # ends the context
 
 
 class QuestionWriter:
-    """The file of one split. Complete when the context ends."""
+    """The file of one split. It is complete when the `with` block ends."""
 
     def __init__(self, path: Path, length: int, special: Special) -> None:
         self.special, self.length = special, length

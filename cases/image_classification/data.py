@@ -50,7 +50,7 @@ def read_image(path: str) -> Tensor:
             "cannot read an image of the data set",
             where=path,
             given=str(error).splitlines()[0],
-            advice="replace it by a good copy, or remove it; the archive's checksum tells whether other files are hurt",
+            advice="replace it by a good copy, or remove it; the archive's checksum tells whether others are damaged",
         ) from None
 
 
@@ -58,7 +58,7 @@ class RepeatedAugmentation:
     """Training images of which `repeats` consecutive batches show the same ones, each augmented anew.
 
     So the ranks see different versions of an image in the same step (Hoffer et al. 2020, as in torchvision's recipes).
-    An epoch stays as long as without, and has one image in `repeats`.
+    An epoch has as many batches as without it, and shows one image in `repeats`.
     """
 
     def __init__(self, dataset: ImageFolder, repeats: int) -> None:

@@ -23,7 +23,7 @@ from flagperf.errors import ConfigError
 Sentence = tuple[Tensor, Tensor]  # symbols [symbols], log-mel spectrogram [mels, frames]
 Segment = tuple[Tensor, Tensor]  # log-mel spectrogram [mels, frames], audio [samples]
 
-FLOOR = 1e-5  # of a mel spectrogram, below which its logarithm says nothing
+FLOOR = 1e-5  # least value of a mel spectrogram; the logarithm of less says nothing
 
 
 class Clips:

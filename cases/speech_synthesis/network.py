@@ -12,11 +12,11 @@ class WaveGlow(nn.Module):
     """Twelve flows over groups of audio samples; some of a group leave early as noise.
 
     Args:
-        n_mels, win_length, hop_length: of the mel spectrogram.
+        n_mels, win_length, hop_length: sizes of the mel spectrogram.
         n_flows: number of flows.
         n_group: audio samples that are the channels of the flows.
-        n_early_every, n_early_size: after so many flows, so many channels leave.
-        n_layers, n_channels, kernel_size: of the convolutions in each flow.
+        n_early_every, n_early_size: after every so many flows, so many channels leave.
+        n_layers, n_channels, kernel_size: sizes of the convolutions in each flow.
     """
 
     def __init__(
@@ -130,6 +130,6 @@ class Convolutions(nn.Module):
         for dilated, conditional, out in zip(self.dilated, self.conditional, self.out, strict=True):
             content, gate = (dilated(hidden) + conditional(condition)).chunk(2, dim=1)
             *residual, skip = out(content.tanh() * gate.sigmoid()).split(hidden.shape[1], dim=1)
-            hidden = sum(residual, hidden)  # the last layer has none
+            hidden = sum(residual, hidden)  # the last layer has no residual
             skips.append(skip)
         return self.end(sum(skips))  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 LETTERS = string.ascii_lowercase
 LOUDNESS = 0.3  # amplitude of a tone; full scale is 1
 NOISE = 0.001  # standard deviation of what is heard when nobody speaks, as in LJ Speech
-LETTER_SECONDS = 0.066  # LJ Speech has as many characters in a second
+LETTER_SECONDS = 0.066  # as in LJ Speech, about 15 characters a second
 
 
 def write_tones(
@@ -47,7 +47,7 @@ def write_tones(
 
 
 def _text(random: np.random.Generator, length: int) -> str:
-    """Words of letters drawn at random, a letter as often as another, a blank four times as often."""
+    """Random letters, each as likely as another, and blanks, four times as likely as a letter."""
     return "".join(random.choice(list(LETTERS) + [" "] * 4, size=length))
 
 

@@ -10,11 +10,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from flagperf.trainer.pytorch.task import Task
 
-Batch = tuple[Tensor, ...]  # of the case's data set, in the order of the network's arguments
+Batch = tuple[Tensor, ...]  # what the case's data set gives, in the order of the network's arguments
 
 
 class SpeechSynthesis(Task):
-    """What both cases have in common; they differ in the loss of a clip and in what the throughput counts."""
+    """The common part of both cases. They differ in the loss of a clip and in what the throughput counts."""
 
     def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
         """Loss of each clip, [n]."""

@@ -23,19 +23,19 @@ from torch.utils.data import Dataset
 
 from flagperf.errors import ConfigError
 
-BEGIN, PAD, END, UNKNOWN = range(4)  # of the vocabulary, as fairseq has them
+BEGIN, PAD, END, UNKNOWN = range(4)  # first tokens of the vocabulary, numbered as fairseq does
 TOKEN, PLACE = np.dtype("<u2"), np.dtype("<i8")  # in the files
-ROUND = 8  # batches have a multiple of so many sentences, as far as they have as many
+ROUND = 8  # a batch of at least so many sentences has a multiple of it
 
 Pair = tuple[Tensor, Tensor]
-Batch = dict[str, Any]  # of the collate functions below
+Batch = dict[str, Any]  # what the collate functions below return
 
 
 class Sentences:
     """The sentences of one file pair, read from disk when they are asked for.
 
     Args:
-        path: of the files, without .bin and .idx.
+        path: path of the two files without .bin and .idx.
     """
 
     def __init__(self, path: str) -> None:

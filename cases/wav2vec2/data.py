@@ -70,7 +70,7 @@ class TrainUtterances(Utterances):
     """Batches of utterances of about the same length, cut to the shortest one.
 
     Args:
-        max_sample_size: of a longer utterance only so many audio samples count.
+        max_sample_size: audio samples of an utterance that count at most.
         max_tokens: audio samples of a group of utterances; a batch is several groups.
         size_multiple: a group of more utterances than this has a multiple of it.
     """
@@ -102,7 +102,7 @@ class TrainUtterances(Utterances):
         return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
     def groups(self, order: list[int], sizes: list[int]) -> list[list[int]]:
-        """As many utterances to a group as `max_tokens` allows, the first of which is the longest."""
+        """Groups of as many utterances as `max_tokens` allows; the first of a group is its longest."""
         groups, start = [], 0
         while start < len(order):
             count = max(1, self.max_tokens // sizes[start])

@@ -20,7 +20,7 @@ class Masking:
         mask_prob: share of the frames that masks would hide if they did not overlap.
         mask_length: frames of a mask.
         num_negatives: distractors of a masked frame, drawn from the other masked frames of its clip.
-        conv_kernel, conv_stride: of the network's convolutions, which turn audio samples into frames.
+        conv_kernel, conv_stride: sizes of the network's convolutions, which turn audio samples into frames.
     """
 
     def __init__(
@@ -41,14 +41,16 @@ class Masking:
         return samples
 
     def batch(self, clips: Sequence[Tensor]) -> Batch:
-        """Clips of equal length with `masked`, the hidden frames counted through all clips, and `negatives`, which
-        are places in `masked`."""
+        """Clips of equal length, their hidden frames `masked`, numbered through all clips, and `negatives`.
+
+        `negatives` are places in `masked`.
+        """
         from transformers.models.wav2vec2.modeling_wav2vec2 import _compute_mask_indices, _sample_negative_indices
 
         shape = len(clips), self.frames(len(clips[0]))
         mask = _compute_mask_indices(shape, self.mask_prob, self.mask_length, min_masks=2)
         negatives = _sample_negative_indices(shape, self.num_negatives, mask)[mask]
-        place = mask.cumsum() - 1  # in `masked`, of each frame that is in it
+        place = mask.cumsum() - 1  # the place of each masked frame in `masked`
         return {
             "audio": torch.stack(list(clips)),
             "masked": torch.from_numpy(mask.ravel().nonzero()[0]),
@@ -70,7 +72,7 @@ class Masking:
 
 @contextmanager
 def numpy_seed(seed: int) -> Iterator[None]:
-    """NumPy's random numbers begin at the seed, and go on afterwards where they were before."""
+    """NumPy's random numbers begin at the seed inside the block, and go on after it as if it had not been."""
     state = np.random.get_state()
     np.random.seed(seed)
     try:

@@ -18,9 +18,9 @@ from transformers import Wav2Vec2Config, Wav2Vec2ForPreTraining
 class Predictions(NamedTuple):
     """What the loss is made of."""
 
-    predicted: Tensor  # of the masked frames, [masked frames, width]
+    predicted: Tensor  # features of the masked frames, [masked frames, width]
     target: Tensor  # their quantized features, [masked frames, width]
-    perplexity: Tensor  # of the use of the code vectors
+    perplexity: Tensor  # how evenly the code vectors are used
     penalty: Tensor  # mean square of the features
 
 
@@ -28,7 +28,7 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
     """Predicts the quantized features of masked frames.
 
     Args:
-        latent_temp: temperature of the quantizer at first, at last, and its factor from one update to the next.
+        latent_temp: the quantizer's first temperature, its last one, and the factor from one update to the next.
         feature_grad_mult: factor of the gradient of the convolutions.
         micro_steps: forward passes in training that make an update.
         config: arguments of transformers.Wav2Vec2Config.
@@ -42,7 +42,8 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         super().__init__(Wav2Vec2Config(**config))
         self.latent_temp, self.feature_grad_mult, self.micro_steps = latent_temp, feature_grad_mult, micro_steps
         self.layerdrop = self.config.layerdrop
-        self.wav2vec2.feature_extractor._requires_grad = False  # audio needs no gradient, and torch.compile no seam
+        # Audio needs no gradient; with one, torch.compile would break the graph.
+        self.wav2vec2.feature_extractor._requires_grad = False
         self.register_buffer("forwards", torch.zeros((), dtype=torch.int64))  # in training; in checkpoints, too
 
     def forward(self, audio: Tensor, masked: Tensor) -> Predictions:
@@ -50,7 +51,7 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         if self.training:
             self.forwards += 1
             self.quantizer.temperature = self.temperature()
-        # Layers are dropped for the gradient's sake; where operations are counted, all of them are.
+        # Layers are dropped only where there is a gradient: all of them are there when operations are counted.
         self.config.layerdrop = self.layerdrop if torch.is_grad_enabled() else 0.0
         features = ScaledGradient.apply(self.wav2vec2.feature_extractor(audio), self.feature_grad_mult)
         hidden, normalized = self.wav2vec2.feature_projection(features.transpose(1, 2))
@@ -67,7 +68,7 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         )
 
     def temperature(self) -> Tensor:
-        """Of the quantizer in the current update, the first of which is number 1; stays on the device."""
+        """The quantizer's temperature in the current update, counted from 1; a tensor on the device."""
         first, last, factor = self.latent_temp
         update = (self.forwards - 1) // self.micro_steps + 1
         return (first * torch.exp(update * math.log(factor))).clamp(min=last)

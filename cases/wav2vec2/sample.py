@@ -55,7 +55,7 @@ def write_tones(
 def utterance(
     random: np.random.Generator, word: NDArray[np.int64], length: int, sample_rate: int
 ) -> NDArray[np.float64]:
-    """`length` audio samples of a word that is repeated from a phone at random on."""
+    """`length` audio samples of a word, repeated, which begins with one of its phones at random."""
     parts: list[Audio] = []
     first = int(random.integers(len(word)))
     while sum(map(len, parts)) < length:

@@ -16,8 +16,8 @@ class ContrastiveLearning(Task):
     """Batches of masked clips.
 
     Args:
-        loss_weights: of the two losses beside the contrastive one: how unevenly the code vectors are used, and the mean
-            square of the features.
+        loss_weights: weights of the two losses beside the contrastive one: how unevenly the code vectors are used, and
+            the mean square of the features.
         num_codevectors: code vectors of all groups together.
         logit_temp: what the cosine similarities are divided by.
     """
@@ -37,7 +37,7 @@ class ContrastiveLearning(Task):
     def logits(self, predicted: Tensor, target: Tensor, negatives: Tensor) -> Tensor:
         """Similarities to the true features and to the distractors, [masked frames, 1 + negatives].
 
-        Distractors with the same code as the true features are out of the question, as in the original.
+        Distractors with the same code as the true features cannot be chosen, as in the original.
         """
         from transformers import Wav2Vec2ForPreTraining
 
@@ -72,7 +72,7 @@ def share_of_job(masked: Tensor) -> Tensor:
     """This rank's number of masked frames over the mean of all ranks. Stays on the device."""
     count = torch.full((), len(masked), dtype=torch.float32, device=masked.device)
     total, ranks = count.clone(), 1
-    # Without gradients one rank is alone with its batch: it counts operations.
+    # Without gradients, one rank alone counts the operations of its batch.
     if distributed.is_initialized() and torch.is_grad_enabled():
         distributed.all_reduce(total)
         ranks = distributed.get_world_size()
@@ -80,7 +80,7 @@ def share_of_job(masked: Tensor) -> Tensor:
 
 
 def _cross_entropy(logits: Tensor) -> Tensor:
-    """Of each masked frame; the true features come first."""
+    """Cross-entropy of each masked frame; the true features come first."""
     return functional.cross_entropy(logits, logits.new_zeros(len(logits), dtype=torch.long), reduction="none")
 
 
