@@ -12,7 +12,7 @@ from flagperf.errors import ConfigError, meant
 
 
 @dataclass(frozen=True)
-class Word:
+class Field:
     """What one key accepts. `platform`: it says where, how often or how a job runs, and so is no part of the case."""
 
     type: type
@@ -94,55 +94,55 @@ def is_a(value: Any, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-def count(low: int = 1, *, high: int | None = None, null: bool = False, platform: bool = False) -> Word:
+def count(low: int = 1, *, high: int | None = None, null: bool = False, platform: bool = False) -> Field:
     """A whole number of things."""
-    return Word(int, low=low, high=high, null=null, platform=platform)
+    return Field(int, low=low, high=high, null=null, platform=platform)
 
 
-def seconds(*, null: bool = False, platform: bool = False) -> Word:
+def seconds(*, null: bool = False, platform: bool = False) -> Field:
     """A time."""
-    return Word(float, above=0, null=null, platform=platform)
+    return Field(float, above=0, null=null, platform=platform)
 
 
-def text(*options: str, null: bool = False, platform: bool = False) -> Word:
+def text(*options: str, null: bool = False, platform: bool = False) -> Field:
     """Text, or one of the options."""
-    return Word(str, options=options, null=null, platform=platform)
+    return Field(str, options=options, null=null, platform=platform)
 
 
-def switch(*, platform: bool = False) -> Word:
+def switch(*, platform: bool = False) -> Field:
     """True or false."""
-    return Word(bool, platform=platform)
+    return Field(bool, platform=platform)
 
 
-def folder_name(*, null: bool = False, platform: bool = False) -> Word:
+def folder_name(*, null: bool = False, platform: bool = False) -> Field:
     """Text that names a folder, and cannot lead out of the one it lies in."""
     said = "the name of a folder: not empty, without /, not . or .."
-    return Word(str, form=r"(?!\.{1,2}\Z)[^/\0]+", said=said, null=null, platform=platform)
+    return Field(str, form=r"(?!\.{1,2}\Z)[^/\0]+", said=said, null=null, platform=platform)
 
 
 SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, of any case
 
-NotNegative = Annotated[float, Word(float, low=0)]
-Positive = Annotated[float, Word(float, above=0)]
+NotNegative = Annotated[float, Field(float, low=0)]
+Positive = Annotated[float, Field(float, above=0)]
 Count = Annotated[int, count()]
 Port = Annotated[int, count(high=65535)]
 FolderName = Annotated[str, folder_name()]
-Address = Annotated[str, Word(str, form=r"[^\s/\0]+", said="the name or IP address of a host")]
-AbsolutePath = Annotated[str, Word(str, form=r"/[^\0]*", said="an absolute path, with ~ written out")]
+Address = Annotated[str, Field(str, form=r"[^\s/\0]+", said="the name or IP address of a host")]
+AbsolutePath = Annotated[str, Field(str, form=r"/[^\0]*", said="an absolute path, with ~ written out")]
 Variable = Annotated[
-    str, Word(str, form="[A-Za-z_][A-Za-z0-9_]*", said="the name of a variable: letters, digits and _, no digit first")
+    str, Field(str, form="[A-Za-z_][A-Za-z0-9_]*", said="the name of a variable: letters, digits and _, no digit first")
 ]
-ByteSize = Annotated[str, Word(str, form=f"(?i:{SIZE})", said="a number with b, k, m, g or t, such as 512m")]
-Gpus = Annotated[str, Word(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", said="all, a count, or device=0,1")]
+ByteSize = Annotated[str, Field(str, form=f"(?i:{SIZE})", said="a number with b, k, m, g or t, such as 512m")]
+Gpus = Annotated[str, Field(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", said="all, a count, or device=0,1")]
 Device = Annotated[
     str,
-    Word(
+    Field(
         str,
         form=r"/[^:\0]+(:/[^:\0]+(:(?=.)r?w?m?)?)?",
         said="host[:container[:permissions]], both absolute paths, permissions of r, w and m in this order",
     ),
 ]
 MountTarget = Annotated[
-    str, Word(str, form=r"/[^:\0]+(:rw)?", said="an absolute path in the container, or one with :rw")
+    str, Field(str, form=r"/[^:\0]+(:rw)?", said="an absolute path in the container, or one with :rw")
 ]
-Limit = Annotated[int, Word(int, low=-1)]
+Limit = Annotated[int, Field(int, low=-1)]

@@ -2,55 +2,52 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
-import yaml
-
+from flagperf.cli.vendor_files import (
+    NO_FIGURES,
+    Lack,
+    Product,
+    Tuning,
+    always,
+    lack_of,
+    products_of,
+    read,
+    tunings_of,
+)
 from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
 from flagperf.config.image import choose_image
 from flagperf.config.keys import is_under
 from flagperf.config.monitor_tool import FIGURES, make_table
-from flagperf.config.provenance import Where
 from flagperf.config.search_path import find, options, search_path
-from flagperf.config.user_files import FILES, check_user_files
+from flagperf.config.user_files import check_user_files
 from flagperf.config.values import Hardware, ImageSettings, Precision, Vendor
 from flagperf.errors import ConfigError, nearest
 
 SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc, at which FlagPerf wants every case of a vendor
 NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_devices": None}
-NO_FIGURES: dict[str, Any] = {"title": "", "memory_gib": None, "power_w": None, "peak_flops": {}}
 
 
-class Lack(NamedTuple):
-    """One thing that is wrong or missing."""
-
-    file: str
-    key: str
-    what: str
-    needed: bool = True  # False: it runs without, with less to show
-
-
-class Product(NamedTuple):
-    """A hardware file: what can be read of it, and what cannot."""
-
-    path: Path
-    hardware: Hardware
-    refused: list[ConfigError]
-
-
-class Tuning(NamedTuple):
-    """A tuning file of a vendor, and the scale at which it is used."""
-
-    path: Path
-    case: str
-    product: str
-    nnodes: int
-    nproc: int
+def main(options: argparse.Namespace) -> int:
+    """Print what a vendor's files lack, file by file; exit code 2 when one lacks what a run needs."""
+    key, _, name = options.arguments[0].partition("=") if len(options.arguments) == 1 else ("", "", "")
+    if key != "vendor" or not name:
+        advice = "flagperf check vendor=NAME, which looks at all its hardware"
+        raise ConfigError("check takes one vendor", given=" ".join(options.arguments) or None, advice=advice)
+    lacks = check_vendor(name, options.config_dir)
+    for file, of_file in itertools.groupby(lacks, key=lambda lack: lack.file):
+        print(file)
+        for lack in of_file:
+            needed = "" if lack.needed else "    (runs without)"
+            print("  " + (f"{lack.key + ':':12} " if lack.key else "") + lack.what + needed)
+    if not lacks:
+        print(f"vendor {name}: nothing is missing")
+    return ConfigError.exit_code if any(lack.needed for lack in lacks) else 0
 
 
 def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
@@ -63,13 +60,13 @@ def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
     path = find(f"vendor/{name}", folders)
     if path is None:
         raise ConfigError("no such vendor", key="vendor", given=name, allowed=nearest(name, options("vendor", folders)))
-    products, unread = _products(name, folders)
-    tunings = list(_tuning_files(name, folders))
+    products, unread = products_of(name, folders)
+    tunings = list(tunings_of(name, folders))
     lacks = [*unread, *_hardware(name, products)]
     try:
         check_user_files([f"vendor/{name}"], folders)
     except ConfigError as error:
-        lacks.insert(0, _lack(error, path))
+        lacks.insert(0, lack_of(error, path))
     else:
         lacks[:0] = _vendor(name, path, products)
         known = [lack.key for lack in lacks if lack.needed and lack.key]
@@ -81,14 +78,14 @@ def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
 
 def _vendor(name: str, path: Path, products: Mapping[str, Product]) -> Iterator[Lack]:
     """The vendor's file by itself. A field that is wrong hides nothing of the others."""
-    text = _read(path)
+    text = read(path)
     said = text.get("vendor", {key: value for key, value in text.items() if key != "defaults"})
     if not isinstance(said, dict):
         yield Lack(str(path), "vendor", f"wrong type of value; given {said}; a mapping")
         return
-    fields, refused = read_fields(Vendor, {"name": name, **said}, "vendor", _always(path))
+    fields, refused = read_fields(Vendor, {"name": name, **said}, "vendor", always(path))
     vendor = Vendor(**{"name": name, **NOTHING, **fields})
-    yield from (_lack(error, path) for error in refused)
+    yield from (lack_of(error, path) for error in refused)
     wrong = {_part(error.key or "") for error in refused}
     more = itertools.chain(_defaults(text, path), _options(vendor, path), _image(vendor, path))
     yield from (lack for lack in (*more, *_tool(vendor, path, products)) if _part(lack.key) not in wrong)
@@ -120,9 +117,9 @@ def _image(vendor: Vendor, path: Path) -> Iterator[Lack]:
     """For PyTorch, and what other frameworks the file names: an image by name, or a Dockerfile."""
     for framework in {"pytorch": None, **vendor.image}:
         try:
-            choose_image(vendor, framework, ImageSettings(), _always(path))
+            choose_image(vendor, framework, ImageSettings(), always(path))
         except ConfigError as error:
-            yield _lack(error, path)
+            yield lack_of(error, path)
 
 
 def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterator[Lack]:
@@ -132,53 +129,26 @@ def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterat
         return
     hardware = next((product.hardware for product in products.values()), Hardware("", **NO_FIGURES))
     try:
-        table = make_table(vendor.monitor, hardware, _always(path))
+        table = make_table(vendor.monitor, hardware, always(path))
     except ConfigError as error:
-        yield _lack(error, path)
+        yield lack_of(error, path)
         return
     missing = [figure for figure in FIGURES if figure != "energy" and figure not in table.pattern.groupindex]
     if missing:
         yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
 
 
-def _products(name: str, folders: Sequence[Path]) -> tuple[dict[str, Product], list[Lack]]:
-    """The products of a vendor, and the hardware files that cannot be read, which may be of any vendor."""
-    products, unread = {}, []
-    for product in options("hardware", folders):
-        path = find(f"hardware/{product}", folders)
-        assert path is not None
-        try:
-            check_user_files([f"hardware/{product}"], folders)
-        except ConfigError as error:
-            unread.append(_lack(error, path))
-            continue
-        text = _read(path)
-        if text.get("vendor") == name:
-            fields, refused = read_fields(Hardware, {"name": product, **text}, "hardware", _always(path))
-            products[product] = Product(path, Hardware(**{**NO_FIGURES, **fields}), refused)
-    return products, unread
-
-
 def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
     if not products:
         yield Lack(f"hardware/<product>.yaml, with vendor: {name}", "", "no product")
     for path, hardware, refused in products.values():
-        yield from (_lack(error, path) for error in refused)
+        yield from (lack_of(error, path) for error in refused)
         for key in ("memory_gib", "power_w", "devices_per_node"):
             if getattr(hardware, key) is None:
                 yield Lack(str(path), key, "null", needed=False)
         unknown = [precision for precision in get_args(Precision) if precision not in hardware.peak_flops]
         if unknown:
             yield Lack(str(path), "peak_flops", f"none for {', '.join(unknown)}: no MFU there", needed=False)
-
-
-def _tuning_files(name: str, folders: Sequence[Path]) -> Iterator[Tuning]:
-    for path in sorted(path for folder in folders for path in (folder / "vendor" / name).glob("*/*.yaml")):
-        if at_scale := re.fullmatch(r"(.+)x(\d+)x(\d+)", path.stem):
-            yield Tuning(path, path.parent.name, at_scale[1], int(at_scale[2]), int(at_scale[3]))
-        else:
-            free = (nnodes for nnodes in itertools.count(1) if not path.with_stem(f"{path.stem}x{nnodes}x1").exists())
-            yield Tuning(path, path.parent.name, path.stem, next(free), 1)
 
 
 def _unused(tunings: Iterable[Tuning], products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
@@ -213,7 +183,7 @@ def _refused(
         for job in jobs
     ]
     runs = zip(jobs, compose_each(commands, config_dirs), strict=True)
-    return list(dict.fromkeys(_lack(run, job.path) for job, run in runs if isinstance(run, ConfigError)))
+    return list(dict.fromkeys(lack_of(run, job.path) for job, run in runs if isinstance(run, ConfigError)))
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
@@ -229,20 +199,3 @@ def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]
         for missing, cases in lacking.items():
             what = f"none for {', '.join(missing)} of {', '.join(cases)}: the case's own values are used"
             yield Lack(f"vendor/{name}/<case>/{product}x<scale>.yaml", "", what, needed=False)
-
-
-def _always(path: Path) -> Where:
-    """Names one file as the source of every key."""
-    return lambda _: str(path)
-
-
-def _lack(error: ConfigError, path: Path) -> Lack:
-    """A refusal as a row; of that file where the error names none."""
-    told = [error.problem, f"given {error.given}" if error.given is not None else None, error.advice or error.allowed]
-    file = str(path) if error.where in ("command line", FILES) else error.where
-    return Lack(file, error.key or "", "; ".join(part for part in told if part))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A file that check_user_files has passed."""
-    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 from functools import partial
 
-from flagperf.cli.doctor.findings import Row, failed_row
+from flagperf.cli.cluster import Row, failed_row, look_at_cluster
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.runtime import containers, remove
@@ -13,6 +14,11 @@ from flagperf.errors import FlagperfError
 from flagperf.hosts import leftovers, owner
 from flagperf.hosts.transport import Transport
 from flagperf.run.execute import make_transports
+
+
+def main(options: argparse.Namespace) -> int:
+    """Clean the hosts of a cluster, and print what was removed."""
+    return look_at_cluster(options, clean)
 
 
 async def clean(run: RunConfig) -> list[Row]:

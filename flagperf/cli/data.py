@@ -5,6 +5,7 @@ The case's own code runs in a process of the training environment: this one neve
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shutil
 import signal
@@ -18,26 +19,49 @@ from pathlib import Path
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.config.data_layout import expected, has_layout
+from flagperf.config.data_layout import check_layout, count_entries, expected, has_layout
 from flagperf.config.values import RunConfig
-from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
+from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
 from flagperf.hosts import guard
 
-SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, where the words choose none
+SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, unless an override chooses one
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a writer that is stopped
 
 
-def compose_case(action: str, words: Sequence[str], config_dirs: Sequence[Path]) -> RunConfig:
+def main(options: argparse.Namespace) -> int:
+    """Look at a case's data, write its sample data or convert its original data; then print what is there."""
+    action, *arguments = options.arguments or [""]
+    if action not in SIZES:
+        advice = "flagperf data check model=NAME data_dir=PATH"
+        raise ConfigError("data takes first what to do", given=action, allowed=nearest(action, SIZES), advice=advice)
+    sources = [argument for argument in arguments if argument.startswith("source=")]
+    job = compose_case(action, [argument for argument in arguments if argument not in sources], options.config_dir)
+    if action == "sample":
+        write_sample(job)
+    elif action == "prepare":
+        prepare(job, sources[0].removeprefix("source=") if sources else None)
+    folder, layout = Path(job.config["data_dir"]), job.config["data"]
+    print(f"in {folder}:", flush=True)
+    for pattern, least, found in count_entries(layout, folder):
+        print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""), flush=True)
+    if action == "check":
+        check_layout(layout, folder)
+        if not read(job):
+            print("not opened: no PyTorch here; runtime.python=PATH names a Python that has it")
+    return 0
+
+
+def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Path]) -> RunConfig:
     """The case whose data is meant; `data_dir` of its configuration is the folder.
 
     Raises:
-        ConfigError: the words name no folder, or one on other hosts.
+        ConfigError: the overrides name no folder, or one on other hosts.
     """
-    if not any(word.startswith("data_dir=") for word in words):
+    if not any(override.startswith("data_dir=") for override in overrides):
         advice = f"flagperf data {action} model=NAME data_dir=PATH"
         raise ConfigError("the folder of the data is missing", key="data_dir", advice=advice)
-    size = [] if any(word.startswith("size=") for word in words) else [f"size={SIZES[action]}"]
-    run = compose([*size, *words, "dry_run=true"], config_dirs)
+    size = [] if any(override.startswith("size=") for override in overrides) else [f"size={SIZES[action]}"]
+    run = compose([*size, *overrides, "dry_run=true"], config_dirs)
     if not all(node.local for node in run.cluster.nodes):
         raise ConfigError(
             "the data of other hosts is out of reach",
@@ -178,9 +202,9 @@ def _python(run: RunConfig) -> str:
     return run.runtime.python or sys.executable
 
 
-def _call(*words: str) -> int:
-    """Run a command to its end; exit status. Whatever happens here, nothing of it stays."""
-    command = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *words]
+def _call(*argv: str) -> int:
+    """Run a command to its end; exit status. Whatever happens here, no process of it stays."""
+    command = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *argv]
     before = signal.signal(signal.SIGTERM, _interrupt)
     # A session of its own: Ctrl-C reaches this process only, which then closes the guard's input, its sign to stop.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)

@@ -1,12 +1,17 @@
-"""What can be chosen: the names and titles of cases, vendors, hardware, clusters and experiments."""
+"""`flagperf list`: the names and titles of the cases, vendors, hardware, clusters and experiments to choose from."""
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from flagperf.config.search_path import find, options, search_path
+from rich.console import Console
+from rich.table import Table
+
+from flagperf.config import search_path
+from flagperf.errors import ConfigError, nearest
 
 KINDS = {
     "cases": "model",
@@ -17,14 +22,26 @@ KINDS = {
 }  # what `flagperf list` calls it → configuration group
 
 
+def main(options: argparse.Namespace) -> int:
+    """Print the choices of each kind that is named, else of all kinds, one line each."""
+    for kind in options.arguments or KINDS:
+        if kind not in KINDS:
+            raise ConfigError("unknown kind of list", given=kind, allowed=nearest(kind, KINDS))
+        table = Table(title=kind, title_justify="left", box=None, show_header=False)
+        for row in rows(kind, options.config_dir):
+            table.add_row(*row)
+        Console().print(table)
+    return 0
+
+
 def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:
     """Name and title of each choice of a kind, sorted by name; the user's own folders included.
 
     Files are not parsed, so that one with an error does not hide the others.
     """
-    folders = search_path(config_dirs)
+    folders = search_path.search_path(config_dirs)
     group = KINDS[kind]
-    found = ((name, find(f"{group}/{name}", folders)) for name in options(group, folders))
+    found = ((name, search_path.find(f"{group}/{name}", folders)) for name in search_path.options(group, folders))
     return [(name, _title(path.read_text(encoding="utf-8"))) for name, path in found if path]
 
 

@@ -1,9 +1,10 @@
-"""The command line: `flagperf [verb] words…`. Parses it, prints errors, exits."""
+"""The command line: `flagperf [verb] overrides…`. Parses it, calls the verb, prints errors, exits."""
 
 from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import os
 import signal
 import sys
@@ -13,15 +14,25 @@ from pathlib import Path
 from typing import NoReturn
 
 from flagperf import __version__
-from flagperf.cli.verbs import VERBS
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
 
-BEGAN = time.time()  # of the command, but for the start of the interpreter
+BEGAN = time.time()  # when the command was given, but for the start of the interpreter
+
+# Verb → its module, imported when it is called. Its `main` takes the options, prints, and returns the exit code.
+VERBS = {
+    "run": "flagperf.cli.run",
+    "list": "flagperf.cli.list",
+    "report": "flagperf.cli.report",
+    "doctor": "flagperf.cli.doctor.hosts",
+    "clean": "flagperf.cli.clean",
+    "check": "flagperf.cli.check_vendor",
+    "data": "flagperf.cli.data",
+}
 
 HELP = """\
 flagperf trains real models on AI accelerators and reports numbers that can be compared.
 
-usage: flagperf [VERB] [WORDS…] [OPTIONS]
+usage: flagperf [VERB] [OVERRIDES…] [OPTIONS]
 
   flagperf                                             resnet50 (tiny) on this machine's CPU, to its target
   flagperf model=glm nproc=2 repeat=3                  another case, two ranks, three rounds
@@ -30,15 +41,15 @@ usage: flagperf [VERB] [WORDS…] [OPTIONS]
   flagperf model=glm vendor=nvidia hardware=A100 nproc=8 dry_run=true        print it all, run nothing
 
 verbs:
-  run      (the default) compose the words, train, report
+  run      (the default) compose the configuration, train, report
   list     cases, vendors, hardware, clusters and experiments that can be chosen
   report   RUN_DIR: write the report again, from the files alone
-  doctor   can these words run on this cluster? one line a check, and what to do
+  doctor   can this job run on this cluster? one line a check, and what to do
   clean    remove what runs that died left behind on a cluster
   check    vendor=NAME: what a vendor's files lack
   data     check | sample | prepare: look at a case's data_dir, write sample data, convert the original data
 
-words are `key=value`. The ones needed most:
+overrides are `key=value`. The ones needed most:
   model=NAME  vendor=NAME  hardware=NAME  cluster=NAME  size=full|tiny  runtime=docker|process
   nnodes=N  nproc=N                nodes, and devices per node
   data_dir=PATH                    the real data; sample data is used where size=tiny
@@ -49,7 +60,7 @@ words are `key=value`. The ones needed most:
   dry_run=true                     print configuration, changes and commands
 
 options:
-  -m, --multirun       sweep over comma-separated values
+  -m, --multirun       of run: sweep over comma-separated values
   --config-dir DIR     a folder of your own with model/, vendor/, cluster/, experiment/ …; may be repeated
   -sc, --shell-completion install=bash|zsh|fish     shell completion, e.g. eval "$(flagperf -sc install=bash)"
   --version, -h, --help
@@ -68,13 +79,13 @@ def run_command(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code. Errors raised on purpose are printed, without a traceback."""
     try:
         options = _parse(argv)
-        code = VERBS[options.verb](options)
+        code: int = importlib.import_module(VERBS[options.verb]).main(options)
         sys.stdout.flush()
         return code
     except FlagperfError as error:
         print(f"flagperf: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # who reads the output has had enough of it, as `head`
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
@@ -88,30 +99,35 @@ def run_command(argv: Sequence[str]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Split options from words; the first word may be a verb."""
-    if any(word in ("-sc", "--shell-completion") for word in argv):
+    """The verb, its arguments and the options. The first argument may be a verb; most take overrides."""
+    if any(argument in ("-sc", "--shell-completion") for argument in argv):
         _complete_shell()
     parser = _Parser(prog="flagperf", add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("--version", action="store_true")
     parser.add_argument("-m", "--multirun", action="store_true")
     parser.add_argument("-cd", "--config-dir", type=_folder, action="append", default=[])
-    parser.add_argument("words", nargs="*")
+    parser.add_argument("arguments", nargs="*")
     options = parser.parse_intermixed_args(argv)
     if options.help or options.version:
         print(f"flagperf {__version__}" if options.version else HELP, end="\n" if options.version else "")
         sys.exit(0)
-    options.verb, options.began = "run", BEGAN
-    if options.words and "=" not in options.words[0] and not options.words[0].startswith(("+", "~")):
-        options.verb = options.words.pop(0)
-        if options.verb not in VERBS:
-            raise ConfigError(
-                "unknown verb",
-                given=options.verb,
-                allowed=nearest(options.verb, VERBS),
-                advice="words are key=value; flagperf --help",
-            )
+    options.verb, options.began = _verb(options.arguments), BEGAN
+    if options.multirun and options.verb != "run":
+        advice = "only run sweeps over several values; give one value of each key"
+        raise ConfigError(f"{options.verb} takes no -m", key="-m", advice=advice)
     return options
+
+
+def _verb(arguments: list[str]) -> str:
+    """Take the verb off the arguments; "run" unless there is one."""
+    if not arguments or "=" in arguments[0] or arguments[0].startswith(("+", "~")):
+        return "run"
+    verb = arguments.pop(0)
+    if verb not in VERBS:
+        advice = "overrides are key=value; flagperf --help"
+        raise ConfigError("unknown verb", given=verb, allowed=nearest(verb, VERBS), advice=advice)
+    return verb
 
 
 class _Parser(argparse.ArgumentParser):

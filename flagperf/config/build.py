@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from flagperf.config.provenance import Where
 from flagperf.errors import ConfigError, nearest
-from flagperf.fields import Word
+from flagperf.fields import Field
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def _unknown(name: str, known: Mapping[str, object], key: str, where: Where) -> 
 
 
 def _missing(hint: Any, key: str, where: str) -> ConfigError:
-    return ConfigError("a required key is missing", where=where, key=key, allowed=str(_word(*_kind(hint))))
+    return ConfigError("a required key is missing", where=where, key=key, allowed=str(_field(*_kind(hint))))
 
 
 def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
@@ -75,7 +75,7 @@ def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
             _value(arguments[0], name, f"{key}.{name}", where): _value(arguments[1], entry, f"{key}.{name}", where)
             for name, entry in names.items()
         }
-    _word(kind, null).check(key, value, where)
+    _field(kind, null).check(key, value, where)
     return value
 
 
@@ -87,14 +87,14 @@ def _kind(hint: Any) -> tuple[Any, bool]:
     return kind, True
 
 
-def _word(kind: Any, null: bool) -> Word:
+def _field(kind: Any, null: bool) -> Field:
     """What the hint says of a value that is no part of its own."""
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is Annotated:
-        word: Word = arguments[1]
-        return dataclasses.replace(word, null=null)
+        field: Field = arguments[1]
+        return dataclasses.replace(field, null=null)
     if origin is Literal:
-        return Word(str, options=arguments, null=null)
+        return Field(str, options=arguments, null=null)
     if origin is tuple:
-        return Word(list, null=null)
-    return Word(dict if origin is Mapping or dataclasses.is_dataclass(origin) else origin, null=null)
+        return Field(list, null=null)
+    return Field(dict if origin is Mapping or dataclasses.is_dataclass(origin) else origin, null=null)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flagperf.fields import TYPE_NAMES, Word, count, folder_name, is_a, seconds, switch, text
+from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, seconds, switch, text
 
-WORDS: dict[str, Word] = {
+KEYS: dict[str, Field] = {
     # conf/config.yaml
     "nnodes": count(platform=True),
     "nproc": count(platform=True),
@@ -33,7 +33,7 @@ WORDS: dict[str, Word] = {
     "train_batch_size": count(),
     "eval_batch_size": count(),
     "gradient_accumulation_steps": count(),
-    "lr": Word(float, above=0),
+    "lr": Field(float, above=0),
     "max_steps": count(null=True),
     "max_epochs": count(null=True),
     "max_samples_termination": count(null=True),
@@ -44,17 +44,17 @@ WORDS: dict[str, Word] = {
     "eval_interval_epochs": count(null=True),
     "eval_start_samples": count(0),
     "target.metric": text(),
-    "target.value": Word(float),
+    "target.value": Field(float),
     "target.direction": text("higher", "lower"),
     "target.unit": text(),
     "precision": text("fp32", "tf32", "amp_fp16", "amp_bf16"),
-    "clip_grad": Word(float, above=0, null=True),
+    "clip_grad": Field(float, above=0, null=True),
     "compile": switch(),
     "memory_format": text("contiguous_format", "channels_last"),
     "activation_checkpointing": switch(),
     "checkpoint_modules": text(null=True),
     "sync_bn": switch(),
-    "ema.decay": Word(float, above=0, high=1, null=True),
+    "ema.decay": Field(float, above=0, high=1, null=True),
     "ema.every": count(),
     "lr_interval": text("step", "epoch"),
     "seed": count(0),
@@ -67,20 +67,20 @@ WORDS: dict[str, Word] = {
     "log_freq": count(),
     "warmup_steps": count(0),
     "process_group_timeout": seconds(),
-    "sinks": Word(list, options=("mllog", "dllogger", "tensorboard")),
+    "sinks": Field(list, options=("mllog", "dllogger", "tensorboard")),
     # every case
     "case": folder_name(),
     "title": text(),
     "throughput_unit": text(),
     "unit": text(),
     # hyper-parameters of several cases
-    "weight_decay": Word(float, low=0),
-    "momentum": Word(float, low=0, high=1),
-    "lr_gamma": Word(float, above=0),
-    "adam_beta1": Word(float, low=0, high=1),
-    "adam_beta2": Word(float, low=0, high=1),
-    "adam_eps": Word(float, above=0),
-    "warmup": Word(float, low=0, high=1),
+    "weight_decay": Field(float, low=0),
+    "momentum": Field(float, low=0, high=1),
+    "lr_gamma": Field(float, above=0),
+    "adam_beta1": Field(float, low=0, high=1),
+    "adam_beta2": Field(float, low=0, high=1),
+    "adam_eps": Field(float, above=0),
+    "warmup": Field(float, low=0, high=1),
 }
 
 # Groups of which a command line or an experiment chooses; mutable list and framework are the case's to choose.
@@ -112,8 +112,8 @@ RENAMED_OPTIONS = {("hardware", "9100"): "Ascend910"}
 
 def is_platform(key: str) -> bool:
     """True for the platform's own keys, which every run may set."""
-    word = WORDS.get(key)
-    return word.platform if word else key.split(".")[0] in PLATFORM_PARTS
+    field = KEYS.get(key)
+    return field.platform if field else key.split(".")[0] in PLATFORM_PARTS
 
 
 def is_under(key: str, keys: Iterable[str]) -> bool:
@@ -128,10 +128,10 @@ def check_value(key: str, value: Any, like: Any, where: Callable[[str], str]) ->
         like: the value that the case has, whose type counts where the table does not know the key.
         where: dotted key → the file or "command line" that set it.
     """
-    word = WORDS.get(key)
-    if word is None:
+    field = KEYS.get(key)
+    if field is None:
         kind = next((kind for kind in TYPE_NAMES if is_a(like, kind)), None)
         if kind is None:
             return
-        word = Word(kind)
-    word.check(key, value, where)
+        field = Field(kind)
+    field.check(key, value, where)

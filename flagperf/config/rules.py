@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.changes import ABSENT, Leaves
-from flagperf.config.keys import PARTS, RENAMED, WORDS, check_value, is_under
+from flagperf.config.keys import KEYS, PARTS, RENAMED, check_value, is_under
 from flagperf.config.layers import Layer, Layers
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import find
@@ -86,7 +86,7 @@ class Rules:
             if isinstance(value, str) and "\0" in value:
                 raise ConfigError("no text may hold the character NUL", where=where(key), key=key, given=repr(value))
         tree = final.resolved(where)
-        for key in [*WORDS, *changed]:
+        for key in [*KEYS, *changed]:
             if (value := _at(tree, key)) is not ABSENT:
                 check_value(key, value, case.get(key), where)
         for key in REQUIRED:
@@ -96,10 +96,10 @@ class Rules:
             self._refuse_case("nothing would ever end this training", " | ".join(ENDS))
         for key in unread(case.leaves):
             if Path(where(key)) in self.case_files:  # a data set's file is shared, and a case may leave a key unused
-                raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, WORDS))
+                raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, KEYS))
 
     def _refuse_case(self, problem: str, key: str) -> None:
-        allowed = str(WORDS[key]) if key in WORDS else None
+        allowed = str(KEYS[key]) if key in KEYS else None
         raise ConfigError(problem, where=str(self.case_files[0]), key=key, allowed=allowed)
 
 
@@ -116,7 +116,7 @@ def unread(case: Leaves) -> list[str]:
     """Top-level keys of a case that nothing reads: no word of the table, no component, and no ${…} refers to them."""
     names = {key.split(".")[0] for key in case}
     components = {key.split(".")[0] for key in case if key.endswith("_target_")}
-    words = {word.split(".")[0] for word in WORDS}
+    words = {word.split(".")[0] for word in KEYS}
     referred = set(re.findall(r"\$\{(\w+)", " ".join([*case, *(str(value) for value in case.values())])))
     return sorted(names - components - words - referred - set(PARTS))
 

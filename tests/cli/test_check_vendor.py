@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flagperf.cli.check_vendor import Lack, check_vendor
+from flagperf.cli.check_vendor import check_vendor
+from flagperf.cli.vendor_files import Lack
 from flagperf.config.search_path import CONF
 from flagperf.config.search_path import VENDORS as VENDOR_FILES
 from flagperf.errors import ConfigError

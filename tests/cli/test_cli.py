@@ -34,7 +34,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(
             ["lsit"],
             "unknown verb\n  where:   command line\n  given:   lsit\n  allowed: did you mean 'list'?\n"
-            "  do:      words are key=value; flagperf --help",
+            "  do:      overrides are key=value; flagperf --help",
             id="verb",
         ),
         pytest.param(
@@ -56,6 +56,22 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             ["report"],
             "report takes one run folder\n  where:   command line\n  given:   \n  do:      flagperf report RUN_DIR",
             id="report without a folder",
+        ),
+        *(
+            pytest.param(
+                [verb, "-m", *arguments],
+                f"{verb} takes no -m\n  where:   command line\n  key:     -m\n"
+                "  do:      only run sweeps over several values; give one value of each key",
+                id=f"{verb} -m",
+            )
+            for verb, arguments in {
+                "list": [],
+                "report": ["result"],
+                "doctor": ["nproc=1,2"],
+                "clean": [],
+                "check": ["vendor=nvidia"],
+                "data": ["check", "model=glm,bert", "data_dir=/data"],
+            }.items()
         ),
     ],
 )
@@ -85,7 +101,7 @@ def test_shell_completion_answers(tmp_path: Path) -> None:
     assert done.stdout.split() == ["model=resnet50"]
 
 
-def test_a_reader_that_has_had_enough() -> None:
+def test_a_reader_that_closes_the_output() -> None:
     """As `flagperf dry_run=true | head -1`: no traceback."""
     command = [sys.executable, "-c", "from flagperf.cli.main import main; main()", "dry_run=true"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.cli.doctor.findings import Row
-from flagperf.cli.verbs import print_rows
+from flagperf.cli.cluster import Row, print_rows
 
 WORDS = ("nnodes=3", "nproc=1000", "size=full", "data_dir=/nowhere")
 

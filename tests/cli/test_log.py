@@ -13,7 +13,7 @@ from rich.console import Console
 from flagperf.cli.log import run_log
 from flagperf.errors import ConfigError
 
-LINE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\t\[([A-Z]+)\]\t\[test_log.py,\d+\](.*)"
+LINE = rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}}\t\[([A-Z]+)\]\t\[{re.escape(Path(__file__).name)},\d+\](.*)"
 SAID = {
     "debug": "a command ended",
     "info": "a phase began",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flagperf.config.keys import PARTS, WORDS, is_platform, is_under
+from flagperf.config.keys import KEYS, PARTS, is_platform, is_under
 from flagperf.config.search_path import CONF
 from flagperf.errors import meant
 
@@ -26,7 +26,7 @@ def test_every_key_is_in_the_table(file: str) -> None:
     tree = yaml.safe_load((CONF / f"{file}.yaml").read_text(encoding="utf-8"))
     for not_a_word in ("defaults", "hydra", *PARTS):
         tree.pop(not_a_word, None)
-    assert [key for key in keys(tree) if key not in WORDS and key != "target"] == []
+    assert [key for key in keys(tree) if key not in KEYS and key != "target"] == []
 
 
 @pytest.mark.parametrize("file", ["config", "training"])
@@ -37,7 +37,7 @@ def test_every_default_is_accepted(file: str) -> None:
         key: value
         for part in [tree]
         for key in keys(part)
-        if key in WORDS and (value := _at(part, key)) != "???" and not WORDS[key].accepts(value)
+        if key in KEYS and (value := _at(part, key)) != "???" and not KEYS[key].accepts(value)
     }
     assert refused == {}
 
@@ -72,7 +72,7 @@ def _at(tree: Any, key: str) -> Any:
     ],
 )
 def test_what_a_word_accepts(key: str, accepted: list[Any], refused: list[Any], text: str) -> None:
-    word = WORDS[key]
+    word = KEYS[key]
     assert [word.accepts(value) for value in accepted] == [True] * len(accepted)
     assert [word.accepts(value) for value in refused] == [False] * len(refused)
     assert str(word) == text
@@ -95,5 +95,5 @@ def test_a_key_stands_for_all_below_it() -> None:
 
 
 def test_meant() -> None:
-    assert meant("nprocs", WORDS) == "did you mean 'nproc'?"
-    assert meant("zzz", WORDS) is None
+    assert meant("nprocs", KEYS) == "did you mean 'nproc'?"
+    assert meant("zzz", KEYS) is None

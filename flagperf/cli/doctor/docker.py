@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from flagperf.cli.doctor.findings import Finding, Row, look
+from flagperf.cli.cluster import Row
+from flagperf.cli.doctor.findings import Finding, look
 from flagperf.command import Command
 from flagperf.config.values import Node, RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker

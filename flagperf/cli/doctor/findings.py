@@ -1,4 +1,4 @@
-"""What `flagperf doctor` and `flagperf clean` tell: rows of a host, a check, and what was found."""
+"""A check of `flagperf doctor`, and what it finds."""
 
 from __future__ import annotations
 
@@ -6,42 +6,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from flagperf.errors import ConfigError, FlagperfError
-
-State = Literal["ok", "warning", "failed", "skipped"]
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one check found on one host, and what to do where all is not well."""
-
-    host: str
-    check: str
-    state: State
-    found: str
-    advice: str = ""
+from flagperf.cli.cluster import Row, failed_row
+from flagperf.errors import FlagperfError
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check gives that did not fail. One with advice is a warning."""
+    """What a check found that did not fail. A finding with advice is a warning."""
 
     found: str
     advice: str = ""
     looked: bool = True  # False: there was nothing to look at
 
     @property
-    def state(self) -> State:
+    def state(self) -> Literal["ok", "warning", "skipped"]:
         return "skipped" if not self.looked else "warning" if self.advice else "ok"
-
-
-def failed_row(host: str, check: str, error: FlagperfError) -> Row:
-    """The row of an error."""
-    problem, advice = getattr(error, "problem", str(error)), getattr(error, "advice", None) or ""
-    if isinstance(error, ConfigError):
-        problem += f" ({error.key}={error.given})" if error.key else ""
-        advice = "\n".join(filter(None, [advice, error.allowed and f"allowed: {error.allowed}"]))
-    return Row(host, check, "failed", problem, advice)
 
 
 Check = Callable[[], Awaitable[Finding]]

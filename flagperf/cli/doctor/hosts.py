@@ -1,14 +1,16 @@
-"""`flagperf doctor`: can these words run on this cluster? One row a host and check, all hosts at once."""
+"""`flagperf doctor`: can this job run on this cluster? One row a host and check, all hosts at once."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import time
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
+from flagperf.cli.cluster import Row, failed_row, look_at_cluster
 from flagperf.cli.doctor.docker import DockerChecks
-from flagperf.cli.doctor.findings import Check, Finding, Row, failed_row, look
+from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.command import Command
 from flagperf.config.data_layout import DATA_DIR, is_sample
 from flagperf.config.values import Node, RunConfig
@@ -26,6 +28,11 @@ LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass
 LOOK_TIMEOUT = 30.0  # seconds
 LOOK_UP = 'getent hosts "$(uname -n)" >/dev/null'
 DATA_ADVICE = "bring the data there, or say where it lies: data_dir, or the node's own data_dir in the cluster's file"
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print what may keep a job from running on its cluster."""
+    return look_at_cluster(options, examine)
 
 
 async def examine(run: RunConfig) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A run: all jobs of one command, each with its rounds, into one run folder."""
+"""All jobs of one `flagperf run`, each with its rounds, into one run folder."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+"""What `flagperf doctor` and `flagperf clean` share: the job whose cluster they look at, and the table they print."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from flagperf.config.compose import compose
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError, FlagperfError, HostError
+
+COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}  # of each state
+UNFOLDED = 100_000  # characters of a line where nothing needs to fit a screen
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one check found on one host, and what to do where all is not well."""
+
+    host: str
+    check: str
+    state: Literal["ok", "warning", "failed", "skipped"]
+    found: str
+    advice: str = ""
+
+
+def failed_row(host: str, check: str, error: FlagperfError) -> Row:
+    """The row of an error."""
+    problem, advice = getattr(error, "problem", str(error)), getattr(error, "advice", None) or ""
+    if isinstance(error, ConfigError):
+        problem += f" ({error.key}={error.given})" if error.key else ""
+        advice = "\n".join(filter(None, [advice, error.allowed and f"allowed: {error.allowed}"]))
+    return Row(host, check, "failed", problem, advice)
+
+
+def look_at_cluster(
+    options: argparse.Namespace, look: Callable[[RunConfig], Coroutine[Any, Any, Sequence[Row]]]
+) -> int:
+    """Compose one job, look at its cluster, print what was found; the exit code."""
+    run = compose([*options.arguments, "dry_run=true"], options.config_dir)  # which needs no data_dir
+    return print_rows(asyncio.run(look(run)))
+
+
+def print_rows(rows: Sequence[Row]) -> int:
+    """Print a table in which what to do stands below what was found. A line is folded to fit a terminal, never a file.
+
+    Returns the exit code: 3 when a row failed.
+    """
+    console = Console(width=None if sys.stdout.isatty() else UNFOLDED)
+    table = Table("host", "check", "state", box=None, pad_edge=False)
+    table.add_column("found", overflow="fold")  # a long path is shown whole
+    for row in rows:
+        told = f"{row.found}\ndo: {row.advice}" if row.advice else row.found
+        table.add_row(row.host, row.check, f"[{COLOURS[row.state]}]{row.state}[/]", escape(told))
+    with console.capture() as shown:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
+    return HostError.exit_code if any(row.state == "failed" for row in rows) else 0

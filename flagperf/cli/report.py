@@ -1,0 +1,24 @@
+"""`flagperf report RUN_DIR`: writes the report of a run again, from the files alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from flagperf import report
+from flagperf.errors import ConfigError
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the table of results, then the paths of the files that were written."""
+    if len(options.arguments) != 1:
+        given = " ".join(options.arguments)
+        raise ConfigError("report takes one run folder", given=given, advice="flagperf report RUN_DIR")
+    folder = Path(options.arguments[0])
+    summaries = report.read_run(folder)
+    Console().print(report.terminal_table(summaries))
+    for path in report.write(folder, summaries):
+        print(path)
+    return 0

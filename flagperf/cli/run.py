@@ -1,0 +1,26 @@
+"""`flagperf run`, the default: composes the jobs, then prints them (dry_run=true) or runs them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from flagperf.config.compose import compose_jobs
+from flagperf.errors import NoValidCaseError
+
+
+def main(options: argparse.Namespace) -> int:
+    """Compose, plan, execute, read, report."""
+    jobs = compose_jobs(options.arguments, multirun=options.multirun, config_dirs=options.config_dir)
+    if not jobs:
+        raise NoValidCaseError("no case is left to run")
+    if jobs[0].config["dry_run"]:
+        from flagperf.plan.plan import dry_run_text
+
+        print("\n".join(dry_run_text(job) for job in jobs))
+        return 0
+    from rich.console import Console
+
+    from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal
+
+    return asyncio.run(run_jobs(jobs, Console(), options.began))

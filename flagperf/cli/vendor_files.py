@@ -1,0 +1,91 @@
+"""The files of a vendor, its products and its tunings, read as far as they can be; and what a file lacks."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from flagperf.config.build import read_fields
+from flagperf.config.provenance import Where
+from flagperf.config.search_path import find, options
+from flagperf.config.user_files import FILES, check_user_files
+from flagperf.config.values import Hardware
+from flagperf.errors import ConfigError
+
+NO_FIGURES: dict[str, Any] = {"title": "", "memory_gib": None, "power_w": None, "peak_flops": {}}
+
+
+class Lack(NamedTuple):
+    """One thing that is wrong or missing."""
+
+    file: str
+    key: str
+    what: str
+    needed: bool = True  # False: it runs without, with less to show
+
+
+class Product(NamedTuple):
+    """A hardware file: what can be read of it, and what cannot."""
+
+    path: Path
+    hardware: Hardware
+    refused: list[ConfigError]
+
+
+class Tuning(NamedTuple):
+    """A tuning file of a vendor, and the scale at which it is used."""
+
+    path: Path
+    case: str
+    product: str
+    nnodes: int
+    nproc: int
+
+
+def products_of(name: str, folders: Sequence[Path]) -> tuple[dict[str, Product], list[Lack]]:
+    """The products of a vendor, and the hardware files that cannot be read, which may be of any vendor."""
+    products, unread = {}, []
+    for product in options("hardware", folders):
+        path = find(f"hardware/{product}", folders)
+        assert path is not None
+        try:
+            check_user_files([f"hardware/{product}"], folders)
+        except ConfigError as error:
+            unread.append(lack_of(error, path))
+            continue
+        text = read(path)
+        if text.get("vendor") == name:
+            fields, refused = read_fields(Hardware, {"name": product, **text}, "hardware", always(path))
+            products[product] = Product(path, Hardware(**{**NO_FIGURES, **fields}), refused)
+    return products, unread
+
+
+def tunings_of(name: str, folders: Sequence[Path]) -> Iterator[Tuning]:
+    for path in sorted(path for folder in folders for path in (folder / "vendor" / name).glob("*/*.yaml")):
+        if at_scale := re.fullmatch(r"(.+)x(\d+)x(\d+)", path.stem):
+            yield Tuning(path, path.parent.name, at_scale[1], int(at_scale[2]), int(at_scale[3]))
+        else:
+            free = (nnodes for nnodes in itertools.count(1) if not path.with_stem(f"{path.stem}x{nnodes}x1").exists())
+            yield Tuning(path, path.parent.name, path.stem, next(free), 1)
+
+
+def always(path: Path) -> Where:
+    """Names one file as the source of every key."""
+    return lambda _: str(path)
+
+
+def lack_of(error: ConfigError, path: Path) -> Lack:
+    """A refusal as a row; of that file where the error names none."""
+    told = [error.problem, f"given {error.given}" if error.given is not None else None, error.advice or error.allowed]
+    file = str(path) if error.where in ("command line", FILES) else error.where
+    return Lack(file, error.key or "", "; ".join(part for part in told if part))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A file that check_user_files has passed."""
+    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
