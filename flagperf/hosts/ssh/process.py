@@ -17,13 +17,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flagperf.command import Command
 from flagperf.errors import HostError
-
-if TYPE_CHECKING:
-    from flagperf.hosts.ssh.transport import SshTransport
+from flagperf.hosts.ssh.connection import SshConnection
+from flagperf.hosts.transport import Transport
 
 GUARD = r"""
 dir=$1 linger=$2 tenths=$3; shift 3
@@ -88,29 +87,32 @@ STOP_MARGIN = 10.0  # seconds that stopping may take beyond the grace
 
 
 class SshProcess:
-    """A command of `SshTransport.start`."""
+    """A long command. `channel` leads to the shell that holds it; short commands go over the host's transport."""
 
-    def __init__(self, transport: SshTransport, folder: str, channel: Any, grace: float) -> None:
-        self._transport, self._folder, self._channel, self._grace = transport, folder, channel, grace
+    def __init__(
+        self, transport: Transport, connection: SshConnection, folder: str, channel: Any, grace: float
+    ) -> None:
+        self._transport, self._connection = transport, connection
+        self._folder, self._channel, self._grace = folder, channel, grace
         self._ended: asyncio.Task[int | None] = asyncio.create_task(self._follow())
         self._beating = asyncio.create_task(self._beat())
         self._ended.add_done_callback(lambda _: self._beating.cancel())
         self._stopped = False
 
     @classmethod
-    async def start(cls, transport: SshTransport, command: Command, log: str, grace: float) -> SshProcess:
-        linger = str(math.ceil(transport.ssh.reconnect))
+    async def start(
+        cls, transport: Transport, connection: SshConnection, command: Command, log: str, grace: float
+    ) -> SshProcess:
+        """Start a command whose output is appended to the file `log`; `grace`: seconds from SIGTERM to SIGKILL."""
         assignments = (f"{name}={value}" for name, value in command.env.items())
         line = Command(("exec", "env", *assignments, *command.argv), cwd=command.cwd).line()
-        words = ("sh", "-c", START, "flagperf", GUARD, log, linger, str(math.ceil(grace * 10)), line)
-        channel = await transport.open(words)
+        argv = ("sh", "-c", START, "flagperf", GUARD, log, linger(connection), str(math.ceil(grace * 10)), line)
+        channel = await connection.channel(argv)
         folder = (await channel.stdout.readline()).strip()
         if not folder:
-            done = await channel.wait()
-            raise HostError(
-                transport.host, f"cannot start a command: {str(done.stderr).strip() or 'the connection was lost'}"
-            )
-        return cls(transport, folder, channel, grace)
+            why = str((await channel.wait()).stderr).strip() or "the connection was lost"
+            raise HostError(connection.host, f"cannot start a command: {why}")
+        return cls(transport, connection, folder, channel, grace)
 
     async def wait(self) -> int | None:
         return await asyncio.shield(self._ended)
@@ -120,27 +122,27 @@ class SshProcess:
             return
         self._stopped = True
         if not self._ended.done():
-            words = ("sh", "-c", STOP, "flagperf", self._folder)
-            await self._transport.run(Command(words), timeout=self._grace + STOP_MARGIN)
+            argv = ("sh", "-c", STOP, "flagperf", self._folder)
+            await self._transport.run(Command(argv), timeout=self._grace + STOP_MARGIN)
         await self.wait()
 
     async def reason(self) -> str | None:
-        await self._transport.connection()
+        await self._connection.established()
         return None
 
     async def _beat(self) -> None:
         """Tell the host that the launcher lives, several times within the linger."""
         while True:
-            await asyncio.sleep(self._transport.ssh.reconnect / BEATS)
+            await asyncio.sleep(self._connection.ssh.reconnect / BEATS)
             with contextlib.suppress(OSError):
                 self._channel.stdin.write(".\n")
 
     async def _follow(self) -> int | None:
         """The exit status, over as many connections as it takes; None when it cannot be known any more."""
-        linger = str(math.ceil(self._transport.ssh.reconnect))
         try:
             while (done := await self._channel.wait()).returncode is None:
-                self._channel = await self._transport.open(("sh", "-c", ATTACH, "flagperf", self._folder, linger))
+                argv = ("sh", "-c", ATTACH, "flagperf", self._folder, linger(self._connection))
+                self._channel = await self._connection.channel(argv)
             await self._transport.run(Command(("rm", "-rf", self._folder)), timeout=STOP_MARGIN)
         except HostError:
             return None
@@ -149,3 +151,8 @@ class SshProcess:
             return None
         status = int(text)
         return SIGNALLED - status if status > SIGNALLED else status
+
+
+def linger(connection: SshConnection) -> str:
+    """Seconds for which a command outlives its connection."""
+    return str(math.ceil(connection.ssh.reconnect))
