@@ -1,6 +1,6 @@
 # make run     train resnet50 (tiny) on two ranks of this machine's CPU, to its target
 # make test    run the tests
-# make check   lint, types
+# make check   lint, types, imports, shell
 # make slow    run the tests that are left out of `make test`
 PYTHON ?= python3
 VENV   ?= .venv
@@ -24,11 +24,12 @@ check: $(DEV)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/deptry .
+	shellcheck .ci/run $$(find benchmarks cases flagperf tests vendors -name '*.sh')
 
-packages:  ## what the tests of clusters and of the report page need, on Debian, as root
+packages:  ## what `make check`, the tests of clusters and of the report page need, on Debian, as root
 	apt-get update -q
 	DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
-	    python3-venv docker.io openssh-server openssh-client iproute2 iptables gcc libc6-dev chromium
+	    python3-venv docker.io openssh-server openssh-client iproute2 iptables gcc libc6-dev chromium shellcheck
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv"; exit 1; }

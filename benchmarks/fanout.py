@@ -28,8 +28,8 @@ import asyncssh
 from flagperf.cli.doctor.hosts import examine
 from flagperf.config.compose import compose
 from flagperf.config.values import Cluster, Node, RunConfig, Ssh
+from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import make_plan
-from flagperf.run.execute import make_transports
 from flagperf.run.node_run import NodeRun
 from flagperf.run.runtime import make_runtimes
 

@@ -24,9 +24,10 @@ from pathlib import Path
 from flagperf.config.compose import compose
 from flagperf.config.values import Node, RunConfig, Ssh
 from flagperf.hosts.guard import descendants
+from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.ssh.transport import SshTransport
-from flagperf.hosts.transport import LocalTransport, Transport
+from flagperf.hosts.transport import Transport
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import NodePlan
 

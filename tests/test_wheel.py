@@ -40,6 +40,13 @@ def test_wheel_runs(flagperf: Path, tmp_path: Path, words: list[str], said: str)
 
 
 @pytest.mark.slow
+def test_the_scripts_that_hosts_run_are_in_the_wheel(flagperf: Path) -> None:
+    (installed,) = flagperf.parents[1].glob("lib/python*/site-packages/flagperf")
+    scripts = [{path.relative_to(folder) for path in folder.rglob("*.sh")} for folder in (installed, ROOT / "flagperf")]
+    assert scripts[0] == scripts[1] != set()
+
+
+@pytest.mark.slow
 def test_training_without_torch_says_what_to_install(flagperf: Path, tmp_path: Path) -> None:
     done = subprocess.run([flagperf, "max_steps=1"], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "has no module torch\n  do:      pip install 'flagperf[train]'" in done.stderr

@@ -12,8 +12,8 @@ from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.runtime import containers, remove
 from flagperf.errors import FlagperfError
 from flagperf.hosts import leftovers, owner
+from flagperf.hosts.connect import make_transports
 from flagperf.hosts.transport import Transport
-from flagperf.run.execute import make_transports
 
 
 def main(options: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +11,6 @@ from string import Template
 from typing import Any
 
 from flagperf.config.build import build
-from flagperf.config.container_options import merged
 from flagperf.config.data_layout import DATA_DIR, sample_folder
 from flagperf.config.image import choose_image
 from flagperf.config.layers import Layer
@@ -111,6 +111,23 @@ def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor
 def container_options(runtime: RuntimeSettings, maker: Vendor, hosts: Cluster) -> ContainerOptions | None:
     """How containers are made, where the runtime has them: as it says, then the vendor, then the cluster."""
     return merged(runtime.container, maker.container, hosts.container) if runtime.kind == "docker" else None
+
+
+def merged(*layers: ContainerOptions) -> ContainerOptions:
+    """Options of several sources: lists and mappings grow, of other values the last one given counts."""
+    result = ContainerOptions()
+    for layer in layers:
+        changes: dict[str, Any] = {}
+        for field in dataclasses.fields(layer):
+            before, value = getattr(result, field.name), getattr(layer, field.name)
+            if isinstance(value, Mapping):
+                changes[field.name] = {**before, **value}
+            elif isinstance(value, tuple):
+                changes[field.name] = before + tuple(item for item in value if item not in before)
+            elif value is not None:
+                changes[field.name] = value
+        result = dataclasses.replace(result, **changes)
+    return result
 
 
 def image(runtime: RuntimeSettings, maker: Vendor, framework: str, hosts: Cluster, where: Where) -> Image | None:

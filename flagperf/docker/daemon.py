@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from flagperf.command import Command
 from flagperf.errors import HostError
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
 if TYPE_CHECKING:
@@ -23,11 +23,7 @@ THREADS = 3  # calls at one time, of which one waits for the container
 RETRY = 0.3  # seconds between two attempts to reach a daemon that went away
 
 LOOK_TIMEOUT = 10.0  # seconds
-LOOK = """
-PATH=$PATH:/usr/sbin:/sbin
-[ -e SOCKET ] || { command -v dockerd >/dev/null && echo stopped || echo absent; exit; }
-[ -w SOCKET ] && echo stopped || echo forbidden
-""".replace("SOCKET", SOCKET)
+LOOK = shell(script(__file__, "look.sh"), SOCKET)
 REASONS = {
     "absent": ("docker is not installed", "install docker there, or choose runtime=process"),
     "stopped": ("the docker daemon does not run", "start it there: systemctl start docker"),
@@ -137,7 +133,7 @@ class DockerHost:
                 await self.client()
                 problem, advice = f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
                 return DaemonError(self.host, problem, advice=advice)
-        done = await self.transport.run(Command(("sh", "-c", LOOK)), timeout=LOOK_TIMEOUT)
+        done = await self.transport.run(LOOK, timeout=LOOK_TIMEOUT)
         reason = done.stdout.strip()
         problem, advice = REASONS.get(reason, (f"docker does not answer: {error}", "look into dockerd's log"))
         return (NoDocker if reason == "absent" else DaemonError)(self.host, problem, advice=advice)

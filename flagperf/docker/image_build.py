@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
@@ -16,8 +17,10 @@ from flagperf.config.image import build_context
 from flagperf.config.values import Image
 from flagperf.errors import HostError
 from flagperf.hosts.leftovers import claim
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
+BUILD = script(__file__, "build.sh")
 LOG = "image_build.log"  # in the logs of the node that builds
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a build
 LAST_LINES = 20  # shown of a build that failed
@@ -69,9 +72,8 @@ class ImageBuild:
             await self._transport.put(Path(folder), self._place)
 
     async def _build(self) -> int | None:
-        words = build_words(self._image, tuple(self._secrets))
-        line = f"cd {shlex.quote(self._place)} && . ./proxies && chmod -R u=rwX,go=rX context && {shlex.join(words)}"
-        command = Command(("sh", "-c", line), {"DOCKER_BUILDKIT": "1"})
+        argv = build_argv(self._image, tuple(self._secrets))
+        command = replace(shell(BUILD, self._place, *argv), env={"DOCKER_BUILDKIT": "1"})
         process = await self._transport.start(command, log=f"{self._place}/{LOG}", grace=GRACE)
         try:
             return await process.wait()
@@ -99,16 +101,16 @@ def lay_out(image: Image, folder: Path) -> None:
             path.symlink_to(content.resolve())
 
 
-def build_words(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
+def build_argv(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
     """The docker command. Proxies are among docker's predefined arguments, which no image keeps.
 
-    They come from its environment: one may hold a password, and everybody on the host sees the words of a command.
+    Their values come from its environment: one may hold a password, and everybody on the host sees a command's argv.
     """
-    words = ["docker", "build", f"--tag={image.reference}", f"--network={image.settings.network}", "--progress=plain"]
+    argv = ["docker", "build", f"--tag={image.reference}", f"--network={image.settings.network}", "--progress=plain"]
     if image.source.base:
-        words.append(f"--build-arg=BASE_IMAGE={image.source.base}")
-    words += [f"--build-arg={name}" for name in PROXIES if getattr(image.settings, name)]
-    return (*words, *(f"--secret=id={name},src={name}" for name in secrets), "context")
+        argv.append(f"--build-arg=BASE_IMAGE={image.source.base}")
+    argv += [f"--build-arg={name}" for name in PROXIES if getattr(image.settings, name)]
+    return (*argv, *(f"--secret=id={name},src={name}" for name in secrets), "context")
 
 
 def proxies(image: Image) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from flagperf.command import Command
 from flagperf.docker.daemon import DockerHost
 from flagperf.errors import HostError
+from flagperf.hosts.shell import MARKED, script, shell
 from flagperf.hosts.transport import Process, Transport
 from flagperf.plan.container import MARK
 from flagperf.plan.values import Container
@@ -15,18 +15,7 @@ from flagperf.plan.values import Container
 if TYPE_CHECKING:
     from docker import DockerClient
 
-KEEPER = r"""
-stop() {
-    for round in 1 2 3 4 5; do
-        marked=$(grep -lsz "^MARK=$1\$" /proc/[0-9]*/environ | tr -dc '0-9\n')
-        [ -n "$marked" ] || return
-        kill -s KILL $marked 2>/dev/null
-        sleep 0.2
-    done
-}
-trap 'stop "$1"; exit' TERM
-while :; do sleep 3600 & wait $!; done
-""".replace("MARK", MARK)
+KEEPER = MARKED + script(__file__, "keeper.sh")
 KEEPER_GRACE = 3.0  # seconds
 SIGNALLED = 128  # docker reports an end by signal N as 128 + N
 
@@ -36,7 +25,7 @@ async def start_keeper(transport: Transport, name: str) -> Process:
 
     It needs no docker, so that it also works when the daemon is gone.
     """
-    return await transport.start(Command(("sh", "-c", KEEPER, "flagperf", name)), log="/dev/null", grace=KEEPER_GRACE)
+    return await transport.start(shell(KEEPER, f"{MARK}={name}"), log="/dev/null", grace=KEEPER_GRACE)
 
 
 class DockerProcess:

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from flagperf.command import Command
 from flagperf.config.values import RunConfig
@@ -17,14 +17,13 @@ from flagperf.docker.process import DockerProcess, start_keeper
 from flagperf.errors import HostError
 from flagperf.hosts import owner
 from flagperf.hosts.transport import Process, Transport
-from flagperf.plan.container import LABEL, sdk_arguments
+from flagperf.plan.container import OWNER, owned, sdk_arguments
 from flagperf.plan.values import Container, NodePlan, Plan
 
 if TYPE_CHECKING:
     from docker import DockerClient
     from docker.errors import APIError
 
-OWNER = f"{LABEL}.owner"
 SHORT = 10.0  # seconds
 
 T = TypeVar("T")
@@ -59,14 +58,12 @@ class DockerRuntime:
         folders = [mount.source for mount in self.container.mounts if not mount.read_only]
         await self.transport.run(Command(("mkdir", "-p", *folders)), timeout=SHORT)
         self._keeper = await start_keeper(self.transport, self.container.name)
-        arguments = sdk_arguments(self.container)
-        arguments["labels"] = {**arguments["labels"], OWNER: owner.myself()}
-        self._starting = asyncio.create_task(self._start(arguments))
+        self._starting = asyncio.create_task(self._start(owned(self.container, owner.myself())))
         await asyncio.shield(self._starting)  # what is asked of a daemon happens, also when nobody waits any more
         return DockerProcess(self.docker, self.container, self._keeper, self.plan.deadlines.stop)
 
-    async def _start(self, arguments: dict[str, Any]) -> None:
-        created = await self._ask(lambda client: client.containers.create(**arguments))
+    async def _start(self, container: Container) -> None:
+        created = await self._ask(lambda client: client.containers.create(**sdk_arguments(container)))
         self._made = True  # from now on it is ours to remove
         await self._ask(lambda _: created.start())
 

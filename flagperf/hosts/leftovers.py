@@ -12,27 +12,20 @@ from pathlib import PurePosixPath
 from flagperf.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts import owner
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
 OWNER = ".owner"
 TIMEOUT = 60.0  # seconds
 
-CLAIM = 'umask 077; mkdir -p "$1" && printf %s "$2" >"$1/.owner"'
-LIST = 'for file in "$1"/*/.owner; do [ -f "$file" ] && printf "%s\\0" "$(cat "$file")" "$file"; done; true'
-# Locks are held before the file `pid` is there. "$@": what to do with a dead folder.
-PROCESSES = """
-for place in /tmp/flagperf-process.*; do
-    [ -e "$place/pid" ] && flock -n "$place/lease" flock -n "$place/lock" "$@" "$place" && echo "$place"
-done 2>/dev/null
-true
-"""
+CLAIM, CLAIMED, DEAD_PROCESSES = (script(__file__, f"{name}.sh") for name in ("claim", "claimed", "dead_processes"))
 
 log = logging.getLogger(__name__)
 
 
 async def claim(transport: Transport, run_folder: str) -> None:
     """Make a run's folder on a host and say whose it is. Nobody else may read it."""
-    done = await transport.run(Command(("sh", "-c", CLAIM, "flagperf", run_folder, owner.myself())), timeout=TIMEOUT)
+    done = await transport.run(shell(CLAIM, run_folder, owner.myself()), timeout=TIMEOUT)
     if done.exit_status != 0:
         advice = "give work_dir of the cluster a place that this user may write to"
         raise HostError(transport.host, f"cannot make {run_folder}: {done.stderr.strip()}", advice=advice)
@@ -40,7 +33,7 @@ async def claim(transport: Transport, run_folder: str) -> None:
 
 async def folders(transport: Transport, work_dir: str) -> dict[str, owner.State]:
     """Run folders on a host, with what has become of their owners."""
-    done = await transport.run(Command(("sh", "-c", LIST, "flagperf", work_dir)), timeout=TIMEOUT)
+    done = await transport.run(shell(CLAIMED, work_dir), timeout=TIMEOUT)
     words = done.stdout.split("\0")  # a path may hold anything else
     return {str(PurePosixPath(path).parent): owner.state(by) for by, path in zip(words[::2], words[1::2], strict=False)}
 
@@ -65,5 +58,5 @@ async def remove_dead_process_folders(transport: Transport) -> list[str]:
 
 
 async def _dead_process_folders(transport: Transport, *action: str) -> list[str]:
-    done = await transport.run(Command(("sh", "-c", PROCESSES, "flagperf", *action)), timeout=TIMEOUT)
+    done = await transport.run(shell(DEAD_PROCESSES, *action), timeout=TIMEOUT)
     return done.stdout.splitlines()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 
-from flagperf.command import Command
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
 TIMEOUT = 60.0  # seconds; dirty pages are written first
-DROP = "sync; echo 3 >/proc/sys/vm/drop_caches"
-CLEAR = f'[ "$(id -u)" = 0 ] && exec sh -c "{DROP}"; exec sudo -n sh -c "{DROP}"'
+CLEAR = shell(script(__file__, "clear_page_caches.sh"))
 
 log = logging.getLogger(__name__)
 
 
 async def clear_page_caches(transport: Transport) -> str:
     """Clear them where this user may, as root or by sudo without a password. What came of it, for sys_info.log."""
-    done = await transport.run(Command(("sh", "-c", CLEAR)), timeout=TIMEOUT)
+    done = await transport.run(CLEAR, timeout=TIMEOUT)
     if done.exit_status == 0:
         return "cleared"
     why = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.exit_status}"]

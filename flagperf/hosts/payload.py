@@ -11,12 +11,13 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from flagperf.command import Command
 from flagperf.errors import FlagperfError, HostError
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
 PACKAGES = ("flagperf", "cases")  # what training processes import
 LEFT_OUT = {"__pycache__", "conf", "vendors"}  # not code; the configuration is sent as config.yaml
+UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds
 
 
@@ -31,8 +32,7 @@ async def send_code(transport: Transport, target: str, code_dir: str | None) -> 
         file.write(code_archive(code_dir))
         file.flush()
         await transport.put(Path(file.name), archive)
-    unpack = 'mkdir -p "$1" && tar -xzf "$2" -C "$1" && rm "$2"'
-    done = await transport.run(Command(("sh", "-c", unpack, "flagperf", target, archive)), timeout=UNPACK_TIMEOUT)
+    done = await transport.run(shell(UNPACK, target, archive), timeout=UNPACK_TIMEOUT)
     if done.exit_status != 0:
         raise HostError(transport.host, f"the code cannot be unpacked in {target}: {done.stderr.strip()}")
 

@@ -1,30 +1,24 @@
 """Everything the launcher does on a host goes through a Transport, so that one executor drives local and ssh hosts.
 
-`LocalTransport` is this machine; `flagperf.hosts.ssh.transport.SshTransport` another one. Neither leaves anything
-running: a process started with `start` ends when it is stopped, when its transport closes, and when the launcher dies.
+`flagperf.hosts.local` is this machine, `flagperf.hosts.ssh.transport` another one, `flagperf.hosts.connect` chooses.
+Neither leaves anything running: a process ends when it is stopped, when its transport closes, and when the launcher
+dies.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
-import os
 import shlex
-import shutil
-import signal
-import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, cast
 
 from flagperf.command import Command
-from flagperf.errors import HostError
-from flagperf.hosts import guard
 
 READ_SIZE = 1 << 20  # bytes that one `read` gives at most
 LOGGED = 300  # characters of a command in the run's log
@@ -122,109 +116,3 @@ def logged(method: Method) -> Method:
             log.debug("%s: %s after %.3f s: %s", self.host, came, time.monotonic() - began, words)
 
     return cast(Method, do)
-
-
-class LocalProcess:
-    """A command under `flagperf.hosts.guard`, which holds its whole process tree."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    async def wait(self) -> int | None:
-        return await self._process.wait()
-
-    async def stop(self) -> None:
-        if self._process.stdin is not None:
-            self._process.stdin.close()  # the guard's sign to stop everything
-        await self._process.wait()
-
-    async def reason(self) -> str | None:
-        return None
-
-
-class LocalTransport:
-    """This machine."""
-
-    local = True
-
-    def __init__(self, host: str, address: str = "127.0.0.1") -> None:
-        self.host = host
-        self.address = address
-        self._started: list[LocalProcess] = []
-
-    async def __aenter__(self) -> LocalTransport:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await asyncio.gather(*(process.stop() for process in self._started))
-
-    @logged
-    async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *command.argv,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd=command.cwd,
-                env={**os.environ, **command.env},
-                start_new_session=True,
-            )
-        except OSError as error:  # no such program: answered as a shell does
-            return Completed(command, 127, "", f"{command.argv[0]}: {error.strerror}")
-        try:
-            stdout, stderr = await asyncio.wait_for(process.communicate(stdin), timeout)
-        except asyncio.TimeoutError:
-            raise HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}") from None
-        finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        return Completed(command, process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
-
-    @logged
-    async def start(self, command: Command, *, log: str, grace: float) -> Process:
-        words = (sys.executable, "-I", "-S", guard.__file__, str(grace), *command.argv)
-        with Path(log).open("ab") as output:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                cwd=command.cwd,
-                env={**os.environ, **command.env},
-                start_new_session=True,  # a signal to the launcher's group, such as Ctrl-C, is not meant for it
-            )
-        started = LocalProcess(process)
-        self._started.append(started)
-        return started
-
-    async def read(self, path: str, offset: int = 0) -> bytes:
-        try:
-            with Path(path).open("rb") as file:
-                file.seek(offset)
-                return file.read(READ_SIZE)
-        except FileNotFoundError:
-            return b""
-
-    async def put(self, source: Path, target: str) -> None:
-        _copy(source, Path(target))
-
-    async def get(self, source: str, target: Path) -> None:
-        _copy(Path(source), target)
-
-    def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
-        return nullcontext(path)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file or folder unless both paths are the same place."""
-    if target.exists() and source.samefile(target):
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        shutil.copytree(source, target, dirs_exist_ok=True)
-    else:
-        shutil.copy2(source, target)

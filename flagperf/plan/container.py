@@ -1,14 +1,16 @@
 """A node's container: made of the options of runtime, vendor and cluster, and told to docker in two ways.
 
-`docker_run_words` gives the command line that a dry run shows, `sdk_arguments` the call of the docker SDK.
+`docker_run_argv` gives the command line that a dry run shows, `sdk_arguments` the call of the docker SDK. Both read one
+table, `OPTIONS`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +21,14 @@ from flagperf.fields import SIZE
 from flagperf.plan.values import Container, Mount
 
 if TYPE_CHECKING:
-    from docker.types import DeviceRequest
+    from docker.types import DeviceRequest, Ulimit
+    from docker.types import Mount as SdkMount
 
 MARK = "FLAGPERF_CONTAINER"  # variable that finds a container's processes on the host when its daemon is gone
 LABEL = "flagperf"  # flagperf.run, flagperf.node, flagperf.owner
+OWNER = f"{LABEL}.owner"
+STAND_IN_OWNER = "<host, boot, pid and start time of the launcher>"  # until an execution knows them: `owned`
+TO_LOG = 'exec "$@" >>"$0" 2>&1'  # docker's own log loses lines on a full disk
 UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
@@ -54,15 +60,9 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, launch: 
     return Container(
         name=name,
         image=run.image.reference,
-        argv=(
-            "sh",
-            "-c",
-            'exec "$@" >>"$0" 2>&1',
-            str(log),
-            *launch.argv,
-        ),  # docker's own log loses lines on a full disk
+        argv=("sh", "-c", TO_LOG, str(log), *launch.argv),
         env={**launch.env, MARK: name},
-        labels={f"{LABEL}.run": paths.run.name, f"{LABEL}.node": str(rank)},
+        labels={f"{LABEL}.run": paths.run.name, f"{LABEL}.node": str(rank), OWNER: STAND_IN_OWNER},
         mounts=mounts,
         options=run.container,
     )
@@ -98,74 +98,21 @@ def option_mounts(options: ContainerOptions) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
-def docker_run_words(container: Container) -> tuple[str, ...]:
+def owned(container: Container, owner: str) -> Container:
+    """The container with the label of the launcher that makes it, which only an execution knows."""
+    return replace(container, labels={**container.labels, OWNER: owner})
+
+
+def docker_run_argv(container: Container) -> tuple[str, ...]:
     """The container as a command line."""
-    options = container.options
-    words = ["docker", "run", "--name", container.name]
-    for flag, value in (
-        ("network", options.network),
-        ("ipc", options.ipc),
-        ("pid", options.pid),
-        ("uts", options.uts),
-        ("shm-size", options.shm_size),
-        ("memory", options.memory),
-        ("cpus", options.cpus),
-        ("gpus", options.gpus and _gpus_word(options.gpus)),
-        ("runtime", options.runtime),
-        ("user", options.user),
-    ):
-        if value is not None:
-            words.append(f"--{flag}={value:g}" if isinstance(value, float) else f"--{flag}={value}")
-    words += [f"--{flag}" for flag in ("init", "privileged") if getattr(options, flag)]
-    for flag, values in (
-        ("device", options.devices),
-        ("cap-add", options.cap_add),
-        ("security-opt", options.security_opt),
-        ("group-add", options.group_add),
-        ("ulimit", [f"{name}={limit}" for name, limit in options.ulimits.items() if limit is not None]),
-        ("label", [f"{name}={value}" for name, value in container.labels.items()]),
-        ("mount", map(_mount_word, container.mounts)),
-        ("env", [f"{name}={value}" for name, value in container.env.items()]),
-    ):
-        words += [f"--{flag}={value}" for value in values]
-    return (*words, container.image, *container.argv)
+    options = (argument for option in OPTIONS for argument in option.argv(container))
+    return ("docker", "run", "--name", container.name, *options, container.image, *container.argv)
 
 
 def sdk_arguments(container: Container) -> dict[str, Any]:
     """The container as keyword arguments of `client.containers.create`."""
-    from docker.types import Mount as SdkMount
-    from docker.types import Ulimit
-
-    options = container.options
-    limits = {name: limit for name, limit in options.ulimits.items() if limit is not None}
-    arguments: dict[str, Any] = {
-        "name": container.name,
-        "image": container.image,
-        "command": list(container.argv),
-        "environment": dict(container.env),
-        "labels": dict(container.labels),
-        "mounts": [
-            SdkMount(mount.target, mount.source, type="bind", read_only=mount.read_only) for mount in container.mounts
-        ],
-        "ulimits": [Ulimit(name=name, soft=limit, hard=limit) for name, limit in limits.items()],
-        "network_mode": options.network,
-        "ipc_mode": options.ipc,
-        "pid_mode": options.pid,
-        "uts_mode": options.uts,
-        "shm_size": options.shm_size and size_in_bytes(options.shm_size),
-        "mem_limit": options.memory and size_in_bytes(options.memory),
-        "nano_cpus": options.cpus and round(options.cpus * 1e9),
-        "device_requests": options.gpus and [_device_request(options.gpus)],
-        "runtime": options.runtime,
-        "user": options.user,
-        "init": options.init,
-        "privileged": options.privileged,
-        "devices": [_device_word(device) for device in options.devices],
-        "cap_add": list(options.cap_add),
-        "security_opt": list(options.security_opt),
-        "group_add": list(options.group_add),
-    }
-    return {name: value for name, value in arguments.items() if value not in (None, [], False)}
+    options = {option.keyword: option.sdk(value) for option in OPTIONS if (value := option.value(container))}
+    return {"name": container.name, "image": container.image, "command": list(container.argv), **options}
 
 
 def size_in_bytes(text: str) -> int:
@@ -176,26 +123,94 @@ def size_in_bytes(text: str) -> int:
     return int(float(found[1]) * UNITS[found[2]])
 
 
-def _gpus_word(gpus: str) -> str:
+def _gpus_text(gpus: str) -> str:
     return f'"{gpus}"' if "," in gpus else gpus  # docker parses the value as a line of CSV
 
 
-def _device_request(gpus: str) -> DeviceRequest:
+def _device_requests(gpus: str) -> list[DeviceRequest]:
     from docker.types import DeviceRequest
 
     if gpus.startswith("device="):
-        return DeviceRequest(device_ids=gpus.removeprefix("device=").split(","), capabilities=[["gpu"]])
-    return DeviceRequest(count=-1 if gpus == "all" else int(gpus), capabilities=[["gpu"]])
+        return [DeviceRequest(device_ids=gpus.removeprefix("device=").split(","), capabilities=[["gpu"]])]
+    return [DeviceRequest(count=-1 if gpus == "all" else int(gpus), capabilities=[["gpu"]])]
 
 
-def _device_word(device: str) -> str:
+def _device_in_full(device: str) -> str:
     """host:container:permissions, which the SDK wants in full."""
     host, *rest = device.split(":")
     target, permissions = (*rest, *(host, "rwm")[len(rest) :])
     return f"{host}:{target}:{permissions}"
 
 
-def _mount_word(mount: Mount) -> str:
+def _limits(limits: Mapping[str, int | None]) -> list[Ulimit]:
+    from docker.types import Ulimit
+
+    return [Ulimit(name=name, soft=limit, hard=limit) for name, limit in limits.items() if limit is not None]
+
+
+def _mount_text(mount: Mount) -> str:
     """Unlike -v, --mount refuses a source that is not there. docker parses the value as a line of CSV."""
     fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"] + ["readonly"] * mount.read_only
     return ",".join('"' + field.replace('"', '""') + '"' if re.search('[",\n]', field) else field for field in fields)
+
+
+def _bind_mounts(mounts: tuple[Mount, ...]) -> list[SdkMount]:
+    from docker.types import Mount as SdkMount
+
+    return [SdkMount(mount.target, mount.source, type="bind", read_only=mount.read_only) for mount in mounts]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a container: a flag of `docker run`, and a keyword of the SDK's `containers.create`."""
+
+    flag: str
+    keyword: str
+    field: str  # of Container
+    text: Callable[[Any], str] = str  # what the flag takes for the value, or for each item of several
+    sdk: Callable[[Any], Any] = lambda value: value  # what the keyword takes for the whole field
+
+    def value(self, container: Container) -> Any:
+        """What the container says; None, False or empty where the option is not used."""
+        return attrgetter(self.field)(container)
+
+    def argv(self, container: Container) -> Iterator[str]:
+        value = self.value(container)
+        if value is True:
+            yield f"--{self.flag}"
+            return
+        for item in _items(value):
+            yield f"--{self.flag}={self.text(item)}"
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """The values that a flag is repeated for."""
+    if isinstance(value, Mapping):
+        return [f"{name}={item}" for name, item in value.items() if item is not None]
+    if isinstance(value, tuple):
+        return value
+    return (value,) if value else ()
+
+
+OPTIONS = (
+    Option("network", "network_mode", "options.network"),
+    Option("ipc", "ipc_mode", "options.ipc"),
+    Option("pid", "pid_mode", "options.pid"),
+    Option("uts", "uts_mode", "options.uts"),
+    Option("shm-size", "shm_size", "options.shm_size", sdk=size_in_bytes),
+    Option("memory", "mem_limit", "options.memory", sdk=size_in_bytes),
+    Option("cpus", "nano_cpus", "options.cpus", text="{:g}".format, sdk=lambda cpus: round(cpus * 1e9)),
+    Option("gpus", "device_requests", "options.gpus", text=_gpus_text, sdk=_device_requests),
+    Option("runtime", "runtime", "options.runtime"),
+    Option("user", "user", "options.user"),
+    Option("init", "init", "options.init"),
+    Option("privileged", "privileged", "options.privileged"),
+    Option("device", "devices", "options.devices", sdk=lambda devices: [_device_in_full(one) for one in devices]),
+    Option("cap-add", "cap_add", "options.cap_add", sdk=list),
+    Option("security-opt", "security_opt", "options.security_opt", sdk=list),
+    Option("group-add", "group_add", "options.group_add", sdk=list),
+    Option("ulimit", "ulimits", "options.ulimits", sdk=_limits),
+    Option("label", "labels", "labels", sdk=dict),
+    Option("mount", "mounts", "mounts", text=_mount_text, sdk=_bind_mounts),
+    Option("env", "environment", "env", sdk=dict),
+)

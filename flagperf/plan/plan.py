@@ -13,7 +13,7 @@ import yaml
 from flagperf.command import Command
 from flagperf.config.values import Node, RunConfig
 from flagperf.errors import ConfigError
-from flagperf.plan.container import Paths, docker_run_words, make_container
+from flagperf.plan.container import Paths, docker_run_argv, make_container
 from flagperf.plan.values import Deadlines, NodePlan, Plan
 
 STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
@@ -190,7 +190,7 @@ def _config_document(run: RunConfig, plan: Plan) -> str:
 
 def _node_commands(node: NodePlan) -> str:
     make_folder = Command(("mkdir", "-p", node.log_dir))
-    start = shlex.join(docker_run_words(node.container)) if node.container else node.launch.line()
+    start = shlex.join(docker_run_argv(node.container)) if node.container else node.launch.line()
     ranks = f"rank {node.ranks[0]}" if len(node.ranks) == 1 else f"ranks {node.ranks[0]}-{node.ranks[-1]}"
     return _comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start}"
 

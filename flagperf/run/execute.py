@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
 
-from flagperf.config.values import Node, RunConfig
+from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
-from flagperf.hosts.transport import LocalTransport, Transport
+from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import Rendezvous, make_plan
 from flagperf.plan.values import Plan
 from flagperf.run.folder import write_case
@@ -82,22 +82,6 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
         started=began,
         seconds=time.monotonic() - clock,
     )
-
-
-def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
-    """The way to each node: none for this machine, ssh for another one."""
-    if all(node.local for node in nodes):
-        return [LocalTransport(node.name, node.address) for node in nodes]
-    from flagperf.hosts.ssh.transport import AT_ONCE, SshTransport  # asyncssh is heavy
-
-    if not run.cluster.ssh.strict:
-        log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
-    gate = asyncio.Semaphore(AT_ONCE)
-    timeout = run.config["deadlines"]["connect"]
-    return [
-        LocalTransport(node.name, node.address) if node.local else SshTransport(node, run.cluster.ssh, timeout, gate)
-        for node in nodes
-    ]
 
 
 class _Round:

@@ -7,30 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flagperf.command import Command
 from flagperf.config.data_layout import check_layout, expected, is_sample
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.facts import Facts
+from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
 ROOM_KIB = 64 * 1024  # that logs need at least
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 
-# $1: the folder; then a pattern, the number of its parts, and the most to count, for each pattern. Prints a count each.
-# find's * matches / too: with the depth fixed it has none to match, so that both read a pattern as pathlib does.
-COUNT = r"""
-cd -- "$1" 2>/dev/null || {
-    [ -e "$1" ] || { echo "does not exist"; exit 1; }
-    [ -d "$1" ] && echo "cannot be read" || echo "is not a folder"
-    exit 1
-}
-shift
-while [ $# -gt 0 ]; do
-    find -L . -mindepth "$2" -maxdepth "$2" -path "./$1" -print0 | tr -dc '\0' | head -c "$3" | wc -c
-    shift 3
-done
-"""
+COUNT = script(__file__, "count_data.sh")
 
 
 def shared_cores(run: RunConfig, facts: Facts) -> str | None:
@@ -86,7 +73,7 @@ async def _check_layout_there(data: Mapping[str, Any], transport: Transport, dat
         for pattern, least in zip(patterns, required.values(), strict=True)
         for word in (str(pattern).replace("\\", "\\\\"), str(len(pattern.parts)), str(least))
     ]
-    done = await transport.run(Command(("sh", "-c", COUNT, "flagperf", data_dir, *words)), timeout=LOOK_TIMEOUT)
+    done = await transport.run(shell(COUNT, data_dir, *words), timeout=LOOK_TIMEOUT)
     problem = f"data_dir {done.stdout.strip()}" if done.exit_status else None
     for (pattern, least), found in zip(required.items(), done.stdout.split(), strict=False):
         if problem is None and int(found) < least:

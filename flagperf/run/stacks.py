@@ -10,21 +10,13 @@ from collections.abc import Mapping
 
 from flagperf.command import Command
 from flagperf.errors import HostError
+from flagperf.hosts.shell import MARKED, script
 from flagperf.hosts.transport import Transport
 
 TIMEOUT = 10.0  # seconds
 SETTLE = 0.3  # seconds for the stacks to be written
 
-# $1: the node's log folder, which the ranks have in their environment. A rank's own children have it too: left out.
-ABORT = r"""
-ranks=$(grep -lzxF "FLAGPERF_LOG_DIR=$1" /proc/[0-9]*/environ 2>/dev/null | xargs -r grep -lz '^LOCAL_RANK=')
-ids=" $(printf '%s' "$ranks" | tr -dc '0-9\n' | tr '\n' ' ') "
-for id in $ids; do
-    parent=$(sed 's/.*) . //' "/proc/$id/stat" | cut -d ' ' -f 1)
-    case $ids in *" $parent "*) ;; *) kill -s ABRT "$id" ;; esac
-done
-sleep "$2"
-"""
+ABORT = MARKED + script(__file__, "abort_ranks.sh")
 
 WAITING = re.compile(r"/torch/(distributed|autograd|nn/parallel)/")  # frames of a rank that waits for others
 FRAME = re.compile(r'^  File ".*", line \d+ in .*$', re.MULTILINE)

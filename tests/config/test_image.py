@@ -11,7 +11,7 @@ import pytest
 
 from flagperf.config.image import build_context, content_tag
 from flagperf.config.values import Image, ImageSettings, ImageSource
-from flagperf.docker.image_build import build_secrets, build_words, lay_out, proxies
+from flagperf.docker.image_build import build_argv, build_secrets, lay_out, proxies
 
 PLAIN = ImageSource()
 
@@ -79,7 +79,7 @@ def test_what_is_said_to_docker_shows_no_password(folder: Path, tmp_path: Path) 
         no_proxy="localhost",
     )
     image = Image("image:tag", "build", settings, folder, ImageSource(base="base:1"))
-    assert build_words(image, tuple(build_secrets(image))) == (
+    assert build_argv(image, tuple(build_secrets(image))) == (
         *("docker", "build", "--tag=image:tag", "--network=host", "--progress=plain", "--build-arg=BASE_IMAGE=base:1"),
         *("--build-arg=https_proxy", "--build-arg=no_proxy"),
         *("--secret=id=ca.pem,src=ca.pem", "--secret=id=pip.conf,src=pip.conf", "context"),

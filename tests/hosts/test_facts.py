@@ -13,7 +13,7 @@ import pytest
 
 from flagperf.config.values import MonitorTool
 from flagperf.hosts.facts import PORTS, TOOL_OUTPUT, Facts, add_tool, read_facts, sys_info
-from flagperf.hosts.transport import LocalTransport
+from flagperf.hosts.local import LocalTransport
 
 
 @pytest.mark.asyncio

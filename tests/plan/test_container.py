@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,9 +13,18 @@ from docker.types import Mount as SdkMount
 from example import example_run
 
 from flagperf.command import Command
-from flagperf.config.container_options import merged
+from flagperf.config.resolve import merged
 from flagperf.config.values import ContainerOptions, Image, Node
-from flagperf.plan.container import Paths, docker_run_words, make_container, option_mounts, sdk_arguments, size_in_bytes
+from flagperf.plan.container import (
+    STAND_IN_OWNER,
+    Paths,
+    docker_run_argv,
+    make_container,
+    option_mounts,
+    owned,
+    sdk_arguments,
+    size_in_bytes,
+)
 from flagperf.plan.values import Container, Mount
 
 PLAIN = Container("c1", "img:1", ("python3", "-m", "x"), {}, {}, (), ContainerOptions())
@@ -24,7 +34,7 @@ STRANGE = "a b'\"$(id)`\n,é="
 def words(options: ContainerOptions) -> list[str]:
     """Options of the command line."""
     start, end = ("docker", "run", "--name", "c1"), ("img:1", "python3", "-m", "x")
-    line = docker_run_words(Container("c1", "img:1", end[1:], {}, {}, (), options))
+    line = docker_run_argv(Container("c1", "img:1", end[1:], {}, {}, (), options))
     assert (line[:4], line[-4:]) == (start, end)
     return list(line[4:-4])
 
@@ -103,7 +113,7 @@ def test_each_option_in_both_forms(options: dict[str, Any], line: list[str], cal
 def test_environment_labels_and_mounts_in_both_forms() -> None:
     mounts = (Mount("/data", "/d"), Mount("/logs", "/logs", read_only=False), Mount('/a,"b', "/x y"))
     container = Container("c1", "img", ("x", STRANGE), {"A": STRANGE}, {"l": "1"}, mounts, ContainerOptions())
-    assert docker_run_words(container)[4:] == (
+    assert docker_run_argv(container)[4:] == (
         "--label=l=1",
         "--mount=type=bind,source=/data,target=/d,readonly",
         "--mount=type=bind,source=/logs,target=/logs",
@@ -120,7 +130,7 @@ def test_environment_labels_and_mounts_in_both_forms() -> None:
         SdkMount("/logs", "/logs", type="bind", read_only=False),
         SdkMount("/x y", '/a,"b', type="bind", read_only=True),
     ]
-    assert shlex.split(shlex.join(docker_run_words(container))) == list(docker_run_words(container))
+    assert shlex.split(shlex.join(docker_run_argv(container))) == list(docker_run_argv(container))
 
 
 def test_options_of_runtime_vendor_and_cluster_become_one() -> None:
@@ -184,7 +194,7 @@ def test_the_container_of_a_node(config: dict[str, Any], node: Node, mounts: lis
         image="img:1",
         argv=("sh", "-c", 'exec "$@" >>"$0" 2>&1', log, "torchrun", "x"),
         env={"A": "1", "FLAGPERF_CONTAINER": "flagperf-d76355d9-round1-node0"},
-        labels={"flagperf.run": "run1", "flagperf.node": "0"},
+        labels={"flagperf.run": "run1", "flagperf.node": "0", "flagperf.owner": STAND_IN_OWNER},
         mounts=(
             Mount("/driver", "/driver"),
             Mount("/w/run1", "/w/run1"),
@@ -210,6 +220,14 @@ def test_sample_data_is_kept_on_the_host_and_may_be_written() -> None:
 def test_a_process_runtime_has_no_container() -> None:
     paths = Paths(PurePosixPath("/w/r"), PurePosixPath("/w/r/round1"), PurePosixPath("/w/r/round1/h"))
     assert make_container(example_run(), Node("h", "1.2.3.4"), 0, paths, Command(("x",))) is None
+
+
+def test_the_label_of_the_launcher_is_the_same_in_both_forms() -> None:
+    label = {"flagperf.owner": "host boot 7 9"}
+    container = owned(dataclasses.replace(PLAIN, labels={"flagperf.owner": STAND_IN_OWNER}), label["flagperf.owner"])
+    assert container == dataclasses.replace(PLAIN, labels=label)
+    assert docker_run_argv(container)[4:5] == ("--label=flagperf.owner=host boot 7 9",)
+    assert sdk_arguments(container)["labels"] == label
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import yaml
 from flagperf.config.compose import compose
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
+from flagperf.hosts.facts import Facts
 from flagperf.plan.plan import make_plan
 from flagperf.run.execute import execute
 from flagperf.run.folder import create
@@ -106,7 +107,7 @@ async def test_a_port_that_is_taken_meanwhile_is_replaced(
         taken = bound.getsockname()[1]
         free = random.randrange(20000, 30000)
         answers = iter((taken, free))
-        monkeypatch.setattr("random.choice", lambda _: next(answers))
+        monkeypatch.setattr(Facts, "free_port", lambda _: next(answers))
         outcome = await run_round(workload, folder)
     assert (outcome.status, outcome.failure) == ("finished", None)
     node = folder / "workload-workload-cpux1x2" / "round1" / f"{HOST}_noderank0"

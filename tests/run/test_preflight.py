@@ -12,7 +12,7 @@ from flagperf.config.data_layout import sample_folder
 from flagperf.config.values import Cluster, Node, RunConfig, Vendor
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.facts import Facts
-from flagperf.hosts.transport import LocalTransport
+from flagperf.hosts.local import LocalTransport
 from flagperf.run.preflight import check_data, check_devices, check_room, shared_cores
 
 ACME = Vendor("acme", "Acme chips", "acme", "accl", None, "ACME_VISIBLE", device_files="/dev/acme[0-9]*")

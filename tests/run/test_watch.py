@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.hosts.transport import LocalTransport
+from flagperf.hosts.local import LocalTransport
 from flagperf.perflog import Event
 from flagperf.plan.values import Deadlines
 from flagperf.run.watch import Tail, Watch

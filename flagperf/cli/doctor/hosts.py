@@ -15,11 +15,11 @@ from flagperf.command import Command
 from flagperf.config.data_layout import DATA_DIR, is_sample
 from flagperf.config.values import Node, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
 from flagperf.hosts.transport import Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
-from flagperf.run.execute import make_transports
 from flagperf.run.runtime import environment
 
 MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's

@@ -7,40 +7,15 @@ the node's PerfLog lines carry too.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flagperf.command import Command
+from flagperf.hosts.shell import script
 
-# Both return only when the source is of no use, so that `stream … || sample …` goes on to the next one.
-#   stream SOURCE WORD...                                a command that prints marked samples for ever
-#   sample SOURCE LAST PAUSE INTERVAL LIMIT WORD...      a command for one sample; the last source is never given up
-# A sample of more than 1 MiB (2048 blocks) is cut off there, for a tool that goes mad must not fill a disk.
-LOOP = r"""
-stream() {
-    source=$1; shift
-    date "+@begin $source %s" # in case it fails before its first sample
-    "$@"
-    printf '\n@end %s\n' "$?"
-    return 1
-}
-sample() {
-    source=$1 last=$2 pause=$3 interval=$4 limit=$5; shift 5; good=
-    trap 'kill "$child" 2>/dev/null; exit 0' TERM # timeout puts its command into a process group of its own
-    while :; do
-        date "+@begin $source %s"
-        (ulimit -f 2048; exec timeout -k 1 "$limit" "$@") >"$output.sample" 2>&1 & child=$!
-        wait "$child"; status=$?
-        if [ "$status" -eq 0 ]; then cat "$output.sample"; else head -c 1000 "$output.sample"; fi
-        printf '\n@end %s\n' "$status"
-        [ "$status" -eq 0 ] && good=yes
-        [ "$good$last" ] || return 1
-        sleep "$pause" & child=$!
-        wait "$child"; pause=$interval
-    done
-}
-"""
+LOOP = script(__file__, "loop.sh")
 
 Reader = Callable[[str], "list[str]"]  # output of a sample → lines to log; ValueError when it cannot be read
 
@@ -72,19 +47,20 @@ class Monitor:
 
     def script(self, output: str) -> str:
         """Shell text that appends this monitor's samples to the file `output`."""
-        tried = " || ".join(self._words(number) for number in range(len(self.sources)))
-        path = Command((output,)).line()
-        return f"( output={path}; {tried} ) >>{path} 2>&1 &"
+        tried = " || ".join(self._try(number, output) for number in range(len(self.sources)))
+        return f"( {tried} ) >>{shlex.quote(output)} 2>&1 &"
 
-    def _words(self, number: int) -> str:
+    def _try(self, number: int, output: str) -> str:
+        """One call of a function of loop.sh."""
         source = self.sources[number]
         if source.streams:
-            return Command(("stream", str(number), *source.command.argv)).line()
+            return shlex.join(("stream", str(number), *source.command.argv))
         last = "last" if number == len(self.sources) - 1 else ""
         # The second sample comes soon, so that figures that are differences exist early.
         times = (min(1.0, source.interval), source.interval, source.timeout)
-        words = ("sample", str(number), last, *(f"{seconds:g}" for seconds in times), *source.command.argv)
-        return Command(words).line()
+        return shlex.join(
+            ("sample", output, str(number), last, *(f"{seconds:g}" for seconds in times), *source.command.argv)
+        )
 
 
 class Sample(NamedTuple):
@@ -112,6 +88,6 @@ class Samples:
                 yield Sample(int(match[1]), int(match[2]), status, text)
 
 
-def script(monitors: dict[str, Monitor]) -> str:
-    """The shell text of a node: output file → monitor."""
+def node_script(monitors: dict[str, Monitor]) -> str:
+    """Shell text that runs all monitors of a node: output file → monitor."""
     return LOOP + "".join(monitor.script(output) + "\n" for output, monitor in monitors.items()) + "wait\n"

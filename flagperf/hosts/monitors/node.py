@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from flagperf.command import Command
 from flagperf.hosts.monitors.loop import Monitor, Source
+from flagperf.hosts.shell import script, shell
 
-RAPL = 'cd /sys/class/powercap && grep -H "" intel-rapl:*/name intel-rapl:*/*energy*_uj && cat /proc/uptime'
-DCMI = "ipmitool dcmi power reading | grep -i instantaneous | grep -v ' 0 Watts'"  # 0: the BMC does not measure it
-SDR = "ipmitool sdr | grep -i watts"
+DCMI, SDR, RAPL = (shell(script(__file__, name)) for name in ("dcmi.sh", "sdr.sh", "rapl.sh"))
 
 
 def cpu(interval: float) -> Monitor:
@@ -30,9 +29,9 @@ def power(interval: float, power_interval: float) -> Monitor:
     A management controller answers slowly and is asked every `power_interval` seconds only.
     """
     sources = (
-        Source("ipmitool dcmi", Command(("sh", "-c", DCMI)), largest_watts, power_interval),
-        Source("ipmitool sdr", Command(("sh", "-c", SDR)), largest_watts, power_interval, timeout=30),
-        Source("RAPL", Command(("sh", "-c", RAPL)), RaplPower(), interval),
+        Source("ipmitool dcmi", DCMI, largest_watts, power_interval),
+        Source("ipmitool sdr", SDR, largest_watts, power_interval, timeout=30),
+        Source("RAPL", RAPL, RaplPower(), interval),
     )
     return Monitor("pwr", sources, expected=False)
 

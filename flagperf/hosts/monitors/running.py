@@ -17,7 +17,8 @@ from flagperf.config.monitor_tool import make_table
 from flagperf.config.values import MonitorTool, RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.monitors import node as node_monitors
-from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, script
+from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, node_script
+from flagperf.hosts.shell import shell
 from flagperf.hosts.transport import Transport
 from flagperf.monitor_log import NOT_AVAILABLE, parse_line, stamp
 from flagperf.plan.values import NodePlan
@@ -100,10 +101,10 @@ async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: 
             hidden files of `node.log_dir` on the host meanwhile.
     """
     recorders = {f"{node.log_dir}/.{one.log}": Recorder(one, transport.host, folder) for one in monitors(run, node)}
-    text = script({output: recorder.monitor for output, recorder in recorders.items()})
+    text = node_script({output: recorder.monitor for output, recorder in recorders.items()})
     shell_log = f"{node.log_dir}/.monitors.log"
     try:
-        process = await transport.start(Command(("sh", "-c", text)), log=shell_log, grace=STOP_GRACE)
+        process = await transport.start(shell(text), log=shell_log, grace=STOP_GRACE)
     except HostError as error:
         log.warning("no monitors: %s", error)
         yield
@@ -204,4 +205,4 @@ class Recorder:
 def _first_line(text: str) -> str:
     """The first line that says something, without the shell's own prefix."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no output")
-    return re.sub(r"^(ba)?sh: (line )?\d+: ", "", line)[:200]
+    return re.sub(r"^(flagperf|(ba)?sh): (line )?\d+: ", "", line)[:200]

@@ -1,10 +1,11 @@
 """A long command on a host, held so that it survives a short loss of the ssh connection and nothing else.
 
-Three shell programs of the host work together, all plain POSIX sh with util-linux's flock; the host needs no Python.
+Three scripts work together on the host, in POSIX sh with util-linux's flock; the host needs no Python.
 
-- `GUARD` runs the command and is its parent. It ends when the command ended, or stops it when asked with SIGTERM.
-- `HOLD` is the channel to the launcher. It holds a shared lock on `lease` while a line arrives at least every LINGER
-  seconds, and prints the exit status once the guard is gone.
+- `guard.sh` runs the command and is its parent. It ends when the command has ended, or stops it when asked to by
+  SIGTERM.
+- `hold.sh` is the channel to the launcher. It holds a shared lock on `lease` while a line arrives at least every LINGER
+  seconds, and prints the exit status once the guard has ended. `start.sh` starts a guard and becomes the first one.
 - The guard's watcher stops the command when nobody has held the lease for LINGER seconds: the launcher was killed,
   or the connection stayed away.
 
@@ -17,70 +18,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flagperf.command import Command
 from flagperf.errors import HostError
+from flagperf.hosts.shell import MARKED, script, shell
+from flagperf.hosts.ssh.connection import SshConnection
+from flagperf.hosts.transport import Transport
 
-if TYPE_CHECKING:
-    from flagperf.hosts.ssh.transport import SshTransport
-
-GUARD = r"""
-dir=$1 linger=$2 tenths=$3; shift 3
-marked() { grep -lsz "^FLAGPERF_PROCESS=$dir\$" /proc/[0-9]*/environ | tr -dc '0-9\n'; }
-signal() { for pid in $(marked); do kill -s "$1" "$pid"; done 2>/dev/null; }
-stop() {
-    trap '' TERM
-    kill $watcher 2>/dev/null
-    signal TERM
-    while [ "$tenths" -gt 0 ] && [ -n "$(marked)" ]; do sleep 0.1; tenths=$((tenths - 1)); done
-    signal KILL
-}
-trap stop TERM
-FLAGPERF_PROCESS=$dir sh -c "$1" </dev/null 9>&- &
-command=$!
-(
-    exec 9>&-
-    export FLAGPERF_PROCESS="$dir"
-    until flock -x "$dir/lease" true; sleep "$linger"; flock -n -x "$dir/lease" true; do :; done
-    kill -s TERM $$
-) &
-watcher=$!
-wait "$command" 2>/dev/null; status=$?
-while kill -s 0 "$command" 2>/dev/null; do wait "$command"; status=$?; done
-kill $watcher 2>/dev/null
-signal KILL
-echo "$status" >"$dir/status"
-flock -n -x "$dir/lease" rm -rf "$dir"
-"""
-
-HOLD = r"""
-exec 3<&0 8>>"$dir/lease" || exit 1
-flock -s 8
-{ flock "$dir/lock" cat "$dir/status"; } 8>&- 3<&- &
-waiter=$!
-( while line=$(timeout "$linger" head -n 1) && [ -n "$line" ]; do :; done; kill $waiter $$ ) <&3 8>&- >/dev/null 2>&1 &
-reader=$!
-wait $waiter; status=$?
-kill $reader 2>/dev/null
-exit $status
-"""
-
-START = (
-    r"""
-guard=$1 log=$2 linger=$3; shift 2
-dir=$(mktemp -d /tmp/flagperf-process.XXXXXX) && exec 8>"$dir/lease" 9>"$dir/lock" 7>>"$log" || exit 1
-flock -s 8; flock 9
-setsid sh -c 'echo $$ >"$1/pid"; eval "$0"' "$guard" "$dir" "$@" </dev/null >&7 2>&1 8>&- 7>&- &
-exec 9>&- 7>&-
-echo "$dir"
-"""
-    + HOLD
-)
-
-ATTACH = 'dir=$1 linger=$2; [ -d "$dir" ] || exit 1' + HOLD
-
-STOP = 'kill -s TERM "$(cat "$1/pid")" 2>/dev/null; flock "$1/lock" true; rm -rf "$1"'
+GUARD = MARKED + script(__file__, "guard.sh")
+START, HOLD, STOP = (script(__file__, name) for name in ("start.sh", "hold.sh", "stop.sh"))
 
 SIGNALLED = 128  # a shell reports an end by signal N as 128 + N
 BEATS = 4  # signs of life within the linger
@@ -88,29 +35,32 @@ STOP_MARGIN = 10.0  # seconds that stopping may take beyond the grace
 
 
 class SshProcess:
-    """A command of `SshTransport.start`."""
+    """A long command. `channel` leads to the shell that holds it; short commands go over the host's transport."""
 
-    def __init__(self, transport: SshTransport, folder: str, channel: Any, grace: float) -> None:
-        self._transport, self._folder, self._channel, self._grace = transport, folder, channel, grace
+    def __init__(
+        self, transport: Transport, connection: SshConnection, folder: str, channel: Any, grace: float
+    ) -> None:
+        self._transport, self._connection = transport, connection
+        self._folder, self._channel, self._grace = folder, channel, grace
         self._ended: asyncio.Task[int | None] = asyncio.create_task(self._follow())
         self._beating = asyncio.create_task(self._beat())
         self._ended.add_done_callback(lambda _: self._beating.cancel())
         self._stopped = False
 
     @classmethod
-    async def start(cls, transport: SshTransport, command: Command, log: str, grace: float) -> SshProcess:
-        linger = str(math.ceil(transport.ssh.reconnect))
+    async def start(
+        cls, transport: Transport, connection: SshConnection, command: Command, log: str, grace: float
+    ) -> SshProcess:
+        """Start a command whose output is appended to the file `log`; `grace`: seconds from SIGTERM to SIGKILL."""
         assignments = (f"{name}={value}" for name, value in command.env.items())
         line = Command(("exec", "env", *assignments, *command.argv), cwd=command.cwd).line()
-        words = ("sh", "-c", START, "flagperf", GUARD, log, linger, str(math.ceil(grace * 10)), line)
-        channel = await transport.open(words)
+        starting = shell(START, GUARD, HOLD, log, linger(connection), str(math.ceil(grace * 10)), line)
+        channel = await connection.channel(starting.argv)
         folder = (await channel.stdout.readline()).strip()
         if not folder:
-            done = await channel.wait()
-            raise HostError(
-                transport.host, f"cannot start a command: {str(done.stderr).strip() or 'the connection was lost'}"
-            )
-        return cls(transport, folder, channel, grace)
+            why = str((await channel.wait()).stderr).strip() or "the connection was lost"
+            raise HostError(connection.host, f"cannot start a command: {why}")
+        return cls(transport, connection, folder, channel, grace)
 
     async def wait(self) -> int | None:
         return await asyncio.shield(self._ended)
@@ -120,27 +70,26 @@ class SshProcess:
             return
         self._stopped = True
         if not self._ended.done():
-            words = ("sh", "-c", STOP, "flagperf", self._folder)
-            await self._transport.run(Command(words), timeout=self._grace + STOP_MARGIN)
+            await self._transport.run(shell(STOP, self._folder), timeout=self._grace + STOP_MARGIN)
         await self.wait()
 
     async def reason(self) -> str | None:
-        await self._transport.connection()
+        await self._connection.established()
         return None
 
     async def _beat(self) -> None:
         """Tell the host that the launcher lives, several times within the linger."""
         while True:
-            await asyncio.sleep(self._transport.ssh.reconnect / BEATS)
+            await asyncio.sleep(self._connection.ssh.reconnect / BEATS)
             with contextlib.suppress(OSError):
                 self._channel.stdin.write(".\n")
 
     async def _follow(self) -> int | None:
         """The exit status, over as many connections as it takes; None when it cannot be known any more."""
-        linger = str(math.ceil(self._transport.ssh.reconnect))
         try:
             while (done := await self._channel.wait()).returncode is None:
-                self._channel = await self._transport.open(("sh", "-c", ATTACH, "flagperf", self._folder, linger))
+                holding = shell(HOLD, self._folder, linger(self._connection))
+                self._channel = await self._connection.channel(holding.argv)
             await self._transport.run(Command(("rm", "-rf", self._folder)), timeout=STOP_MARGIN)
         except HostError:
             return None
@@ -149,3 +98,8 @@ class SshProcess:
             return None
         status = int(text)
         return SIGNALLED - status if status > SIGNALLED else status
+
+
+def linger(connection: SshConnection) -> str:
+    """Seconds for which a command outlives its connection."""
+    return str(math.ceil(connection.ssh.reconnect))

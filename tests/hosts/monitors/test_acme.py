@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from flagperf.config.compose import compose
+from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import running
-from flagperf.hosts.transport import LocalTransport
 from flagperf.plan.plan import make_plan
 from flagperf.results.monitors import summarize
 

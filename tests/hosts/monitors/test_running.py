@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from flagperf.config.values import MonitorTool, Node, RunConfig
+from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import monitors, running
-from flagperf.hosts.transport import LocalTransport
 from flagperf.plan.values import NodePlan
 
 STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"

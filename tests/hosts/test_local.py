@@ -16,7 +16,8 @@ import pytest
 
 from flagperf.command import Command
 from flagperf.errors import HostError
-from flagperf.hosts.transport import Completed, LocalTransport
+from flagperf.hosts.local import LocalTransport
+from flagperf.hosts.transport import Completed
 
 pytestmark = pytest.mark.asyncio
 
@@ -97,9 +98,9 @@ async def test_stop_ends_the_whole_tree(here: LocalTransport, tmp_path: Path) ->
     process = await here.start(Command(("sh", "-c", DEAF_TREE)), log=str(tmp_path / "log"), grace=0.3)
     await until(lambda: {"sleep 4711", "sleep 4712"} <= set(running("sleep 471")))
     began = time.monotonic()
-    await process.stop()
+    await process.stop()  # the tree would go on for an hour
+    assert time.monotonic() - began >= 0.3, "the grace was not given"
     assert running("sleep 471") == []
-    assert 0.3 <= time.monotonic() - began < 1.5
     await process.stop()  # may be called again
 
 
@@ -133,7 +134,7 @@ async def test_closing_the_transport_stops_what_it_started(tmp_path: Path) -> No
 async def test_a_killed_launcher_leaves_nothing_running(tmp_path: Path) -> None:
     script = (
         "import asyncio\n"
-        "from flagperf.hosts.transport import LocalTransport\n"
+        "from flagperf.hosts.local import LocalTransport\n"
         "from flagperf.command import Command\n"
         "async def main():\n"
         f"    log = {str(tmp_path / 'log')!r}\n"

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Waits to be stopped, and then kills what is marked. Needs marked.sh before it.
+#   $1  the mark, NAME=VALUE
+stop() {
+    for _ in 1 2 3 4 5; do
+        ids=$(marked "$1")
+        [ -n "$ids" ] || return
+        for id in $ids; do kill -s KILL "$id"; done 2>/dev/null
+        sleep 0.2
+    done
+}
+trap 'stop "$1"; exit' TERM
+while :; do sleep 3600 & wait $!; done

@@ -1,0 +1,30 @@
+"""Which transport leads to which node."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from flagperf.config.values import Node, RunConfig
+from flagperf.hosts.local import LocalTransport
+from flagperf.hosts.transport import Transport
+
+log = logging.getLogger(__name__)
+
+
+def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
+    """The way to each node: none for this machine, ssh for another one."""
+    if all(node.local for node in nodes):
+        return [LocalTransport(node.name, node.address) for node in nodes]
+    from flagperf.hosts.ssh.connection import AT_ONCE  # asyncssh is heavy
+    from flagperf.hosts.ssh.transport import SshTransport
+
+    if not run.cluster.ssh.strict:
+        log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
+    gate = asyncio.Semaphore(AT_ONCE)
+    timeout = run.config["deadlines"]["connect"]
+    return [
+        LocalTransport(node.name, node.address) if node.local else SshTransport(node, run.cluster.ssh, timeout, gate)
+        for node in nodes
+    ]

@@ -1,0 +1,3 @@
+#!/bin/sh
+# Prints all power sensors of the node's management controller.
+ipmitool sdr | grep -i watts

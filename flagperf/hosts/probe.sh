@@ -1,0 +1,45 @@
+#!/bin/sh
+# Prints what a host is and has, as lines `name: value`.
+#   $1  a folder of the run, which may not be there yet
+#   $2  glob of the accelerator's device files, or empty
+# Few processes, because all hosts of a cluster are looked at at once: one awk reads what the kernel tells in files.
+place=$1 devices=$2
+while [ ! -d "${place:-/}" ]; do
+    case $place in */*) place=${place%/*} ;; *) place=. ;; esac
+done
+set --
+for file in /etc/os-release /proc/cpuinfo /proc/meminfo /proc/net/tcp /proc/net/tcp6 /proc/driver/nvidia/version \
+    /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name; do
+    [ -r "$file" ] && set -- "$@" "$file"
+done
+date '+time: %Y-%m-%d %H:%M:%S %z%nepoch: %s.%N'
+{
+    echo "#kernel"; uname -nsrm
+    echo "#devices"; for file in $devices; do [ -e "$file" ] && echo "$file"; done
+    echo "#shm"; df -Pk /dev/shm
+    echo "#disk"; df -Pk "${place:-/}"
+    echo "#addresses"; ip -o -4 addr show
+} 2>/dev/null | awk '
+    function value(line) { sub(/^[^:=]*[:=][ \t]*/, "", line); gsub(/"/, "", line); return line }
+    NR == FNR && /^#/ { part = $1; row = 0; next }
+    NR == FNR && part == "#kernel" { host = $2; kernel = $1 " " $3 " " $4 }
+    NR == FNR && part == "#devices" { devices = devices $0 " " }
+    NR == FNR && part == "#shm" && ++row == 2 { shm = $2 }
+    NR == FNR && part == "#disk" && ++row == 2 { disk = $4 }
+    NR == FNR && part == "#addresses" { sub(/\/.*/, "", $4); addresses = addresses $2 "=" $4 " " }
+    NR == FNR { next }
+    FILENAME ~ /os-release$/ && /^PRETTY_NAME=/ { os = value($0) }
+    FILENAME ~ /cpuinfo$/ && /^processor/ { cores++ }
+    FILENAME ~ /cpuinfo$/ && /^model name/ && cpu == "" { cpu = value($0) }
+    FILENAME ~ /meminfo$/ && /^MemTotal:/ { total = $2 }
+    FILENAME ~ /meminfo$/ && /^MemAvailable:/ { available = $2 }
+    FILENAME ~ /tcp6?$/ && $4 == "0A" { sub(/.*:/, "", $2); listening = listening $2 " " }
+    FILENAME ~ /nvidia/ && FNR == 1 { driver = $0 }
+    FILENAME ~ /dmi/ { hardware = hardware $0 " " }
+    END {
+        print "host: " host; print "os: " os; print "kernel: " kernel; print "cpu: " cpu; print "cores: " cores
+        print "memory_kib: " total; print "memory_available_kib: " available
+        print "shm_kib: " shm; print "disk_free_kib: " disk; print "hardware: " hardware
+        print "devices: " devices; print "driver: " driver; print "listening: " listening
+        print "addresses: " addresses
+    }' - "$@"

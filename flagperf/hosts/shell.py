@@ -1,0 +1,26 @@
+"""The shell scripts that hosts run: `*.sh` files beside the modules that send them. A header says the arguments."""
+
+from __future__ import annotations
+
+from itertools import dropwhile
+from pathlib import Path
+
+from flagperf.command import Command
+
+
+def script(module: str, name: str) -> str:
+    """The text of the script `name` beside a module, without its header.
+
+    Args:
+        module: the module's `__file__`.
+    """
+    lines = Path(module).with_name(name).read_text("utf-8").splitlines(keepends=True)
+    return "".join(dropwhile(lambda line: line.startswith("#"), lines))
+
+
+def shell(text: str, *arguments: str) -> Command:
+    """A shell that runs a script with these arguments."""
+    return Command(("sh", "-c", text, "flagperf", *arguments))
+
+
+MARKED = script(__file__, "marked.sh")  # before scripts that look for processes

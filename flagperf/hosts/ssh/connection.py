@@ -1,0 +1,145 @@
+"""The ssh connection to one host: made through the jump host where there is one, and made again when it drops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shlex
+from contextlib import AsyncExitStack
+
+import asyncssh
+
+from flagperf.config.values import Node, Ssh
+from flagperf.errors import FlagperfError, HostError
+from flagperf.hosts.ssh.errors import FAILURES, explain
+from flagperf.hosts.ssh.login import options, way
+
+AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
+ATTEMPTS = 4  # at a connection that sshd dropped before the login, and at work during which a connection dropped
+BACK_OFF = 0.3  # seconds before the second attempt; doubled for each further one
+
+REFUSED_EARLY = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)  # what MaxStartups looks like
+DROPPED = (
+    asyncssh.ConnectionLost,
+    asyncssh.ChannelOpenError,
+    asyncssh.SFTPConnectionLost,
+    asyncssh.SFTPNoConnection,
+    ConnectionError,
+)
+
+log = logging.getLogger(__name__)
+asyncssh.set_log_level(logging.WARNING)
+
+
+class SshConnection:
+    """One connection, from `open` to `close`. When it drops it is made again, for at most `ssh.reconnect` seconds.
+
+    Args:
+        node: where the host is.
+        ssh: how it is reached.
+        timeout: seconds for the connection, and again for the login.
+        gate: shared by all connections of a run, so that not all are made at the same time.
+    """
+
+    def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore) -> None:
+        self.host = node.name
+        self.node, self.ssh, self.timeout = node, ssh, timeout
+        self._gate = gate
+        self._connecting = asyncio.Lock()
+        self._hops = AsyncExitStack()  # the jump host's connection and the host's own
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._lost: HostError | None = None
+
+    async def open(self) -> None:
+        self._connection = await self._connect()
+
+    async def close(self) -> None:
+        self._lost = self._lost or HostError(self.host, "the connection was closed")
+        await self._disconnect()
+
+    async def established(self) -> asyncssh.SSHClientConnection:
+        """The living connection, made again where the last one dropped.
+
+        Raises:
+            HostError: none could be made for `ssh.reconnect` seconds, or it was closed.
+        """
+        async with self._connecting:
+            if self._lost:
+                raise self._lost
+            if self._connection is None or self._connection.is_closed():
+                await self._reconnect()
+            assert self._connection is not None
+            return self._connection
+
+    async def channel(self, argv: tuple[str, ...]) -> asyncssh.SSHClientProcess[str]:
+        """Start a command on a channel of its own, with text streams."""
+        line = shlex.join(argv)
+        for _ in range(ATTEMPTS):
+            connection = await self.established()
+            try:
+                return await connection.create_process(line, errors="replace")
+            except DROPPED as error:
+                if not connection.is_closed():
+                    advice = "raise MaxSessions of sshd, or free its resources"
+                    raise HostError(self.host, f"sshd opens no further session: {error}", advice=advice) from error
+        raise self.drops()
+
+    def drops(self) -> HostError:
+        """The error when work was begun again as often as makes sense."""
+        return HostError(self.host, "the ssh connection drops again and again")
+
+    async def _reconnect(self) -> None:
+        log.warning("%s: the ssh connection dropped, connecting again", self.host)
+        await self._disconnect()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.ssh.reconnect
+        pause = BACK_OFF
+        while True:
+            try:
+                self._connection = await asyncio.wait_for(self._connect(), max(deadline - loop.time(), 0.1))
+            except (FlagperfError, asyncio.TimeoutError) as error:
+                problem = getattr(error, "problem", None) or str(error) or "no answer"
+                log.debug("%s: not connected: %s", self.host, problem)
+                if loop.time() + pause >= deadline:
+                    self._lost = HostError(
+                        self.host,
+                        f"lost: no ssh connection for {self.ssh.reconnect:g} s ({problem})",
+                        advice="look whether the host is up and its network works",
+                    )
+                    raise self._lost from error
+                await asyncio.sleep(pause)
+                pause *= 2
+            else:
+                log.warning("%s: connected again", self.host)
+                return
+
+    async def _connect(self) -> asyncssh.SSHClientConnection:
+        """Log in; again where sshd dropped the connection before the login."""
+        for attempt in range(ATTEMPTS - 1):
+            try:
+                return await self._log_in()
+            except HostError as error:
+                if not isinstance(error.__cause__, REFUSED_EARLY):
+                    raise
+            await asyncio.sleep(BACK_OFF * 2**attempt)
+        return await self._log_in()
+
+    async def _log_in(self) -> asyncssh.SSHClientConnection:
+        """Log in once: to the jump host, where there is one, and through it to the node."""
+        hosts = way(self.node, self.ssh)
+        connection: asyncssh.SSHClientConnection | None = None
+        async with self._gate, AsyncExitStack() as hops:
+            for number, host in enumerate(hosts, start=1):
+                how = options(host, self.ssh, self.timeout, connection)
+                try:
+                    connection = await hops.enter_async_context(asyncssh.connect(host.address, **how))
+                except FAILURES as error:
+                    raise explain(error, hosts[:number], self.ssh) from error
+            self._hops = hops.pop_all()
+        assert connection is not None
+        return connection
+
+    async def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.abort()  # a close would wait for a peer that may be gone
+        await self._hops.aclose()
