@@ -19,14 +19,14 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
-TRAINING_WORDS = HERE.parent / "conf" / "training.yaml"
+DEFAULTS = HERE.parent / "conf" / "training.yaml"
 
 
 def config() -> dict[str, Any]:
-    """The training of bare/mlp.py in the trainer's words."""
+    """The training of bare/mlp.py in the trainer's settings."""
     import mlp
 
-    return yaml.safe_load(TRAINING_WORDS.read_text()) | {
+    return yaml.safe_load(DEFAULTS.read_text()) | {
         "case": "mlp",
         "size": "full",
         "data_dir": None,
@@ -75,4 +75,4 @@ def main(rounds: int, ranks: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(word) for word in (sys.argv[1:] + ["5", "1"][len(sys.argv[1:]) :])))
+    main(*(int(number) for number in (sys.argv[1:] + ["5", "1"][len(sys.argv[1:]) :])))

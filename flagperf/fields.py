@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Annotated, Any, Literal
 
 from flagperf.errors import ConfigError, meant
 
@@ -124,7 +126,9 @@ SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, of any case
 
 NotNegative = Annotated[float, Field(float, low=0)]
 Positive = Annotated[float, Field(float, above=0)]
+Share = Annotated[float, Field(float, above=0, high=1)]
 Count = Annotated[int, count()]
+CountFrom0 = Annotated[int, count(0)]
 Port = Annotated[int, count(high=65535)]
 FolderName = Annotated[str, folder_name()]
 Address = Annotated[str, Field(str, form=r"[^\s/\0]+", said="the name or IP address of a host")]
@@ -146,3 +150,33 @@ MountTarget = Annotated[
     str, Field(str, form=r"/[^:\0]+(:rw)?", said="an absolute path in the container, or one with :rw")
 ]
 Limit = Annotated[int, Field(int, low=-1)]
+
+
+def without_none(hint: Any) -> tuple[Any, bool]:
+    """The type hint without its `| None`, and whether it had one."""
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint, False
+    (kind,) = (argument for argument in typing.get_args(hint) if argument is not type(None))
+    return kind, True
+
+
+def of_hint(kind: Any, null: bool) -> Field:
+    """What a type hint without `| None` says of a value."""
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin is Annotated:
+        word: Field = arguments[1]
+        return replace(word, null=null)
+    if origin is Literal:
+        return Field(str, options=arguments, null=null)
+    if origin is tuple:
+        return Field(list, null=null)
+    return Field(dict if origin is Mapping or is_dataclass(origin) else origin, null=null)
+
+
+def of_dataclass(cls: Any, prefix: str = "") -> dict[str, Field]:
+    """Dotted key → what it accepts, for each field of a dataclass and of the dataclasses in it."""
+    found: dict[str, Field] = {}
+    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+        kind, null = without_none(hint)
+        found |= of_dataclass(kind, f"{prefix}{name}.") if is_dataclass(kind) else {prefix + name: of_hint(kind, null)}
+    return found

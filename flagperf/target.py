@@ -25,10 +25,14 @@ class Target:
         return {self.metric: self.value, **self.also}
 
     def missed(self, metrics: Mapping[str, float | None]) -> list[str]:
-        """The metrics that are not as good as asked."""
-        return [name for name, value in self.values.items() if not self._good(metrics[name], value)]
+        """The metrics that are not as good as asked; a metric that is absent, None or NaN never is."""
+        return [name for name, goal in self.values.items() if not self._good(metrics.get(name), goal)]
 
-    def _good(self, given: float | None, wanted: float) -> bool:
+    def reached(self, metrics: Mapping[str, float | None]) -> bool:
+        """True when no metric is missed."""
+        return not self.missed(metrics)
+
+    def _good(self, given: float | None, goal: float) -> bool:
         if given is None:
             return False
-        return given >= wanted if self.direction == "higher" else given <= wanted
+        return given >= goal if self.direction == "higher" else given <= goal

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from flagperf.config.provenance import Where
 from flagperf.errors import ConfigError, nearest
-from flagperf.fields import Field
+from flagperf.fields import of_hint, without_none
 
 T = TypeVar("T")
 
@@ -56,12 +55,12 @@ def _unknown(name: str, known: Mapping[str, object], key: str, where: Where) -> 
 
 
 def _missing(hint: Any, key: str, where: str) -> ConfigError:
-    return ConfigError("a required key is missing", where=where, key=key, allowed=str(_field(*_kind(hint))))
+    return ConfigError("a required key is missing", where=where, key=key, allowed=str(of_hint(*without_none(hint))))
 
 
 def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
     """The value as the hint wants it, or a ConfigError."""
-    kind, null = _kind(hint)
+    kind, null = without_none(hint)
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if value is None and null:
         return None
@@ -75,26 +74,5 @@ def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
             _value(arguments[0], name, f"{key}.{name}", where): _value(arguments[1], entry, f"{key}.{name}", where)
             for name, entry in names.items()
         }
-    _field(kind, null).check(key, value, where)
+    of_hint(kind, null).check(key, value, where)
     return value
-
-
-def _kind(hint: Any) -> tuple[Any, bool]:
-    """The hint without its `| None`, and whether it had one."""
-    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
-        return hint, False
-    (kind,) = (argument for argument in typing.get_args(hint) if argument is not type(None))
-    return kind, True
-
-
-def _field(kind: Any, null: bool) -> Field:
-    """What the hint says of a value that is no part of its own."""
-    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
-    if origin is Annotated:
-        field: Field = arguments[1]
-        return dataclasses.replace(field, null=null)
-    if origin is Literal:
-        return Field(str, options=arguments, null=null)
-    if origin is tuple:
-        return Field(list, null=null)
-    return Field(dict if origin is Mapping or dataclasses.is_dataclass(origin) else origin, null=null)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, seconds, switch, text
+from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, of_dataclass, seconds, switch, text
+from flagperf.trainer.settings import Settings
 
 KEYS: dict[str, Field] = {
     # conf/config.yaml
@@ -29,45 +30,7 @@ KEYS: dict[str, Field] = {
     "log_level": text("debug", "info", "warning", "error", platform=True),
     **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},
     **{f"monitor.{name}": seconds(platform=True) for name in ("interval", "power_interval")},
-    # conf/training.yaml
-    "train_batch_size": count(),
-    "eval_batch_size": count(),
-    "gradient_accumulation_steps": count(),
-    "lr": Field(float, above=0),
-    "max_steps": count(null=True),
-    "max_epochs": count(null=True),
-    "max_samples_termination": count(null=True),
-    "max_time": seconds(null=True),
-    "initial_evaluation": switch(),
-    "eval_interval_steps": count(null=True),
-    "eval_interval_samples": count(null=True),
-    "eval_interval_epochs": count(null=True),
-    "eval_start_samples": count(0),
-    "target.metric": text(),
-    "target.value": Field(float),
-    "target.direction": text("higher", "lower"),
-    "target.unit": text(),
-    "precision": text("fp32", "tf32", "amp_fp16", "amp_bf16"),
-    "clip_grad": Field(float, above=0, null=True),
-    "compile": switch(),
-    "memory_format": text("contiguous_format", "channels_last"),
-    "activation_checkpointing": switch(),
-    "checkpoint_modules": text(null=True),
-    "sync_bn": switch(),
-    "ema.decay": Field(float, above=0, high=1, null=True),
-    "ema.every": count(),
-    "lr_interval": text("step", "epoch"),
-    "seed": count(0),
-    "deterministic": switch(),
-    "cudnn_benchmark": switch(),
-    "num_workers": count(0),
-    "synthetic": switch(),
-    "init_checkpoint": text(null=True),
-    "checkpoint_freq": count(null=True),
-    "log_freq": count(),
-    "warmup_steps": count(0),
-    "process_group_timeout": seconds(),
-    "sinks": Field(list, options=("mllog", "dllogger", "tensorboard")),
+    **of_dataclass(Settings),  # conf/training.yaml
     # every case
     "case": folder_name(),
     "title": text(),
@@ -89,7 +52,7 @@ GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experime
 # Parts of the configuration beside the words: they say where and how a job runs …
 PLATFORM_PARTS = ("cluster", "runtime", "size")
 # … and all of them.
-PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data", "ddp")
+PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")
 
 # FlagPerf's names of what has another name here.
 RENAMED = {

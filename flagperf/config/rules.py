@@ -16,9 +16,9 @@ from flagperf.config.search_path import find
 from flagperf.config.sweep import Job
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError, meant
+from flagperf.trainer.settings import check_end
 
 REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "train_data", "eval_data")
-ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,7 @@ class Rules:
         for key in REQUIRED:
             if tree.get(key) is None:
                 self._refuse_case("the case must set this key", key)
-        if all(tree.get(key) is None for key in ENDS):
-            self._refuse_case("nothing would ever end this training", " | ".join(ENDS))
+        check_end(tree, str(self.case_files[0]))
         for key in unread(case.leaves):
             if Path(where(key)) in self.case_files:  # a data set's file is shared, and a case may leave a key unused
                 raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, KEYS))

@@ -67,11 +67,11 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     check_loss(training)
 
 
-def read_config(words: list[str]) -> dict[str, Any]:
+def read_config(argv: list[str]) -> dict[str, Any]:
     """The resolved configuration in the file that the command line names."""
-    if len(words) != 1:
-        raise ConfigError("usage: python -m flagperf.trainer config.yaml", given=" ".join(words))
-    path = Path(words[0])
+    if len(argv) != 1:
+        raise ConfigError("usage: python -m flagperf.trainer config.yaml", given=" ".join(argv))
+    path = Path(argv[0])
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

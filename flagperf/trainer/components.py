@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hydra.errors import InstantiationException
-from hydra.utils import instantiate
-
 from flagperf.errors import ConfigError, FlagperfError
 
 
@@ -17,6 +14,9 @@ def component(config: Mapping[str, Any], key: str, *arguments: Any) -> Any:
     Raises:
         ConfigError: the `_target_` does not exist; or what the component itself raises.
     """
+    from hydra.errors import InstantiationException
+    from hydra.utils import instantiate
+
     node = config.get(key)
     if node is None:
         return None

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.settings import Words
+from flagperf.trainer.settings import Settings
 
 
 @dataclass
@@ -26,11 +26,11 @@ class Progress:
 
 
 class Rules:
-    """The words that say when."""
+    """The settings that say when."""
 
-    def __init__(self, words: Words, world: World) -> None:
-        self.words = words
-        self.time_limit = None if words.max_time is None else TimeLimit(words.max_time, world)
+    def __init__(self, settings: Settings, world: World) -> None:
+        self.settings = settings
+        self.time_limit = None if settings.max_time is None else TimeLimit(settings.max_time, world)
 
     def start(self) -> None:
         """The training starts now: max_time begins to count."""
@@ -39,40 +39,40 @@ class Rules:
 
     def next_look(self, progress: Progress) -> int:
         """The next step after which any of the rules below may apply; until then nobody needs to ask them."""
-        words, step = self.words, progress.step
-        if words.max_time or words.max_samples_termination or words.eval_interval_samples:
+        settings, step = self.settings, progress.step
+        if settings.max_time or settings.max_samples_termination or settings.eval_interval_samples:
             return step + 1
-        every = (words.log_freq, words.eval_interval_steps, words.checkpoint_freq)
+        every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq)
         looks = [step - step % interval + interval for interval in every if interval]
-        return max(step + 1, min([*looks, words.max_steps or looks[0]]))
+        return max(step + 1, min([*looks, settings.max_steps or looks[0]]))
 
     def logs(self, step: int) -> bool:
         """Step 1 and every log_freq steps; the last step is logged in any case."""
-        return step % self.words.log_freq == 0 or step == 1
+        return step % self.settings.log_freq == 0 or step == 1
 
     def evaluates(self, progress: Progress, samples: int) -> bool:
         """After a step of so many samples: whether eval_interval_steps or eval_interval_samples is due."""
-        if progress.samples < self.words.eval_start_samples:
+        if progress.samples < self.settings.eval_start_samples:
             return False
-        if self.words.eval_interval_steps is not None:
-            return progress.step % self.words.eval_interval_steps == 0
-        interval = self.words.eval_interval_samples
+        if self.settings.eval_interval_steps is not None:
+            return progress.step % self.settings.eval_interval_steps == 0
+        interval = self.settings.eval_interval_samples
         return interval is not None and progress.samples // interval > (progress.samples - samples) // interval
 
     def evaluates_epoch(self, progress: Progress) -> bool:
         """After an epoch: whether eval_interval_epochs is due; steps and samples, where set, count instead."""
-        words = self.words
+        settings = self.settings
         return (
-            words.eval_interval_steps is None
-            and words.eval_interval_samples is None
-            and words.eval_interval_epochs is not None
-            and progress.epoch % words.eval_interval_epochs == 0
-            and progress.samples >= words.eval_start_samples
+            settings.eval_interval_steps is None
+            and settings.eval_interval_samples is None
+            and settings.eval_interval_epochs is not None
+            and progress.epoch % settings.eval_interval_epochs == 0
+            and progress.samples >= settings.eval_start_samples
         )
 
     def saves(self, step: int) -> bool:
         """Every checkpoint_freq steps."""
-        return self.words.checkpoint_freq is not None and step % self.words.checkpoint_freq == 0
+        return self.settings.checkpoint_freq is not None and step % self.settings.checkpoint_freq == 0
 
     def stop_reason(self, progress: Progress) -> str | None:
         """After a step: the limit that is reached, if any."""
@@ -80,16 +80,16 @@ class Rules:
 
     def limit(self, progress: Progress) -> str | None:
         """The limit of steps, samples or epochs that is reached, if any."""
-        words = self.words
-        if words.max_steps is not None and progress.step >= words.max_steps:
+        settings = self.settings
+        if settings.max_steps is not None and progress.step >= settings.max_steps:
             return "max_steps"
-        if words.max_samples_termination is not None and progress.samples >= words.max_samples_termination:
+        if settings.max_samples_termination is not None and progress.samples >= settings.max_samples_termination:
             return "max_samples_termination"
         return "max_epochs" if self.ends_with_epoch(progress.epoch - 1) else None
 
     def ends_with_epoch(self, epoch: int) -> bool:
         """Whether this epoch is the last one."""
-        return self.words.max_epochs is not None and epoch >= self.words.max_epochs
+        return self.settings.max_epochs is not None and epoch >= self.settings.max_epochs
 
 
 class TimeLimit:

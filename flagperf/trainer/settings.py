@@ -1,98 +1,124 @@
-"""The words of conf/training.yaml, as the loop reads them."""
+"""The settings of a training, each declared once: for the launcher's checks, for the ranks and for conf/training.yaml.
+
+    python -m flagperf.trainer.settings > conf/training.yaml
+
+A field says name, type and range; `setting` says the default, and the comment with the unit.
+"""
+
+# ruff: noqa: RUF009  # `setting` makes a dataclasses.field
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from flagperf.errors import ConfigError
+from flagperf.fields import Count, CountFrom0, Field, Positive, Share
+from flagperf.target import Target
 from flagperf.trainer.sample_data import is_sample_data
 
+MISSING = "???"  # OmegaConf's mark of a value that the case must set
+ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
+EVALUATIONS = ("eval_interval_steps", "eval_interval_samples", "eval_interval_epochs")
 
-@dataclass(frozen=True)
-class Target:
-    """Metric, value and direction that the case must reach; `also`: further metrics that must do so with it."""
+Sinks = Annotated[list[Any], Field(list, options=("mllog", "dllogger", "tensorboard"))]
 
-    metric: str
-    value: float
-    direction: str
-    unit: str = ""
-    also: Mapping[str, float] = field(default_factory=dict)
 
-    @property
-    def values(self) -> dict[str, float]:
-        """Metric → value that it must reach, of all metrics."""
-        return {self.metric: self.value, **self.also}
-
-    def reached(self, metrics: Mapping[str, float]) -> bool:
-        """True when each metric is as good as asked; NaN never is."""
-        higher = self.direction == "higher"
-        return all(metrics[name] >= goal if higher else metrics[name] <= goal for name, goal in self.values.items())
+def setting(comment: str, default: Any = MISSING, *, new_group: bool = False) -> Any:
+    """A field with its comment and default in conf/training.yaml. `new_group`: an empty line comes before it."""
+    return field(metadata={"comment": comment, "default": default, "new_group": new_group})
 
 
 @dataclass(frozen=True)
-class Words:
-    """The choices of one training; each is explained in conf/training.yaml."""
+class Average:
+    """A moving average of the weights."""
 
-    train_batch_size: int
-    eval_batch_size: int
-    gradient_accumulation_steps: int
-    max_steps: int | None
-    max_epochs: int | None
-    max_samples_termination: int | None
-    max_time: float | None
-    initial_evaluation: bool
-    eval_interval_steps: int | None
-    eval_interval_samples: int | None
-    eval_interval_epochs: int | None
-    eval_start_samples: int
-    target: Target | None
-    precision: str
-    clip_grad: float | None
-    compile: bool
-    memory_format: str
-    activation_checkpointing: bool
-    checkpoint_modules: str | None
-    sync_bn: bool
-    ema: Mapping[str, Any]
-    ddp: Mapping[str, Any]
-    lr_interval: str
-    seed: int
-    deterministic: bool
-    cudnn_benchmark: bool
-    num_workers: int
-    synthetic: bool
-    init_checkpoint: str | None
-    resume: str | None
-    checkpoint_freq: int | None
-    log_freq: int
-    warmup_steps: int
-    process_group_timeout: float
+    decay: Share | None = setting(
+        "share of the average that an update keeps, such as 0.9998; null: no average", default=None
+    )
+    every: Count = setting("optimizer steps between two updates", default=1)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one training."""
+
+    train_batch_size: Count = setting("samples per device and micro step", new_group=True)
+    eval_batch_size: Count = setting("samples per device and evaluation step")
+    gradient_accumulation_steps: Count = setting("micro steps per optimizer step", default=1)
+    lr: Positive = setting("peak learning rate")
+
+    max_steps: Count | None = setting("optimizer steps", default=None, new_group=True)
+    max_epochs: Count | None = setting("passes over the training data", default=None)
+    max_samples_termination: Count | None = setting("samples of the whole job", default=None)
+    max_time: Positive | None = setting("seconds after TRAIN_START", default=None)
+
+    initial_evaluation: bool = setting("evaluate before training", default=False, new_group=True)
+    eval_interval_steps: Count | None = setting("evaluate every so many optimizer steps …", default=None)
+    eval_interval_samples: Count | None = setting("… or samples of the whole job …", default=None)
+    eval_interval_epochs: Count | None = setting("… or epochs; the first of the three that is set counts", default=1)
+    eval_start_samples: CountFrom0 = setting("no evaluation before so many samples of the whole job", default=0)
+
+    target: Target | None = setting(
+        "{metric, value, direction: higher|lower, unit}; stops training when reached", default=None, new_group=True
+    )
+
+    precision: Literal["fp32", "tf32", "amp_fp16", "amp_bf16"] = setting(
+        "fp32 | tf32 | amp_fp16 | amp_bf16", default="fp32", new_group=True
+    )
+    clip_grad: Positive | None = setting("maximum global gradient norm", default=None)
+    compile: bool = setting("torch.compile the network", default=False)
+    memory_format: Literal["contiguous_format", "channels_last"] = setting(
+        "contiguous_format | channels_last", default="contiguous_format"
+    )
+    activation_checkpointing: bool = setting("recompute activations in the backward pass", default=False)
+    checkpoint_modules: str | None = setting(
+        "class whose modules recompute, such as torchvision.models.resnet.Bottleneck", default=None
+    )
+    sync_bn: bool = setting("batch norm over all ranks", default=False)
+    ema: Average = setting("a moving average of the weights, which is evaluated in their place", default=Average)
+    ddp: Mapping[str, Any] = setting("further arguments of DistributedDataParallel", default={})
+    lr_interval: Literal["step", "epoch"] = setting(
+        "the lr_scheduler steps once per optimizer step | epoch", default="step"
+    )
+
+    seed: CountFrom0 = setting("decides weights, order and augmentation", default=0, new_group=True)
+    deterministic: bool = setting("deterministic algorithms only", default=False)
+    cudnn_benchmark: bool = setting("let the vendor's library try algorithms", default=False)
+
+    num_workers: CountFrom0 = setting("data loader processes per rank", default=2, new_group=True)
+    synthetic: bool = setting(
+        "true: batches of the real shapes, made once and held in device memory; no target", default=False
+    )
+    init_checkpoint: str | None = setting("path of the weights to start from", default=None)
+    checkpoint_freq: Count | None = setting("optimizer steps between checkpoints", default=None)
+    log_freq: Count = setting("optimizer steps between STEP events", default=10)
+    warmup_steps: CountFrom0 = setting("first optimizer steps left out of the steady-state throughput", default=5)
+    process_group_timeout: Positive = setting("seconds a collective may wait", default=600)
+    sinks: Sinks = setting("further formats beside PerfLog: mllog, dllogger, tensorboard", default=[])
 
     @classmethod
-    def read(cls, config: Mapping[str, Any]) -> Words:
-        """Take the words out of a resolved configuration.
+    def read(cls, config: Mapping[str, Any]) -> Settings:
+        """Take the settings out of a resolved configuration.
 
         Raises:
-            ConfigError: a word is missing, nothing would ever end the training, or there is nothing to evaluate on.
+            ConfigError: a setting is missing, nothing would ever end the training, or there is nothing to evaluate on.
         """
-        for word in fields(cls):
-            if word.name not in config:
-                raise ConfigError("a word of the training loop is missing", where="config.yaml", key=word.name)
-        values = {field.name: config[field.name] for field in fields(cls)}
-        if config["synthetic"]:
-            values |= _of_synthetic(config)
-        words = cls(**values | {"target": Target(**values["target"]) if values["target"] else None})
-        ends = (words.max_steps, words.max_epochs, words.max_samples_termination, words.max_time, words.target)
-        if all(end is None for end in ends):
-            raise ConfigError(
-                "nothing would ever end this training",
-                where="config.yaml",
-                allowed="at least one of max_steps, max_epochs, max_samples_termination, max_time and target",
-            )
-        if config.get("eval_data") is None and words.evaluates:
+        names = [field.name for field in fields(cls)]
+        for name in names:
+            if name not in config:
+                raise ConfigError("a setting of the training is missing", where="config.yaml", key=name)
+        values = {name: config[name] for name in names}
+        if values["synthetic"]:
+            values.update(_of_synthetic(config))
+        check_end(values, "config.yaml")
+        target, ema = values.pop("target"), values.pop("ema")
+        settings = cls(target=Target(**target) if target else None, ema=Average(**ema), **values)
+        if config.get("eval_data") is None and settings.evaluates:
             raise ConfigError(
                 "there is no evaluation data",
                 where="config.yaml",
@@ -100,20 +126,53 @@ class Words:
                 given="null",
                 advice="without it, set target and all of eval_interval_steps, _samples and _epochs to null",
             )
-        return words
+        return settings
 
     @property
     def evaluates(self) -> bool:
-        """Whether any word asks for an evaluation."""
-        intervals = (self.eval_interval_steps, self.eval_interval_samples, self.eval_interval_epochs)
+        """Whether any setting asks for an evaluation."""
+        intervals = (getattr(self, name) for name in EVALUATIONS)
         return self.initial_evaluation or self.target is not None or any(interval is not None for interval in intervals)
 
 
 def _of_synthetic(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a synthetic training goes by: nothing is evaluated, and sample data holds no weights to start from."""
-    evaluation = ("eval_interval_steps", "eval_interval_samples", "eval_interval_epochs", "target")
-    values: dict[str, Any] = {**dict.fromkeys(evaluation), "initial_evaluation": False}
+    """What a synthetic training changes: nothing is evaluated, and sample data holds no weights to start from."""
+    values: dict[str, Any] = {**dict.fromkeys((*EVALUATIONS, "target")), "initial_evaluation": False}
     weights, folder = config["init_checkpoint"], config["data_dir"]
     if weights and is_sample_data(folder) and Path(weights).is_relative_to(folder):
         values["init_checkpoint"] = None
     return values
+
+
+def check_end(values: Mapping[str, Any], where: str) -> None:
+    """Refuse a training that nothing would ever end. `where`: the file that the message names."""
+    if all(values.get(key) is None for key in ENDS):
+        raise ConfigError("nothing would ever end this training", where=where, key=" | ".join(ENDS))
+
+
+HEADER = """\
+# flagperf dry_run=true                            shows all of these, resolved
+#
+# The settings of a training. Every case has them; a case file sets those where its recipe differs.
+# Declared in flagperf/trainer/settings.py. Write this file by: python -m flagperf.trainer.settings > conf/training.yaml
+"""
+
+
+def training_yaml() -> str:
+    """The text of conf/training.yaml."""
+    return HEADER + "".join(f"{line}\n" for line in _lines(fields(Settings)))
+
+
+def _lines(declared: tuple[Field[Any], ...], indent: str = "") -> Iterator[str]:
+    for one in declared:
+        default, comment = one.metadata["default"], one.metadata["comment"]
+        group = fields(default) if isinstance(default, type) else ()
+        if one.metadata["new_group"]:
+            yield ""
+        value = "" if group else default if isinstance(default, str) else json.dumps(default)
+        yield f"{f'{indent}{one.name}: {value}':34} # {comment}"
+        yield from _lines(group, indent + "  ")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(training_yaml())

@@ -10,7 +10,7 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def torch_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No variables of torchrun or the launcher from outside; precision and determinism back to torch's own."""
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "FLAGPERF_LOG_DIR"):
         monkeypatch.delenv(name, raising=False)

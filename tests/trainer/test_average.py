@@ -32,15 +32,17 @@ def normalised() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
 
 
-def config(**words: Any) -> dict[str, Any]:
+def config(**settings: Any) -> dict[str, Any]:
     parts = {name: {"_target_": f"test_average.{name}"} for name in ("SumOfWeights", "normalised")}
     own = {"task": parts["SumOfWeights"], "network": parts["normalised"], "max_steps": 8}
-    return toy.config(**{**own, "eval_interval_steps": 1, "initial_evaluation": True, **words})
+    return toy.config(**{**own, "eval_interval_steps": 1, "initial_evaluation": True, **settings})
 
 
 def test_it_is_what_is_evaluated(tmp_path: Path) -> None:
     """Copied at the first update, then a weighted mean; buffers too. The training itself stays as it is."""
-    plain, averaged = (toy.train(config(**words), tmp_path) for words in ({}, {"ema": {"decay": 0.7, "every": 3}}))
+    plain, averaged = (
+        toy.train(config(**settings), tmp_path) for settings in ({}, {"ema": {"decay": 0.7, "every": 3}})
+    )
     assert toy.losses(averaged) == toy.losses(plain)
     assert averaged[-1].value["parameters"] == plain[-1].value["parameters"]
     for metric in ("weights", "running"):
@@ -65,8 +67,8 @@ def test_ranks_agree(tmp_path: Path) -> None:
 
 def test_recomputed_modules_have_an_average_of_their_own() -> None:
     """A copy of a module whose forward pass is replaced must call the copy's."""
-    words = {"activation_checkpointing": True, "checkpoint_modules": "torch.nn.Linear"}
-    parts = build_parts(config(**words, ema={"decay": 0.5, "every": 1}))
+    settings = {"activation_checkpointing": True, "checkpoint_modules": "torch.nn.Linear"}
+    parts = build_parts(config(**settings, ema={"decay": 0.5, "every": 1}))
     with torch.no_grad():
         parts.network[0].weight.zero_()
         parts.network[0].bias.zero_()

@@ -37,15 +37,15 @@ INTERRUPTED = {
 }
 
 
-@pytest.mark.parametrize(("words", "at"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
+@pytest.mark.parametrize(("settings", "at"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
 def test_resumed_equals_uninterrupted(
-    words: dict[str, Any], at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
-    words = {"max_epochs": None, "max_steps": 20, **RANDOM, **words}
-    whole = toy.train(toy.config(**words), tmp_path)
-    toy.train(toy.config(**words | {"max_steps": at}, checkpoint_freq=at), tmp_path)
-    resumed = toy.train(toy.config(**words, resume=str(tmp_path / "checkpoint")), tmp_path)
+    settings = {"max_epochs": None, "max_steps": 20, **RANDOM, **settings}
+    whole = toy.train(toy.config(**settings), tmp_path)
+    toy.train(toy.config(**settings | {"max_steps": at}, checkpoint_freq=at), tmp_path)
+    resumed = toy.train(toy.config(**settings, resume=str(tmp_path / "checkpoint")), tmp_path)
 
     def after(name: str) -> list[dict[str, Any]]:
         """What was logged later than the interruption, without times."""
@@ -60,17 +60,17 @@ def test_resumed_equals_uninterrupted(
     for key in ("global_steps", "global_samples", "epochs", "stop_reason", "final_loss", "final_accuracy"):
         assert finished[key] == ended[key], key
     assert finished["resumed_from_step"] == at
-    assert finished["num_trained_samples"] == ended["num_trained_samples"] // words["max_steps"] * (
-        words["max_steps"] - at
+    assert finished["num_trained_samples"] == ended["num_trained_samples"] // settings["max_steps"] * (
+        settings["max_steps"] - at
     )
     assert finished["ranks"][0]["parameters_checksum"] == ended["ranks"][0]["parameters_checksum"]
 
 
 def test_nothing_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
-    words = {"max_epochs": None, "max_steps": 4, "checkpoint_freq": 4}
-    toy.train(toy.config(**words), tmp_path)
-    finished = toy.train(toy.config(**words, resume=str(tmp_path / "checkpoint")), tmp_path)[-1].value
+    settings = {"max_epochs": None, "max_steps": 4, "checkpoint_freq": 4}
+    toy.train(toy.config(**settings), tmp_path)
+    finished = toy.train(toy.config(**settings, resume=str(tmp_path / "checkpoint")), tmp_path)[-1].value
     assert (finished["global_steps"], finished["num_trained_samples"], finished["p_whole"]) == (4, 0, None)
 
 

@@ -44,7 +44,7 @@ def gradient_descent(
     return losses, norms
 
 
-# Words under which every step sees all 64 points, so that their order does not matter.
+# Settings under which every step sees all 64 points, so that their order does not matter.
 WHOLE = {
     "one batch": {"train_batch_size": 64},
     "four micro steps": {"train_batch_size": 16, "gradient_accumulation_steps": 4},
@@ -52,12 +52,12 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("words", WHOLE.values(), ids=WHOLE.keys())
-def test_accumulation_clipping_and_schedule(words: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", WHOLE.values(), ids=WHOLE.keys())
+def test_accumulation_clipping_and_schedule(settings: dict[str, Any], tmp_path: Path) -> None:
     optimizer = {"_target_": "torch.optim.SGD", "lr": 0.5, "momentum": 0.9}
     schedule = {"_target_": "torch.optim.lr_scheduler.StepLR", "step_size": 2, "gamma": 0.1}
-    words = {"max_steps": 6, "max_epochs": None, "clip_grad": 0.2, **words}
-    events = toy.train(toy.config(optimizer=optimizer, lr_scheduler=schedule, **words), tmp_path)
+    settings = {"max_steps": 6, "max_epochs": None, "clip_grad": 0.2, **settings}
+    events = toy.train(toy.config(optimizer=optimizer, lr_scheduler=schedule, **settings), tmp_path)
     rates = (0.5, 0.5, 0.05, 0.05, 0.005, 0.005)
     losses, norms = gradient_descent(6, momentum=0.9, clip=0.2, rates=rates)
     steps = toy.values(events, "STEP_END")
@@ -72,8 +72,8 @@ def test_accumulation_clipping_and_schedule(words: dict[str, Any], tmp_path: Pat
 
 def test_schedule_by_epoch(tmp_path: Path) -> None:
     schedule = {"_target_": "torch.optim.lr_scheduler.StepLR", "step_size": 1, "gamma": 0.5}
-    words = {"lr_interval": "epoch", "max_epochs": 3, "train_batch_size": 32}
-    events = toy.train(toy.config(lr_scheduler=schedule, **words), tmp_path)
+    settings = {"lr_interval": "epoch", "max_epochs": 3, "train_batch_size": 32}
+    events = toy.train(toy.config(lr_scheduler=schedule, **settings), tmp_path)
     rates = [step["learning_rate"] for step in toy.values(events, "STEP_END")]
     assert rates == pytest.approx([0.1, 0.1, 0.05, 0.05, 0.025, 0.025])
 
@@ -113,8 +113,8 @@ def story(events: list[Event]) -> list[str]:
 
 
 def test_events_in_order(tmp_path: Path) -> None:
-    words = {"max_epochs": 2, "log_freq": 3, "train_batch_size": 16, "initial_evaluation": True}
-    events = toy.train(toy.config(**words), tmp_path)
+    settings = {"max_epochs": 2, "log_freq": 3, "train_batch_size": 16, "initial_evaluation": True}
+    events = toy.train(toy.config(**settings), tmp_path)
     assert story(events) == [
         "INIT_EVALUATION",
         "INIT_END",
@@ -178,9 +178,9 @@ STOPS = {
 }
 
 
-@pytest.mark.parametrize(("words", "reason", "steps", "epochs"), STOPS.values(), ids=STOPS.keys())
-def test_stops(words: dict[str, Any], reason: str, steps: int, epochs: int, tmp_path: Path) -> None:
-    finished = toy.train(toy.config(**{"max_epochs": None, "log_freq": 4, **words}), tmp_path)[-1].value
+@pytest.mark.parametrize(("settings", "reason", "steps", "epochs"), STOPS.values(), ids=STOPS.keys())
+def test_stops(settings: dict[str, Any], reason: str, steps: int, epochs: int, tmp_path: Path) -> None:
+    finished = toy.train(toy.config(**{"max_epochs": None, "log_freq": 4, **settings}), tmp_path)[-1].value
     assert (finished["stop_reason"], finished["global_steps"], finished["epochs"]) == (reason, steps, epochs)
     assert finished["global_samples"] == finished["num_trained_samples"] == steps * 8
     assert finished["converged"] == (reason == "target")
@@ -203,9 +203,9 @@ EVALUATIONS = {
 }
 
 
-@pytest.mark.parametrize(("words", "steps"), EVALUATIONS.values(), ids=EVALUATIONS.keys())
-def test_evaluates(words: dict[str, Any], steps: list[int], tmp_path: Path) -> None:
-    events = toy.train(toy.config(max_epochs=3, log_freq=100, **words), tmp_path)
+@pytest.mark.parametrize(("settings", "steps"), EVALUATIONS.values(), ids=EVALUATIONS.keys())
+def test_evaluates(settings: dict[str, Any], steps: list[int], tmp_path: Path) -> None:
+    events = toy.train(toy.config(max_epochs=3, log_freq=100, **settings), tmp_path)
     assert [value["step"] for value in toy.values(events, "EVALUATE")] == steps
     assert all(value["count"] == 19 for value in toy.values(events, "EVALUATE"))
     finished = events[-1].value
@@ -265,9 +265,9 @@ class SlowPoints(toy.Points):
 
 @pytest.mark.parametrize(("precision", "close"), [("tf32", 1e-6), ("amp_bf16", 0.05), ("amp_fp16", 0.02)])
 def test_precision(precision: str, close: float, tmp_path: Path) -> None:
-    words = {"clip_grad": 1.0, "gradient_accumulation_steps": 2, "max_epochs": 3}
-    expected = toy.train(toy.config(**words), tmp_path)
-    events = toy.train(toy.config(precision=precision, **words), tmp_path)
+    settings = {"clip_grad": 1.0, "gradient_accumulation_steps": 2, "max_epochs": 3}
+    expected = toy.train(toy.config(**settings), tmp_path)
+    events = toy.train(toy.config(precision=precision, **settings), tmp_path)
     assert toy.losses(events) == pytest.approx(toy.losses(expected), rel=close)
     norms = [[step["grad_norm"] for step in toy.values(run, "STEP_END")] for run in (events, expected)]
     assert norms[0] == pytest.approx(norms[1], rel=10 * close)  # of the gradients themselves, without the loss scale
@@ -296,10 +296,10 @@ class Types(toy.Classification):
 
 
 def test_activation_checkpointing_changes_nothing_but_memory(tmp_path: Path) -> None:
-    words = {"network": toy.node("network", dropout=0.5), "max_epochs": 2}
-    plain = toy.train(toy.config(**words), tmp_path)
-    words |= {"activation_checkpointing": True, "checkpoint_modules": "torch.nn.Linear"}
-    recomputed = toy.train(toy.config(**words), tmp_path)
+    settings = {"network": toy.node("network", dropout=0.5), "max_epochs": 2}
+    plain = toy.train(toy.config(**settings), tmp_path)
+    settings |= {"activation_checkpointing": True, "checkpoint_modules": "torch.nn.Linear"}
+    recomputed = toy.train(toy.config(**settings), tmp_path)
     assert toy.losses(recomputed) == toy.losses(plain)
     assert recomputed[-1].value["mfu"] / recomputed[-1].value["steady_throughput"] == pytest.approx(
         4 / 3 * plain[-1].value["mfu"] / plain[-1].value["steady_throughput"]
@@ -315,9 +315,9 @@ def test_compiled(tmp_path: Path) -> None:
 
 
 def test_channels_last(tmp_path: Path) -> None:
-    words = {"task": {"_target_": "test_loop.Formats"}, "memory_format": "channels_last", "max_steps": 1}
+    settings = {"task": {"_target_": "test_loop.Formats"}, "memory_format": "channels_last", "max_steps": 1}
     network = {"_target_": "test_loop.convolution"}
-    toy.train(toy.config(network=network, train_data={"_target_": "test_loop.Images"}, **words), tmp_path)
+    toy.train(toy.config(network=network, train_data={"_target_": "test_loop.Images"}, **settings), tmp_path)
     assert Formats.seen == [True, True]
 
 
@@ -349,8 +349,8 @@ class Formats(toy.Classification):
 
 
 def test_the_same_seed_gives_the_same_training(tmp_path: Path) -> None:
-    words = {"network": toy.node("network", dropout=0.3), "train_data": toy.node("Points", count=64, noise=0.1)}
-    runs = [toy.train(toy.config(deterministic=True, seed=seed, **words), tmp_path) for seed in (1, 1, 2)]
+    settings = {"network": toy.node("network", dropout=0.3), "train_data": toy.node("Points", count=64, noise=0.1)}
+    runs = [toy.train(toy.config(deterministic=True, seed=seed, **settings), tmp_path) for seed in (1, 1, 2)]
     sums = [run[-1].value["ranks"][0]["parameters_checksum"] for run in runs]
     assert toy.losses(runs[0]) == toy.losses(runs[1])
     assert sums[0] == sums[1] != sums[2]
@@ -360,8 +360,8 @@ def test_the_same_seed_gives_the_same_training(tmp_path: Path) -> None:
 
 
 def test_figures_are_those_of_their_definitions(tmp_path: Path) -> None:
-    words = {"max_epochs": 4, "warmup_steps": 3, "checkpoint_freq": 7, "clip_grad": 1.0}
-    finished = toy.train(toy.config(**words), tmp_path)[-1].value
+    settings = {"max_epochs": 4, "warmup_steps": 3, "checkpoint_freq": 7, "clip_grad": 1.0}
+    finished = toy.train(toy.config(**settings), tmp_path)[-1].value
     raw, computing = finished["raw_train_time"], finished["pure_training_computing_time"]
     elsewhere = finished["eval_time"] + finished["checkpoint_time"]
     (rank,) = finished["ranks"]
@@ -405,9 +405,9 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("words", FIELDS.values(), ids=FIELDS.keys())
-def test_finished_has_the_documented_fields(words: dict[str, Any], tmp_path: Path) -> None:
-    finished = toy.train(toy.config(**words), tmp_path)[-1].value
+@pytest.mark.parametrize("settings", FIELDS.values(), ids=FIELDS.keys())
+def test_finished_has_the_documented_fields(settings: dict[str, Any], tmp_path: Path) -> None:
+    finished = toy.train(toy.config(**settings), tmp_path)[-1].value
     metrics = {"final_accuracy", "final_count", "final_inputs"}
     assert finished.keys() - metrics == documented_fields() - {"final_<metric>", "final_accuracy"}
     assert "final_accuracy" in finished
@@ -417,10 +417,10 @@ def test_finished_has_the_documented_fields(words: dict[str, Any], tmp_path: Pat
 
 def test_sample_data_of_a_full_case_has_no_target(tmp_path: Path) -> None:
     (tmp_path / ".flagperf-sample.json").write_text("{}")
-    words = {"target": {"metric": "count", "value": 1, "direction": "higher"}, "data_dir": str(tmp_path)}
-    tiny = toy.train(toy.config(size="tiny", **words), tmp_path)[-1].value
-    full = toy.train(toy.config(size="full", **words), tmp_path)[-1].value
-    assert (tiny["sample_data"], tiny["converged"], tiny["target"]) == (True, True, words["target"])
+    settings = {"target": {"metric": "count", "value": 1, "direction": "higher"}, "data_dir": str(tmp_path)}
+    tiny = toy.train(toy.config(size="tiny", **settings), tmp_path)[-1].value
+    full = toy.train(toy.config(size="full", **settings), tmp_path)[-1].value
+    assert (tiny["sample_data"], tiny["converged"], tiny["target"]) == (True, True, settings["target"])
     assert (full["sample_data"], full["converged"], full["target"]) == (True, False, None)
 
 
@@ -459,8 +459,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED.keys())
-def test_refused(words: dict[str, Any], message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("settings", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
-        toy.train(toy.config(**words), tmp_path)
+        toy.train(toy.config(**settings), tmp_path)
     assert message in str(refused.value)

@@ -40,9 +40,9 @@ class Failing(toy.Classification):
         return super().loss(*_) * (1 // (2 - self.calls))
 
 
-@pytest.mark.parametrize(("words", "status", "text"), ENDS.values(), ids=ENDS.keys())
-def test_ends(words: dict[str, Any], status: int, text: str, tmp_path: Path) -> None:
-    done = toy.start(toy.config(**words), tmp_path)
+@pytest.mark.parametrize(("settings", "status", "text"), ENDS.values(), ids=ENDS.keys())
+def test_ends(settings: dict[str, Any], status: int, text: str, tmp_path: Path) -> None:
+    done = toy.start(toy.config(**settings), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "")
     log = (tmp_path / "rank0.out.log").read_text()
     assert text in log
@@ -52,9 +52,9 @@ def test_ends(words: dict[str, Any], status: int, text: str, tmp_path: Path) -> 
         assert log.index("step 1\n") < log.index("STEP_BEGIN") < log.index("Traceback")
 
 
-def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*argv: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The module itself, which stops before it needs torch."""
-    command = [sys.executable, "-m", "flagperf.trainer", *words]
+    command = [sys.executable, "-m", "flagperf.trainer", *argv]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
 
 

@@ -23,9 +23,9 @@ Logs = list[list[Event]]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     """Two ranks, two micro steps of 16: each step sees all 64 points. 19 points to evaluate: 10 and 9."""
-    words = {"train_batch_size": 16, "gradient_accumulation_steps": 2, "max_steps": 6, "max_epochs": None}
-    words |= {"clip_grad": 0.5, "eval_batch_size": 4, "eval_interval_steps": 3, "initial_evaluation": True}
-    status, logs = toy.torchrun(toy.config(**words), tmp_path_factory.mktemp("ranks"))
+    settings = {"train_batch_size": 16, "gradient_accumulation_steps": 2, "max_steps": 6, "max_epochs": None}
+    settings |= {"clip_grad": 0.5, "eval_batch_size": 4, "eval_interval_steps": 3, "initial_evaluation": True}
+    status, logs = toy.torchrun(toy.config(**settings), tmp_path_factory.mktemp("ranks"))
     assert status == 0
     return logs
 
@@ -102,16 +102,16 @@ def test_the_whole_story_is_in_the_log(trained: Logs) -> None:
 def test_resumed_ranks_equal_uninterrupted_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a random state for each rank, in the middle of an epoch, with processes that load."""
     monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
-    words: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "max_epochs": None,
         "max_steps": 12,
         "network": toy.node("network", dropout=0.4),
         "train_data": toy.node("Points", count=90, noise=0.5),
         "num_workers": 1,
     }
-    whole = toy.config(**words)
-    first = toy.config(**words | {"max_steps": 7}, checkpoint_freq=7)
-    second = toy.config(**words, resume=str(tmp_path / "checkpoint"))
+    whole = toy.config(**settings)
+    first = toy.config(**settings | {"max_steps": 7}, checkpoint_freq=7)
+    second = toy.config(**settings, resume=str(tmp_path / "checkpoint"))
     uninterrupted, _, resumed = (toy.fork_ranks(partial(toy.train, run), tmp_path) for run in (whole, first, second))
     for before, after in zip(uninterrupted, resumed, strict=True):
         assert toy.losses(after) == toy.losses(before)[7:]
@@ -137,8 +137,8 @@ def count_sharing(_: Path) -> dict[str, int]:
         counts["shared"] += 1
         return allreduce_hook(None, bucket)
 
-    words = {"gradient_accumulation_steps": 3, "max_steps": 2, "max_epochs": None, "eval_interval_epochs": None}
-    parts = build_parts(toy.config(**words, train_data=toy.node("Points", count=96)))
+    settings = {"gradient_accumulation_steps": 3, "max_steps": 2, "max_epochs": None, "eval_interval_epochs": None}
+    parts = build_parts(toy.config(**settings, train_data=toy.node("Points", count=96)))
     parts.task = Counting()
     training = Training(parts, PerfLog(0, os.open(os.devnull, os.O_WRONLY)))
     training.distributed.register_comm_hook(None, share)

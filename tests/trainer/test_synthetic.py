@@ -56,9 +56,9 @@ def test_held_batches(data: Any, count: int, batch_size: int, accumulation: int,
 
 
 def test_they_are_the_first_of_the_data_set() -> None:
-    words = (toy.Points(512), 8, 2, World(1, 2), 3)
-    assert toy.taken(HeldBatches(*words), HELD) == toy.taken(TrainBatches(*words), HELD)
-    assert len(HeldBatches(*words).steps(1)) == len(TrainBatches(*words).steps(1)) == 16
+    arguments = (toy.Points(512), 8, 2, World(1, 2), 3)
+    assert toy.taken(HeldBatches(*arguments), HELD) == toy.taken(TrainBatches(*arguments), HELD)
+    assert len(HeldBatches(*arguments).steps(1)) == len(TrainBatches(*arguments).steps(1)) == 16
 
 
 def test_a_data_set_that_groups_its_samples_must_have_a_batch() -> None:
@@ -66,8 +66,8 @@ def test_a_data_set_that_groups_its_samples_must_have_a_batch() -> None:
         HeldBatches(grouped(0), 8, 1, World(0, 1), 0)
 
 
-def synthetic(**words: Any) -> dict[str, Any]:
-    return toy.config(**{"synthetic": True, "max_epochs": None, "max_steps": 20, **words})
+def synthetic(**settings: Any) -> dict[str, Any]:
+    return toy.config(**{"synthetic": True, "max_epochs": None, "max_steps": 20, **settings})
 
 
 def test_losses(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_losses(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_it(tmp_path: Path) -> None:
-    words = {"initial_evaluation": True, "target": {"metric": "count", "value": 1, "direction": "higher"}}
-    events = toy.train(synthetic(**words, eval_interval_steps=5, gradient_accumulation_steps=3), tmp_path)
+    settings = {"initial_evaluation": True, "target": {"metric": "count", "value": 1, "direction": "higher"}}
+    events = toy.train(synthetic(**settings, eval_interval_steps=5, gradient_accumulation_steps=3), tmp_path)
     assert {event.event for event in events}.isdisjoint({"INIT_EVALUATION", "EVALUATE"})
     finished = events[-1].value
     wanted = {
@@ -108,8 +108,8 @@ def test_it_needs_an_end_of_its_own(tmp_path: Path) -> None:
 
 def test_two_ranks_with_batches_of_different_sizes(tmp_path: Path) -> None:
     def rank(folder: Path) -> Any:
-        words = {"train_data": {"_target_": "test_synthetic.grouped", "count": 200}, "nproc": 2}
-        return toy.train(synthetic(**words, gradient_accumulation_steps=2, max_steps=9), folder)[-1].value
+        settings = {"train_data": {"_target_": "test_synthetic.grouped", "count": 200}, "nproc": 2}
+        return toy.train(synthetic(**settings, gradient_accumulation_steps=2, max_steps=9), folder)[-1].value
 
     first, second = toy.fork_ranks(rank, tmp_path)
     assert first == second
@@ -123,9 +123,9 @@ def test_two_ranks_with_batches_of_different_sizes(tmp_path: Path) -> None:
 def test_weights_below_sample_data_are_not_missed(sample: bool, tmp_path: Path) -> None:
     if sample:
         (tmp_path / ".flagperf-sample.json").write_text("{}")
-    words = {"data_dir": str(tmp_path), "init_checkpoint": str(tmp_path / "weights.pt"), "max_steps": 1}
+    settings = {"data_dir": str(tmp_path), "init_checkpoint": str(tmp_path / "weights.pt"), "max_steps": 1}
     if sample:
-        assert toy.train(synthetic(**words), tmp_path)[-1].value["global_steps"] == 1
-        words |= {"init_checkpoint": "/elsewhere/weights.pt"}
+        assert toy.train(synthetic(**settings), tmp_path)[-1].value["global_steps"] == 1
+        settings |= {"init_checkpoint": "/elsewhere/weights.pt"}
     with pytest.raises(ConfigError, match="no such file"):
-        toy.train(synthetic(**words), tmp_path)
+        toy.train(synthetic(**settings), tmp_path)

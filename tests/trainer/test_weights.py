@@ -31,13 +31,13 @@ def save_arrays(given: dict[str, torch.Tensor], path: Path) -> None:
 def test_training_starts_from_the_file(name: str, save: Callable[..., None], tmp_path: Path) -> None:
     path = tmp_path / name
     save(weights(), path)
-    words = {"train_batch_size": 64, "max_steps": 1}
-    loaded = toy.losses(toy.train(toy.config(init_checkpoint=str(path), **words), tmp_path))
+    settings = {"train_batch_size": 64, "max_steps": 1}
+    loaded = toy.losses(toy.train(toy.config(init_checkpoint=str(path), **settings), tmp_path))
     network, points = toy.network(), toy.Points(64)
     network.load_state_dict(weights())
     loss = torch.nn.functional.cross_entropy(network(points.inputs), points.labels)
     assert loaded == [pytest.approx(loss.item(), rel=1e-6)]
-    assert loaded != toy.losses(toy.train(toy.config(**words), tmp_path))
+    assert loaded != toy.losses(toy.train(toy.config(**settings), tmp_path))
 
 
 class Published(toy.Classification):
@@ -49,10 +49,10 @@ class Published(toy.Classification):
 
 def test_the_task_knows_other_names(tmp_path: Path) -> None:
     torch.save({"state_dict": {f"module.{name}": tensor for name, tensor in weights().items()}}, tmp_path / "w.pt")
-    words = {"init_checkpoint": str(tmp_path / "w.pt"), "max_steps": 1}
-    events = toy.train(toy.config(task={"_target_": "test_weights.Published"}, **words), tmp_path)
+    settings = {"init_checkpoint": str(tmp_path / "w.pt"), "max_steps": 1}
+    events = toy.train(toy.config(task={"_target_": "test_weights.Published"}, **settings), tmp_path)
     torch.save(weights(), tmp_path / "w.pt")
-    assert toy.losses(events) == toy.losses(toy.train(toy.config(**words), tmp_path))
+    assert toy.losses(events) == toy.losses(toy.train(toy.config(**settings), tmp_path))
 
 
 class Backbone(toy.Classification):
@@ -66,9 +66,9 @@ def test_the_task_knows_which_part_is_filled(tmp_path: Path) -> None:
     """The rest keeps the weights that it has without the file."""
     first = torch.nn.Linear(8, 16)
     torch.save(first.state_dict(), tmp_path / "w.pt")
-    words = {"train_batch_size": 64, "max_steps": 1}
+    settings = {"train_batch_size": 64, "max_steps": 1}
     task = {"task": {"_target_": "test_weights.Backbone"}, "init_checkpoint": str(tmp_path / "w.pt")}
-    loaded = toy.losses(toy.train(toy.config(**words, **task), tmp_path))
+    loaded = toy.losses(toy.train(toy.config(**settings, **task), tmp_path))
     torch.manual_seed(0)
     network, points = toy.network(), toy.Points(64)
     network[0].load_state_dict(first.state_dict())

@@ -86,7 +86,7 @@ def node(name: str, **arguments: Any) -> dict[str, Any]:
     return {"_target_": f"toy.{name}", **arguments}
 
 
-def config(**words: Any) -> dict[str, Any]:
+def config(**settings: Any) -> dict[str, Any]:
     """A resolved configuration: 64 points, 8 a step and rank, plain gradient descent, unless said otherwise."""
     training = yaml.safe_load((ROOT / "conf" / "training.yaml").read_text(encoding="utf-8"))
     return {
@@ -113,7 +113,7 @@ def config(**words: Any) -> dict[str, Any]:
         "optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1},
         "train_data": node("Points", count=64),
         "eval_data": node("Points", count=19, seed=8),
-        **words,
+        **settings,
     }
 
 

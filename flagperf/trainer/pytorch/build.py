@@ -16,7 +16,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.settings import Words
+from flagperf.trainer.settings import Settings
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
@@ -32,20 +32,22 @@ NUMPY_ARRAYS: list[Any] = [
 ]
 
 
-def build_network(config: Mapping[str, Any], words: Words, task: Task, device: torch.device, world: World) -> nn.Module:
+def build_network(
+    config: Mapping[str, Any], settings: Settings, task: Task, device: torch.device, world: World
+) -> nn.Module:
     """The network on its device, with the weights to start from, and what is changed inside it."""
     network: nn.Module = component(config, "network")
-    if words.init_checkpoint is not None:
-        load_weights(task.pretrained(network), task, words.init_checkpoint)
-    if words.sync_bn and world.size > 1:
+    if settings.init_checkpoint is not None:
+        load_weights(task.pretrained(network), task, settings.init_checkpoint)
+    if settings.sync_bn and world.size > 1:
         if device.type == "cpu":
             raise ConfigError(
                 "batch norm over all ranks needs an accelerator", where="config.yaml", key="sync_bn", given=True
             )
         network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
-    if words.activation_checkpointing:
-        recompute(network, words.checkpoint_modules)
-    return network.to(device=device, memory_format=getattr(torch, words.memory_format))  # type: ignore[call-overload,no-any-return]
+    if settings.activation_checkpointing:
+        recompute(network, settings.checkpoint_modules)
+    return network.to(device=device, memory_format=getattr(torch, settings.memory_format))  # type: ignore[call-overload,no-any-return]
 
 
 def recompute(network: nn.Module, class_path: str | None) -> None:
@@ -138,19 +140,19 @@ def _read_weights(path: str) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def averaged(network: nn.Module, words: Words) -> AveragedModel | None:
-    """The moving average of the network's weights and buffers, where the words ask for one."""
-    if words.ema["decay"] is None:
+def averaged(network: nn.Module, settings: Settings) -> AveragedModel | None:
+    """The moving average of the network's weights and buffers, where the settings ask for one."""
+    if settings.ema.decay is None:
         return None
     from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-    average = get_ema_multi_avg_fn(words.ema["decay"])  # type: ignore[no-untyped-call]
+    average = get_ema_multi_avg_fn(settings.ema.decay)  # type: ignore[no-untyped-call]
     return AveragedModel(network, multi_avg_fn=average, use_buffers=True)
 
 
-def distribute(network: nn.Module, words: Words, device: torch.device, world: World) -> nn.Module:
+def distribute(network: nn.Module, settings: Settings, device: torch.device, world: World) -> nn.Module:
     """The network that the training step calls: gradients are averaged over the ranks."""
     if world.size == 1:
         return network
     devices = None if device.type == "cpu" else [device]
-    return DistributedDataParallel(network, device_ids=devices, **words.ddp)
+    return DistributedDataParallel(network, device_ids=devices, **settings.ddp)

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from flagperf.errors import ConfigError
+from flagperf.target import Target
 from flagperf.trainer.pytorch.data import on_device
 from flagperf.trainer.pytorch.parts import Parts
-from flagperf.trainer.settings import Target
 
 
 def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
@@ -19,7 +19,7 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     Raises:
         ConfigError: the metric of the target is not among the metrics.
     """
-    words, network = parts.words, parts.evaluated
+    settings, network = parts.settings, parts.evaluated
     # First: a process that is forked while gloo's threads end a collective was seen to hang, with CPython 3.11.
     loaded = iter(parts.eval_loader)
     parts.world.copy_buffers(network)
@@ -28,8 +28,8 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     with torch.no_grad(), parts.precision.autocast:
         metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
     network.train()
-    if words.target is not None:
-        _check(words.target, metrics)
+    if settings.target is not None:
+        _check(settings.target, metrics)
     return metrics
 
 

@@ -26,10 +26,10 @@ def finished(training: Training, began: float) -> dict[str, Any]:
     gathered = parts.world.gather((rank_figures(training, memory, began), forward))
     job = job_figures([figures for figures, _ in gathered])
     forward = gathered[0][1]
-    config, words = parts.config, training.words
+    config, settings = parts.config, training.settings
     return {
         **job,
-        **metric_figures(training.metrics, words.target.metric if words.target else None),
+        **metric_figures(training.metrics, settings.target.metric if settings.target else None),
         "throughput_unit": config["throughput_unit"],
         "global_samples": training.progress.samples,
         "global_steps": training.progress.step,
@@ -40,13 +40,13 @@ def finished(training: Training, began: float) -> dict[str, Any]:
         "final_loss": training.records.loss,
         "target": config["target"] if training.target else None,
         "sample_data": training.sample_data,
-        "synthetic": words.synthetic,
+        "synthetic": settings.synthetic,
         **mfu(training, forward, job["steady_throughput"] or job["p_train"]),
         "parameters": sum(parameter.numel() for parameter in parts.network.parameters()),
         "peak_memory_kind": memory_kind,
-        "warmup_steps": words.warmup_steps,
+        "warmup_steps": settings.warmup_steps,
         "clock": training.clock.name,
-        "precision": words.precision,
+        "precision": settings.precision,
         "device_name": device_name(parts.device),
         "versions": {"flagperf": flagperf.__version__, "torch": torch.__version__, "python": platform.python_version()},
     }
@@ -55,7 +55,7 @@ def finished(training: Training, began: float) -> dict[str, Any]:
 def rank_figures(training: Training, memory: float, began: float) -> RankFigures:
     """What this rank measured."""
     parts, clock = training.parts, training.clock
-    warmup = training.words.warmup_steps
+    warmup = training.settings.warmup_steps
     steady = clock.steps[warmup:]
     warmup_units = training.units_by_step[warmup - 1] if steady and warmup else 0
     p50, p90, p99 = percentiles(steady)
@@ -100,12 +100,12 @@ def forward_operations(training: Training) -> dict[str, Any]:
 
 def mfu(training: Training, forward: dict[str, Any], throughput: float | None) -> dict[str, Any]:
     """`flops_per_sample`, `mfu` and `mfu_note`."""
-    parts, words = training.parts, training.words
-    peak, note = peak_flops(parts.config["hardware"], words.precision)
+    parts, settings = training.parts, training.settings
+    peak, note = peak_flops(parts.config["hardware"], settings.precision)
     value = None
     if "per_unit" not in forward:
         note = forward["note"]
     elif peak is not None and throughput is not None:
-        passes = 4 if words.activation_checkpointing else 3  # forward, twice as much backward, forward again
+        passes = 4 if settings.activation_checkpointing else 3  # forward, twice as much backward, forward again
         value = utilisation(forward["per_unit"], passes, throughput, peak * parts.world.size)
     return {"flops_per_sample": forward.get("per_sample"), "mfu": value, "mfu_note": note}

@@ -36,16 +36,16 @@ class Training:
 
     def __init__(self, parts: Parts, perflog: PerfLog) -> None:
         self.parts, self.perflog = parts, perflog
-        self.words, self.task, self.precision = parts.words, parts.task, parts.precision
+        self.settings, self.task, self.precision = parts.settings, parts.task, parts.precision
         self.loss = self.precision.cast(self.task.loss)
-        self.micro_steps = self.words.gradient_accumulation_steps
+        self.micro_steps = self.settings.gradient_accumulation_steps
         self.optimizer = parts.optimizer
-        self.step_scheduler = parts.scheduler if self.words.lr_interval == "step" else None
-        self.epoch_scheduler = parts.scheduler if self.words.lr_interval == "epoch" else None
+        self.step_scheduler = parts.scheduler if self.settings.lr_interval == "step" else None
+        self.epoch_scheduler = parts.scheduler if self.settings.lr_interval == "epoch" else None
         self.sample_data = is_sample_data(parts.config["data_dir"])
         # A result on sample data never claims the target of the full case.
-        self.target = None if self.sample_data and parts.config["size"] == "full" else self.words.target
-        self.rules = Rules(self.words, parts.world)
+        self.target = None if self.sample_data and parts.config["size"] == "full" else self.settings.target
+        self.rules = Rules(self.settings, parts.world)
         self.clock = clock_for(parts.device)
         self.records = StepRecords(perflog, self.clock, parts.world, parts.device)
 
@@ -56,8 +56,8 @@ class Training:
         self.units_by_step = array("q")  # units of this rank up to the end of each step
         self.next_look = 0
         self.random_state: Mapping[str, Any] | None = None
-        if self.words.resume is not None:
-            self.progress, self.random_state = restore(parts, self.words.resume)
+        if parts.config["resume"] is not None:
+            self.progress, self.random_state = restore(parts, parts.config["resume"])
         self.resumed_from = self.progress.step
         self.distributed, self.model = parts.wrapped()
 
@@ -65,7 +65,7 @@ class Training:
 
     def run(self) -> None:
         """Train until a rule says stop."""
-        if self.words.initial_evaluation and not self.resumed_from:
+        if self.settings.initial_evaluation and not self.resumed_from:
             began = perf_counter()
             metrics = evaluate(self.parts, self._heartbeat)
             self._log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
@@ -120,7 +120,7 @@ class Training:
             self.clock.lap(COMPUTE)
         self._micro_step()
         self.learning_rate = self.optimizer.param_groups[0]["lr"]
-        self.grad_norm = self.precision.step(self.optimizer, self.parts.parameters, self.words.clip_grad)
+        self.grad_norm = self.precision.step(self.optimizer, self.parts.parameters, self.settings.clip_grad)
         self.parts.update_average(self.progress.step + 1)
         self.optimizer.zero_grad()
         if self.step_scheduler is not None:
@@ -205,7 +205,7 @@ class Training:
         """Batches on the device without end, counted as they are taken."""
         parts = self.parts
         parts.train_batches.start_at(self.progress.epoch, self.progress.step_in_epoch)
-        if self.words.synthetic:
+        if self.settings.synthetic:
             return held_stream(parts, self._count)
 
         def move(batch: Any) -> Any:
@@ -213,7 +213,7 @@ class Training:
             return parts.to_device(batch)
 
         return on_device(
-            loader(parts.train_data, parts.train_batches, self.words.num_workers, parts.device), move, parts.device
+            loader(parts.train_data, parts.train_batches, self.settings.num_workers, parts.device), move, parts.device
         )
 
     def _count(self, samples: int, units: int) -> None:

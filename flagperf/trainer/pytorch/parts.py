@@ -23,7 +23,7 @@ from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.synthetic import HeldBatches
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.settings import Words
+from flagperf.trainer.settings import Settings
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
@@ -34,13 +34,13 @@ class Parts:
     """What the loop works with; the fields are in the order in which they are made."""
 
     config: Mapping[str, Any]
-    words: Words
+    settings: Settings
     world: World
     device: torch.device
     precision: Precision
     task: Task
     network: nn.Module  # itself: evaluated, saved
-    average: AveragedModel | None  # of the network, where the words ask for one: evaluated in its place, saved
+    average: AveragedModel | None  # of the network, where the settings ask for one: evaluated in its place, saved
     optimizer: Optimizer
     scheduler: Any  # a learning rate scheduler, or None
     train_data: Any
@@ -50,13 +50,13 @@ class Parts:
 
     def __post_init__(self) -> None:
         self.parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-        self.memory_format = getattr(torch, self.words.memory_format)
+        self.memory_format = getattr(torch, self.settings.memory_format)
 
     @cached_property
     def eval_loader(self) -> DataLoader[Any]:
         """This rank's share of the evaluation data, for every evaluation."""
-        share = eval_batches(len(self.eval_data), self.words.eval_batch_size, self.world)
-        return loader(self.eval_data, share, self.words.num_workers, self.device, again=True)
+        share = eval_batches(len(self.eval_data), self.settings.eval_batch_size, self.world)
+        return loader(self.eval_data, share, self.settings.num_workers, self.device, again=True)
 
     @property
     def evaluated(self) -> nn.Module:
@@ -65,7 +65,7 @@ class Parts:
 
     def update_average(self, step: int) -> None:
         """After an optimizer step: let the average follow the network, where it is due."""
-        if self.average is not None and step % self.words.ema["every"] == 0:
+        if self.average is not None and step % self.settings.ema.every == 0:
             self.average.update_parameters(self.network)
 
     def to_device(self, batch: Any) -> Any:
@@ -73,9 +73,9 @@ class Parts:
         return self.task.to_device(batch, self.device, self.memory_format)
 
     def wrapped(self) -> tuple[nn.Module, nn.Module]:
-        """The network with its gradients averaged over the ranks, and that compiled where the words say so."""
-        distributed = distribute(self.network, self.words, self.device, self.world)
-        if self.words.compile:
+        """The network with its gradients averaged over the ranks, and that compiled where the settings say so."""
+        distributed = distribute(self.network, self.settings, self.device, self.world)
+        if self.settings.compile:
             return distributed, torch.compile(distributed)  # type: ignore[return-value]
         return distributed, distributed
 
@@ -86,30 +86,30 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     Raises:
         ConfigError: the configuration cannot be used here.
     """
-    words, world = Words.read(config), World.of()
+    settings, world = Settings.read(config), World.of()
     device = open_device(config["vendor"], world)
     began = perf_counter()
-    world.connect(device, config["vendor"]["backend"], words.process_group_timeout)
+    world.connect(device, config["vendor"]["backend"], settings.process_group_timeout)
     rendezvous = perf_counter() - began
-    choose_algorithms(words)
-    precision = Precision(words.precision, device)
+    choose_algorithms(settings)
+    precision = Precision(settings.precision, device)
 
-    seed_all(words.seed)  # the same weights on every rank
+    seed_all(settings.seed)  # the same weights on every rank
     task: Task = component(config, "task")
-    network = build_network(config, words, task, device, world)
-    average = averaged(network, words)
+    network = build_network(config, settings, task, device, world)
+    average = averaged(network, settings)
     optimizer = component(config, "optimizer", task.parameters(network))
     scheduler = component(config, "lr_scheduler", optimizer)
-    seed_all(words.seed + 1 + world.rank)  # dropout differs from rank to rank
+    seed_all(settings.seed + 1 + world.rank)  # dropout differs from rank to rank
 
     train_data = component(config, "train_data")
-    sampler = HeldBatches if words.synthetic else TrainBatches
-    batches = sampler(train_data, words.train_batch_size, words.gradient_accumulation_steps, world, words.seed)
-    eval_data = None if words.synthetic else component(config, "eval_data")
+    sampler = HeldBatches if settings.synthetic else TrainBatches
+    batches = sampler(train_data, settings.train_batch_size, settings.gradient_accumulation_steps, world, settings.seed)
+    eval_data = None if settings.synthetic else component(config, "eval_data")
     check_classes(train_data, eval_data)
     return Parts(
         config,
-        words,
+        settings,
         world,
         device,
         precision,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from flagperf.trainer.settings import Words
+from flagperf.trainer.settings import Settings
 
 
 def seed_all(seed: int) -> None:
@@ -26,13 +26,13 @@ def seed_host(seed: int) -> None:
     torch.default_generator.manual_seed(seed)
 
 
-def choose_algorithms(words: Words) -> None:
+def choose_algorithms(settings: Settings) -> None:
     """Deterministic algorithms where the libraries have them (a warning names the others); let libraries try some."""
-    torch.backends.cudnn.benchmark = words.cudnn_benchmark
-    torch.backends.cudnn.deterministic = words.deterministic
-    if words.deterministic:
+    torch.backends.cudnn.benchmark = settings.cudnn_benchmark
+    torch.backends.cudnn.deterministic = settings.deterministic
+    if settings.deterministic:
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs a pass
-        if words.compile:
+        if settings.compile:
             torch.use_deterministic_algorithms(True, warn_only=True)
         else:
             torch.set_deterministic_debug_mode("warn")  # the same, but does not import the compiler, 0.9 s of CPU

@@ -54,7 +54,9 @@ def held_stream(parts: Parts, count: Callable[[int, int], None]) -> Generator[An
         return parts.task.samples(batch), parts.task.units(batch), parts.to_device(batch)
 
     first = list(islice(parts.train_batches, HELD))
-    held = list(on_device(loader(parts.train_data, first, parts.words.num_workers, parts.device), move, parts.device))
+    held = list(
+        on_device(loader(parts.train_data, first, parts.settings.num_workers, parts.device), move, parts.device)
+    )
 
     def stream() -> Generator[Any]:
         for samples, units, batch in cycle(held):
