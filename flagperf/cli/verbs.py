@@ -22,12 +22,12 @@ UNFOLDED = 100_000  # characters of a line where nothing needs to fit a screen
 def run(options: argparse.Namespace) -> int:
     """Compose, plan, execute, read, report."""
     from flagperf.config.compose import compose_jobs
-    from flagperf.plan.plan import dry_run_text
+    from flagperf.plan.dry_run import dry_run_text
 
     jobs = compose_jobs(options.words, multirun=options.multirun, config_dirs=options.config_dir)
     if not jobs:
         raise NoValidCaseError("no case is left to run")
-    if jobs[0].config["dry_run"]:
+    if jobs[0].dry_run:
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
     from rich.console import Console
@@ -108,7 +108,7 @@ def data(options: argparse.Namespace) -> int:
         case_data.write_sample(job)
     elif action == "prepare":
         case_data.prepare(job, source)
-    folder, layout = Path(job.config["data_dir"]), job.config["data"]
+    folder, layout = Path(job.data_dir), job.data
     print(f"in {folder}:", flush=True)
     for pattern, least, found in count_entries(layout, folder):
         print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""), flush=True)
