@@ -109,7 +109,7 @@ async def true(server: Sshd, hosts: int) -> None:
 
 async def checks(run: RunConfig, folder: Path) -> None:
     """The phases `connect` and `check` of a run."""
-    plan = make_plan(run, 1, folder=folder)
+    plan = make_plan(run, 1, folder)
     transports = make_transports(run, run.cluster.nodes)
     runtimes = make_runtimes(run, plan, transports)
 

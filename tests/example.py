@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from flagperf.config.values import Cluster, Hardware, Node, RunConfig, RuntimeSettings, Vendor
+from flagperf.config.build import of_same_name
+from flagperf.config.values import (
+    Cluster,
+    Deadlines,
+    Framework,
+    Hardware,
+    Limits,
+    MonitorIntervals,
+    Node,
+    RunConfig,
+    RuntimeSettings,
+    Vendor,
+)
 
-DEADLINES = {"connect": 15.0, "start": 300.0, "first_step": 600.0, "stall": 300.0, "stop": 10.0}
+DEADLINES = Deadlines(connect=15.0, start=300.0, first_step=600.0, stall=300.0, stop=10.0)
 LAUNCH = ["{python}", "--nnodes", "{nnodes}", "--nproc", "{nproc}", "--rank", "{node_rank}"]
 LAUNCH += ["--to", "{master_address}:{master_port}", "{config}"]
 HERE = Node("here", "127.0.0.1", local=True)
@@ -14,33 +26,42 @@ HERE = Node("here", "127.0.0.1", local=True)
 
 def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunConfig:
     """A run of case `sums` on this machine; `fields` replace those of RunConfig, `config` adds to its configuration."""
-    scale = {"nnodes": 1, "nproc": 2} | {key: fields[key] for key in ("nnodes", "nproc") if key in fields}
     values: dict[str, Any] = {
         "case": "sums",
-        "framework": {"name": "pytorch", "launch": LAUNCH},
-        "deadlines": DEADLINES,
-        "resume": None,
-        "result_dir": "result",
-        "run_name": None,
+        "size": "tiny",
+        "nnodes": 1,
+        "nproc": 2,
+        "repeat": 1,
+        "division": "closed",
+        "data": {},
         "data_dir": "/data",
         "sample_dir": "/sample",
+        "code_dir": None,
+        "result_dir": "result",
+        "run_name": None,
+        "resume": None,
+        "clear_caches": False,
+        "require_target": False,
+        "dry_run": False,
+        "log_level": "info",
         "max_steps": 20,
         "train_batch_size": 4,
-        **scale,
-    }
-    given: dict[str, Any] = {
-        "case": "sums",
-        "framework": "pytorch",
-        "size": "tiny",
+        "gradient_accumulation_steps": 1,
+        "throughput_unit": "samples/s",
+        "deterministic": False,
+        "init_checkpoint": None,
+    } | (config or {})
+    values |= {key: value for key, value in fields.items() if key in values}
+    built: dict[str, Any] = {
+        "framework": Framework("pytorch", tuple(LAUNCH)),
         "vendor": Vendor("cpu", "any CPU", "cpu", "gloo", None, None),
         "hardware": Hardware("cpu", "a CPU", None, None, {}),
         "cluster": Cluster("local", "this machine", (HERE,)),
-        "repeat": 1,
-        "division": "closed",
         "runtime": RuntimeSettings("process", "process", python="python3"),
         "target": None,
-        "config": values | (config or {}),
-        **scale,
-        **fields,
+        "deadlines": DEADLINES,
+        "monitor": MonitorIntervals(5.0, 120.0),
+        "limits": Limits(**of_same_name(Limits, values)),
+        "config": values,
     }
-    return RunConfig(**given)
+    return RunConfig(**{**of_same_name(RunConfig, values), **built, **fields})

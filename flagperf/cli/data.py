@@ -40,7 +40,7 @@ def main(options: argparse.Namespace) -> int:
         write_sample(job)
     elif action == "prepare":
         prepare(job, sources[0].removeprefix("source=") if sources else None)
-    folder, layout = Path(job.config["data_dir"]), job.config["data"]
+    folder, layout = Path(job.data_dir), job.data
     print(f"in {folder}:", flush=True)
     for pattern, least, found in count_entries(layout, folder):
         print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""), flush=True)
@@ -94,8 +94,8 @@ def write_sample(run: RunConfig) -> None:
         ConfigError: the case has none, or the folder is not empty.
         TrainingError: the writer crashed; its traceback is on the terminal.
     """
-    folder = Path(run.config["data_dir"])
-    if not run.config["data"].get("sample"):
+    folder = Path(run.data_dir)
+    if not run.data.get("sample"):
         raise ConfigError("the case has no sample data", key="data.sample", given="null")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
@@ -115,7 +115,7 @@ def prepare(run: RunConfig, source: str | None) -> None:
         ConfigError: the case needs no conversion, the source is not what it should be, or a file would be overwritten.
         TrainingError: the conversion crashed; its traceback is on the terminal.
     """
-    data, folder = run.config["data"], Path(run.config["data_dir"])
+    data, folder = run.data, Path(run.data_dir)
     if not data.get("prepare"):
         problem = "the data of this case needs no conversion"
         raise ConfigError(problem, key="data.prepare", given="null", allowed=expected(data))
@@ -135,7 +135,7 @@ def prepare(run: RunConfig, source: str | None) -> None:
 def _data_there(run: RunConfig, folder: Path) -> Path | None:
     """What of a case's data is in the folder: a split, or the folder itself where all is there that the case needs."""
     splits = [folder / run.config[key] for key in ("train_path", "eval_path") if run.config.get(key)]
-    complete = run.config["data"]["require"] and has_layout(run.config["data"], folder)
+    complete = run.data["require"] and has_layout(run.data, folder)
     return next((path for path in splits if path.exists()), folder if complete else None)
 
 
@@ -192,7 +192,7 @@ def _call_case(run: RunConfig, what: str, *paths: str) -> None:
         status = _call(_python(run), "-m", "flagperf.trainer.case_data", config.name, what, *paths)
     problem = "the data cannot be read" if what == "read" else "nothing was written"
     if status == ConfigError.exit_code:
-        raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=run.config["data_dir"])
+        raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=run.data_dir)
     if status:
         raise TrainingError(f"{problem}: the code of the case ended with exit status {status}")
 

@@ -20,6 +20,7 @@ from flagperf.results.values import Result, Summary
 from flagperf.run import folder as run_folder
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
+from flagperf.run.resume import with_checkpoints
 from flagperf.run.values import Outcome
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
     folder = run_folder.create(jobs[0])
     summaries: list[Summary] = []
     codes: list[int] = []
-    with run_log(folder, jobs[0].config["log_level"], console):
+    with run_log(folder, jobs[0].log_level, console):
         for number, job in enumerate(jobs, 1):
             _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
             done, code = await _run_job(job, folder, console, began if number == 1 else None)
@@ -85,8 +86,9 @@ async def _run_round(job: RunConfig, number: int, folder: Path, console: Console
     Raises:
         FlagperfError: it could not start.
     """
-    with Progress(job, console) as progress:
-        outcome = await execute(job, make_plan(job, number), folder, progress)
+    run = with_checkpoints(job)
+    with Progress(run, console) as progress:
+        outcome = await execute(run, make_plan(run, number, folder), folder, progress)
     if began is not None:
         outcome = _since_command(outcome, began)
     done = result.read_round(job, outcome, number, outcome.folder)
@@ -121,7 +123,7 @@ def _without_outcome(job: RunConfig, number: int, folder: Path, status: str, fai
 def _exit_code(done: Summary, job: RunConfig) -> int:
     if any(round_.status == "interrupted" for round_ in done.results):
         return InterruptedRunError.exit_code
-    return result.exit_code([done], job.config["require_target"])
+    return result.exit_code([done], job.require_target)
 
 
 def _announce(job: RunConfig, prefix: str, console: Console) -> None:

@@ -14,8 +14,8 @@ def main(options: argparse.Namespace) -> int:
     jobs = compose_jobs(options.arguments, multirun=options.multirun, config_dirs=options.config_dir)
     if not jobs:
         raise NoValidCaseError("no case is left to run")
-    if jobs[0].config["dry_run"]:
-        from flagperf.plan.plan import dry_run_text
+    if jobs[0].dry_run:
+        from flagperf.plan.dry_run import dry_run_text
 
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0

@@ -30,6 +30,11 @@ def build(cls: type[T], values: Any, key: str, where: Where) -> T:
     return cls(**fields)
 
 
+def of_same_name(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a checked configuration whose keys are also fields of a dataclass."""
+    return {field.name: config[field.name] for field in dataclasses.fields(cls) if field.name in config}
+
+
 def read_fields(cls: type, values: Any, key: str, where: Where) -> tuple[dict[str, Any], list[ConfigError]]:
     """The fields of a `cls` that a mapping sets, and an error for each that is unknown, missing or wrong."""
     if not isinstance(values, Mapping):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from flagperf.config.build import build
+from flagperf.config.build import build, of_same_name
 from flagperf.config.changes import changes
 from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
@@ -14,7 +15,7 @@ from flagperf.config.resolve import cluster, container_options, data, data_dir, 
 from flagperf.config.rules import Rules
 from flagperf.config.search_path import search_path
 from flagperf.config.sweep import Job, make_jobs
-from flagperf.config.values import RunConfig, RuntimeSettings
+from flagperf.config.values import Deadlines, Framework, Limits, MonitorIntervals, RunConfig, RuntimeSettings
 from flagperf.errors import ConfigError
 from flagperf.target import Target
 
@@ -24,11 +25,6 @@ IN_NAME = ("model", "hardware", "nnodes", "nproc")  # a result folder's name say
 def compose(words: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
     """Compose one job. Raises ConfigError."""
     return compose_jobs(words, config_dirs=config_dirs)[0]
-
-
-def compose_sweep(words: Sequence[str], config_dirs: Sequence[Path] = ()) -> list[RunConfig]:
-    """Compose each combination of the values that the words list. Raises ConfigError naming the job."""
-    return compose_jobs(words, multirun=True, config_dirs=config_dirs)
 
 
 def compose_jobs(words: Sequence[str], *, multirun: bool = False, config_dirs: Sequence[Path] = ()) -> list[RunConfig]:
@@ -83,30 +79,28 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
     config |= {"mutable": list(rules.mutable), "data": data(config)}
-    framework, product = config["framework"]["name"], hardware(config, where)
+    framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
-    return RunConfig(
-        case=config["case"],
-        framework=framework,
-        size=config["size"],
-        vendor=maker,
-        hardware=product,
-        cluster=hosts,
-        nnodes=config["nnodes"],
-        nproc=config["nproc"],
-        repeat=config["repeat"],
-        division=config["division"],
-        runtime=runtime,
-        target=build(Target, config["target"], "target", where) if config["target"] else None,
-        config=config,
-        container=container_options(runtime, maker, hosts),
-        image=image(runtime, maker, framework, hosts, where),
-        changes=changed,
-        sweep={key: value for key, value in job.swept.items() if key not in IN_NAME},
-        tuning=layers.tuning and layers.tuning.removeprefix("vendor/"),
-        notes=tuple(note for note in (layers.note, data_note) if note),
-    )
+    built: dict[str, Any] = {  # beside the fields that are values of the configuration
+        "framework": framework,
+        "vendor": maker,
+        "hardware": product,
+        "cluster": hosts,
+        "runtime": runtime,
+        "target": build(Target, config["target"], "target", where) if config["target"] else None,
+        "deadlines": build(Deadlines, config["deadlines"], "deadlines", where),
+        "monitor": build(MonitorIntervals, config["monitor"], "monitor", where),
+        "limits": Limits(**of_same_name(Limits, config)),
+        "config": config,
+        "container": container_options(runtime, maker, hosts),
+        "image": image(runtime, maker, framework.name, hosts, where),
+        "changes": changed,
+        "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
+        "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),
+        "notes": tuple(note for note in (layers.note, data_note) if note),
+    }
+    return RunConfig(**{**of_same_name(RunConfig, config), **built})
 
 
 def _source(job: Job, layers: Layers) -> Callable[[str], str]:

@@ -209,11 +209,53 @@ class Hardware:
 
 
 @dataclass(frozen=True)
+class Framework:
+    """conf/framework/<name>.yaml."""
+
+    name: str
+    launch: tuple[str, ...]  # the command that starts a node's ranks; the plan fills in {python}, {nnodes} …
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Deadlines:
+    """Seconds after which a phase counts as failed."""
+
+    connect: Positive
+    start: Positive  # command → SUBMIT_INFO of every rank
+    first_step: Positive  # SUBMIT_INFO → first STEP_END of rank 0
+    stall: Positive  # between two PerfLog lines of rank 0
+    stop: Positive  # SIGTERM → SIGKILL
+
+
+@dataclass(frozen=True)
+class MonitorIntervals:
+    """Seconds between two samples."""
+
+    interval: Positive  # of processor, memory and accelerators
+    power_interval: Positive  # of the node's power
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a training, whichever comes first; None: no such limit."""
+
+    max_steps: int | None = None  # optimizer steps
+    max_epochs: int | None = None  # passes over the training data
+    max_samples_termination: int | None = None  # samples of the whole job
+    max_time: float | None = None  # seconds after TRAIN_START
+
+
+@dataclass(frozen=True)
 class RunConfig:
-    """One configured case. `config` is the resolved configuration as plain data, what config.yaml holds."""
+    """One configured case.
+
+    Fields that are named as a key of the configuration hold its value (conf/config.yaml, conf/training.yaml). `config`
+    is the whole resolved configuration as plain data: what config.yaml holds and the ranks read.
+    """
 
     case: str
-    framework: str
+    framework: Framework
     size: str
     vendor: Vendor
     hardware: Hardware
@@ -224,6 +266,24 @@ class RunConfig:
     division: Division
     runtime: RuntimeSettings
     target: Target | None
+    data_dir: str
+    data: Mapping[str, Any]  # the case's data: name, tree, require, sample
+    code_dir: str | None
+    result_dir: str
+    run_name: str | None
+    resume: str | None
+    clear_caches: bool
+    require_target: bool
+    dry_run: bool
+    log_level: str
+    deadlines: Deadlines
+    monitor: MonitorIntervals
+    limits: Limits
+    train_batch_size: int
+    gradient_accumulation_steps: int
+    throughput_unit: str
+    deterministic: bool
+    init_checkpoint: str | None
     config: Mapping[str, Any]
     container: ContainerOptions | None = None  # None: the ranks run without one
     image: Image | None = None
@@ -244,4 +304,4 @@ class RunConfig:
     def name(self) -> str:
         """Folder name of this case in the result: <case>-<framework>-<HW>x<nnodes>x<nproc>[,key=value…]."""
         swept = "".join(f",{key}={quote(value, safe=FOLDER_SAFE)}" for key, value in self.sweep.items())
-        return f"{self.case}-{self.framework}-{self.hardware.name}x{self.scale}{swept}"
+        return f"{self.case}-{self.framework.name}-{self.hardware.name}x{self.scale}{swept}"

@@ -23,7 +23,7 @@ def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
     if not run.cluster.ssh.strict:
         log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
     gate = asyncio.Semaphore(AT_ONCE)
-    timeout = run.config["deadlines"]["connect"]
+    timeout = run.deadlines.connect
     return [
         LocalTransport(node.name, node.address) if node.local else SshTransport(node, run.cluster.ssh, timeout, gate)
         for node in nodes

@@ -50,7 +50,7 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, launch: 
         return None
     digest = hashlib.sha256(str(paths.run).encode()).hexdigest()[:8]
     name = f"flagperf-{digest}-{paths.round.name}-node{rank}"
-    log = paths.logs / f"start_{run.framework}_task.log"
+    log = paths.logs / f"start_{run.framework.name}_task.log"
     mounts = (
         *option_mounts(run.container),
         Mount(str(paths.run), str(paths.run)),
@@ -70,22 +70,22 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, launch: 
 
 def _data_mounts(run: RunConfig, node: Node) -> Iterator[Mount]:
     """Data, and what else the configuration names by path, where the ranks look for it."""
-    data_dir = run.config["data_dir"]
+    data_dir = run.data_dir
     if is_sample(run.config):
         target = str(PurePosixPath(data_dir).parent)
         yield Mount(sample_root(run, node), target, read_only=False)
     else:
         yield Mount(node.data_dir or data_dir, data_dir)
-    checkpoint = run.config.get("init_checkpoint")
+    checkpoint = run.init_checkpoint
     if checkpoint and not PurePosixPath(checkpoint).is_relative_to(data_dir):
         yield Mount(checkpoint, checkpoint)
-    if run.config["resume"] and node.local:  # other hosts have it in the run's folder
-        yield Mount(run.config["resume"], run.config["resume"])
+    if run.resume and node.local:  # other hosts have it in the run's folder
+        yield Mount(run.resume, run.resume)
 
 
 def sample_root(run: RunConfig, node: Node) -> str:
     """Where a host keeps sample data."""
-    data_dir = PurePosixPath(run.config["data_dir"])
+    data_dir = PurePosixPath(run.data_dir)
     return str(data_dir.parent if node.local else PurePosixPath(run.cluster.work_dir, "sample"))
 
 

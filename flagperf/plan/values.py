@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flagperf.command import Command
-from flagperf.config.values import ContainerOptions, Node
+from flagperf.config.values import ContainerOptions, Deadlines, Node
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,15 @@ class Container:
 
 
 @dataclass(frozen=True)
+class Rendezvous:
+    """Where the ranks meet: an address and a port of node 0, and each node's network interface that leads there."""
+
+    address: str
+    port: int
+    interfaces: tuple[str | None, ...]  # per node; None: left to the library
+
+
+@dataclass(frozen=True)
 class NodePlan:
     """What happens on one node in one round."""
 
@@ -44,17 +53,6 @@ class NodePlan:
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
     container: Container | None = None  # in which `launch` runs; None: in the current environment
     monitors: tuple[str, ...] = ()  # names of the monitors that run
-
-
-@dataclass(frozen=True)
-class Deadlines:
-    """Seconds after which a phase counts as failed."""
-
-    connect: float
-    start: float  # command → SUBMIT_INFO of every rank
-    first_step: float  # SUBMIT_INFO → first STEP_END of rank 0
-    stall: float  # between two PerfLog lines of rank 0
-    stop: float  # SIGTERM → SIGKILL
 
 
 @dataclass(frozen=True)

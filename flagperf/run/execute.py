@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
@@ -19,13 +19,12 @@ from typing import Literal
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.connect import make_transports
-from flagperf.plan.plan import Rendezvous, make_plan
-from flagperf.plan.values import Plan
+from flagperf.plan.plan import with_rendezvous
+from flagperf.plan.values import Plan, Rendezvous
 from flagperf.run.folder import write_case
 from flagperf.run.interrupt import interruption
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
-from flagperf.run.resume import with_checkpoints
 from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import PortTaken, supervise
 from flagperf.run.values import Failure, Outcome
@@ -51,9 +50,9 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
     """Execute one round.
 
     Args:
-        run: the configured case.
-        plan: of the round; made again here with paths below `folder`, and with the port and addresses found.
-        folder: the run folder.
+        run: the configured case, which names the checkpoints to resume from (`flagperf.run.resume`).
+        plan: of the round, in `folder`.
+        folder: the run folder, absolute.
         progress: is told of each phase, of rank 0's events, and of a failure as soon as it is known.
 
     Raises:
@@ -61,8 +60,7 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
         HostError: a host cannot be used; nothing is left running.
     """
     began, clock = time.time(), time.monotonic()
-    run = with_checkpoints(run)
-    round_ = _Round(run, plan.round, folder.absolute(), progress)
+    round_ = _Round(run, plan, folder, progress)
     body = asyncio.create_task(round_.phases())
     status: Literal["finished", "failed", "interrupted"] = "interrupted"
     failure = None
@@ -84,13 +82,24 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
     )
 
 
+def find_rendezvous(run: RunConfig, plan: Plan, nodes: Sequence[NodeRun]) -> Rendezvous:
+    """Where the ranks meet: as the cluster's file says, and what it leaves open as the hosts tell."""
+    wanted, first = run.cluster.rendezvous, nodes[0]
+    address, interfaces = plan.master_address, (wanted.interface,) * len(nodes)
+    if not first.transport.local:
+        address = wanted.address or first.transport.address
+    if not all(node.transport.local for node in nodes):
+        found = (node.facts.interface(node.transport.address) for node in nodes)
+        interfaces = tuple(wanted.interface or name for name in found)
+    return Rendezvous(address, wanted.port or first.facts.free_port(), interfaces)
+
+
 class _Round:
     """A round while it is executed."""
 
-    def __init__(self, run: RunConfig, number: int, run_folder: Path, progress: Progress) -> None:
-        self.run, self.run_folder, self.progress = run, run_folder, progress
-        self.plan = make_plan(run, number, folder=run_folder)
-        self.folder = run_folder / run.name / f"round{number}"
+    def __init__(self, run: RunConfig, plan: Plan, run_folder: Path, progress: Progress) -> None:
+        self.run, self.plan, self.run_folder, self.progress = run, plan, run_folder, progress
+        self.folder = run_folder / run.name / f"round{plan.round}"
         transports = make_transports(run, [node.node for node in self.plan.nodes])
         runtimes = make_runtimes(run, self.plan, transports, self.folder, progress.working)
         self.nodes = [
@@ -105,37 +114,29 @@ class _Round:
             for node in self.nodes:
                 connections.push_async_callback(node.runtime.close)
             await self._on_all("check", NodeRun.check)
-            write_case(self.run, self.plan, self.run_folder)
+            self._meet()
             await self._on_all("image", NodeRun.prepare)
             return await self._attempts()
 
     async def _attempts(self) -> Failure | None:
         """Train; again with another port where the one found free was taken meanwhile."""
-        configured = self.run.cluster.rendezvous.port
-        for last in (False,) * (PORT_ATTEMPTS - 1) + (True,):
-            self._place(configured or self.nodes[0].facts.free_port())
+        for left in reversed(range(1 if self.run.cluster.rendezvous.port else PORT_ATTEMPTS)):
             try:
                 return await self._attempt()
             except PortTaken as taken:
-                if configured or last:
+                if not left:
                     self.progress.failure(taken.failure)
                     return taken.failure
                 log.warning("%s on %s; trying another", taken.failure.cause, taken.failure.host)
                 for node in self.nodes:
                     node.set_aside()
+                await self.nodes[0].look()
+                self._meet()
         raise AssertionError("the last attempt returns")
 
-    def _place(self, port: int) -> None:
-        """Make the plan again with what was found out on the hosts, and write it down."""
-        wanted = self.run.cluster.rendezvous
-        address, interfaces = self.plan.master_address, (wanted.interface,) * len(self.nodes)
-        if not all(node.transport.local for node in self.nodes):
-            if not self.nodes[0].transport.local:
-                address = wanted.address or self.nodes[0].transport.address
-            found = (node.facts.interface(node.transport.address) for node in self.nodes)
-            interfaces = tuple(wanted.interface or name for name in found)
-        meeting = Rendezvous(address, port, interfaces)
-        self.plan = make_plan(self.run, self.plan.round, folder=self.run_folder, rendezvous=meeting)
+    def _meet(self) -> None:
+        """Go by the plan with what the hosts told of where the ranks meet, and write it."""
+        self.plan = with_rendezvous(self.plan, self.run, find_rendezvous(self.run, self.plan, self.nodes))
         write_case(self.run, self.plan, self.run_folder)
         for node in self.nodes:
             node.place(self.plan)

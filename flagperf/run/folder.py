@@ -21,8 +21,8 @@ def create(run: RunConfig) -> Path:
     Raises:
         ConfigError: it exists already, or cannot be made.
     """
-    parent = Path(run.config["result_dir"]).expanduser().absolute()
-    name = run.config["run_name"]
+    parent = Path(run.result_dir).expanduser().absolute()
+    name = run.run_name
     folder = parent / (name or f"run{datetime.now():%Y%m%d-%H%M%S}")
     try:
         parent.mkdir(parents=True, exist_ok=True)

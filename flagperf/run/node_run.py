@@ -98,21 +98,25 @@ class NodeRun:
 
     async def check(self) -> None:
         """Refuse what cannot work. Raises ConfigError or HostError."""
-        self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
+        await self.look()
         preflight.check_devices(self.run, self.host, self.facts)
         if shared := preflight.shared_cores(self.run, self.facts):
             log.warning("%s: %s", self.host, shared)
         preflight.check_room(self.host, self.node.case_dir, self.facts)
-        await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.config["data_dir"])
+        await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
         if not self.transport.local:
             await remove_dead_folders(self.transport, self.run.cluster.work_dir)
         await self.runtime.check()
+
+    async def look(self) -> None:
+        """Learn what the host is and has."""
+        self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
 
     async def prepare(self) -> None:
         """Make ready what takes long and is no part of the measured start."""
         await self.runtime.prepare()
         self.about = {**self.facts.fields, **self.runtime.facts}
-        if self.run.config["clear_caches"]:
+        if self.run.clear_caches:
             self.about["page_caches"] = await clear_page_caches(self.transport)
 
     async def send(self) -> None:
@@ -127,16 +131,16 @@ class NodeRun:
             self._monitors.callback(asking.cancel)
         await self._send_config()
         if self._sends_code:
-            await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.config.get("code_dir"))
-        if not self.transport.local and self.run.config["resume"]:
-            await self.transport.put(Path(self.run.config["resume"]), self.plan.config["resume"])
+            await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.code_dir)
+        if not self.transport.local and self.run.resume:
+            await self.transport.put(Path(self.run.resume), self.plan.config["resume"])
 
     async def _send_config(self) -> None:
         """Bring config.yaml; where a host has its data elsewhere and no container hides that, with its own paths."""
         source, own = self.folder.parents[1] / "config.yaml", self.node.node.data_dir
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             if own and self.node.container is None:
-                yaml.safe_dump(moved(self.plan.config, self.run.config["data_dir"], own), file, sort_keys=False)
+                yaml.safe_dump(moved(self.plan.config, self.run.data_dir, own), file, sort_keys=False)
                 file.flush()
                 source = Path(file.name)
             await self.transport.put(source, f"{self.node.case_dir}/config.yaml")

@@ -55,13 +55,12 @@ def check_room(host: str, folder: str, facts: Facts) -> None:
 
 async def check_data(run: RunConfig, transport: Transport, data_dir: str | None) -> None:
     """Refuse a data_dir that is missing or has another layout. Sample data is made by the training itself."""
-    data = run.config.get("data") or {}
     if data_dir is None or is_sample(run.config):
         return
     if transport.local:
-        check_layout(data, Path(data_dir))
+        check_layout(run.data, Path(data_dir))
     else:
-        await _check_layout_there(data, transport, data_dir)
+        await _check_layout_there(run.data, transport, data_dir)
 
 
 async def _check_layout_there(data: Mapping[str, Any], transport: Transport, data_dir: str) -> None:

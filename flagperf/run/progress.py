@@ -32,8 +32,8 @@ class Progress:
 
     def __init__(self, run: RunConfig, console: Console | None = None) -> None:
         self.console = console or Console()
-        self.unit = run.config.get("throughput_unit", "samples/s")
-        self._left = TimeLeft(run.config, run.world_size)
+        self.unit = run.throughput_unit
+        self._left = TimeLeft(run)
         self._began = time.monotonic()
         self._said = float("-inf")  # when training was last spoken of
         self._unsaid: Mapping[str, Any] | None = None  # the last step, while no line of it stays to be seen
@@ -137,10 +137,9 @@ class Progress:
 class TimeLeft:
     """Estimates the seconds until the first of the configured limits ends training, from the pace so far."""
 
-    def __init__(self, config: Mapping[str, Any], world_size: int) -> None:
-        self._config = config
-        per_device = (config.get("train_batch_size") or 0) * (config.get("gradient_accumulation_steps") or 1)
-        self._batch = per_device * world_size  # samples of a step of the whole job
+    def __init__(self, run: RunConfig) -> None:
+        self._limits = run.limits
+        self._batch = run.train_batch_size * run.gradient_accumulation_steps * run.world_size  # samples of a step
         self._began: float | None = None
         self._first: tuple[int, float] | None = None  # the first step seen and when; after a resume that is not step 1
         self._last: tuple[int, float] | None = None
@@ -158,8 +157,8 @@ class TimeLeft:
     def seconds(self, now: float) -> float | None:
         """None while nothing is known: no limit, or no pace yet."""
         left = []
-        if self._config.get("max_time") and self._began is not None:
-            left.append(self._began + self._config["max_time"] - now)
+        if self._limits.max_time is not None and self._began is not None:
+            left.append(self._began + self._limits.max_time - now)
         if self._first and self._last and self._last[0] > self._first[0]:
             pace = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
             left += [(limit - self._last[0]) * pace for limit in self._step_limits()]
@@ -167,12 +166,13 @@ class TimeLeft:
 
     def _step_limits(self) -> list[float]:
         """The steps at which the configured limits end training."""
-        steps_of_one = {
-            "max_steps": 1.0,
-            "max_samples_termination": 1 / self._batch if self._batch else None,
-            "max_epochs": self._epoch_steps,
-        }
-        return [self._config[key] * steps for key, steps in steps_of_one.items() if steps and self._config.get(key)]
+        limits = self._limits
+        steps_of_each = (
+            (limits.max_steps, 1.0),
+            (limits.max_samples_termination, 1 / self._batch),
+            (limits.max_epochs, self._epoch_steps),
+        )
+        return [limit * steps for limit, steps in steps_of_each if limit is not None and steps is not None]
 
 
 def step_text(value: Mapping[str, Any], unit: str, left: float | None) -> str:

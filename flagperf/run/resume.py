@@ -17,7 +17,7 @@ def with_checkpoints(run: RunConfig) -> RunConfig:
     Raises:
         ConfigError: the earlier run has none.
     """
-    given = run.config["resume"]
+    given = run.resume
     if given is None:
         return run
     earlier = Path(given).expanduser().absolute()
@@ -31,4 +31,4 @@ def with_checkpoints(run: RunConfig) -> RunConfig:
             allowed=f"a run folder; checkpoints there: {', '.join(there) or 'none'}",
             advice="set checkpoint_freq in a run that is to be resumed later",
         )
-    return replace(run, config={**run.config, "resume": str(folder)})
+    return replace(run, resume=str(folder))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flagperf.config.values import Deadlines
 from flagperf.hosts.transport import Transport
 from flagperf.perflog import Event, parse
-from flagperf.plan.values import Deadlines
 
 
 class Tail:

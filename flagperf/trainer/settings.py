@@ -9,10 +9,11 @@ A field says name, type and range; `setting` says the default, and the comment w
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -163,7 +164,7 @@ def training_yaml() -> str:
     return HEADER + "".join(f"{line}\n" for line in _lines(fields(Settings)))
 
 
-def _lines(declared: tuple[Field[Any], ...], indent: str = "") -> Iterator[str]:
+def _lines(declared: tuple[dataclasses.Field[Any], ...], indent: str = "") -> Iterator[str]:
     for one in declared:
         default, comment = one.metadata["default"], one.metadata["comment"]
         group = fields(default) if isinstance(default, type) else ()

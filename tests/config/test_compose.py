@@ -12,7 +12,7 @@ import pytest
 import yaml
 from user_folder import SAMPLE, TOY, write
 
-from flagperf.config.compose import compose, compose_jobs, compose_sweep
+from flagperf.config.compose import compose, compose_jobs
 from flagperf.config.search_path import CONF
 from flagperf.config.values import Change, Cluster, Hardware, Node, Vendor
 from flagperf.errors import ConfigError
@@ -48,7 +48,7 @@ def test_typed_parts() -> None:
         nodes=(Node(name=gethostname(), address="127.0.0.1", local=True),),
     )
     assert run.target == Target(metric="acc1", value=75.5, direction="higher", unit="%")
-    assert (run.case, run.framework, run.size, run.division) == ("resnet50", "pytorch", "full", "closed")
+    assert (run.case, run.framework.name, run.size, run.division) == ("resnet50", "pytorch", "full", "closed")
     assert (run.nnodes, run.nproc, run.repeat, run.world_size) == (1, 2, 1, 2)
     assert run.name == "resnet50-pytorch-cpux1x2"
 
@@ -232,7 +232,7 @@ def test_changes_of_the_command_line(words: list[str], expected: tuple[Change, .
     ],
 )
 def test_sweeps(words: list[str], names: list[str], sweeps: list[dict[str, str]]) -> None:
-    runs = compose_sweep(["data_dir=/data", *words])
+    runs = compose_jobs(["data_dir=/data", *words], multirun=True)
     assert [run.name for run in runs] == [f"resnet50-pytorch-{name}" for name in names]
     assert [run.sweep for run in runs] == sweeps
 
@@ -249,7 +249,8 @@ SWEEP = "# @package _global_\nhydra: {sweeper: {params: {lr: '0.1,0.2', seed: 1}
     ],
 )
 def test_an_experiment_that_holds_a_sweep(tmp_path: Path, words: list[str], found: list[tuple[float, int]]) -> None:
-    runs = compose_sweep([*words, "data_dir=/data"], [write(tmp_path, {"experiment/a": SWEEP})])
+    folder = write(tmp_path, {"experiment/a": SWEEP})
+    runs = compose_jobs([*words, "data_dir=/data"], multirun=True, config_dirs=[folder])
     assert [(run.config["lr"], run.config["seed"]) for run in runs] == found
     assert {run.config["max_steps"] for run in runs} == {3}
 
@@ -263,7 +264,8 @@ def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
             "experiment/b": "# @package _global_\nlr: 2.0\n",
         },
     )
-    runs = compose_sweep(["+experiment=a,b", "model=toy,resnet50", "data_dir=/data"], [bench])
+    words = ["+experiment=a,b", "model=toy,resnet50", "data_dir=/data"]
+    runs = compose_jobs(words, multirun=True, config_dirs=[bench])
     assert [(run.name, run.config["lr"]) for run in runs] == [
         ("toy-pytorch-cpux1x1,experiment=a", 1.0),
         ("resnet50-pytorch-cpux1x1,experiment=a", 1.0),
@@ -274,7 +276,7 @@ def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
 
 def test_one_bad_job_refuses_the_command() -> None:
     with pytest.raises(ConfigError) as caught:
-        compose_sweep(["nproc=1,2", "train_batch_size=8,-1", "data_dir=/data"])
+        compose_jobs(["nproc=1,2", "train_batch_size=8,-1", "data_dir=/data"], multirun=True)
     assert str(caught.value) == (
         "job 2 of 4 (nproc=1 train_batch_size=-1): value out of range\n"
         "  where:   command line\n"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from flagperf.config.changes import leaves
-from flagperf.config.compose import compose, compose_jobs, compose_sweep
+from flagperf.config.compose import compose, compose_jobs
 from flagperf.config.keys import is_under
 from flagperf.config.search_path import CONF
 from flagperf.config.values import RunConfig
@@ -103,7 +103,7 @@ def test_experiment(experiment: str) -> None:
 
 @pytest.mark.parametrize("experiment", ["all_cases", "tiny_targets"])
 def test_a_suite_has_every_case(experiment: str) -> None:
-    jobs = compose_sweep([f"+experiment={experiment}", "dry_run=true"])
+    jobs = compose_jobs([f"+experiment={experiment}", "dry_run=true"], multirun=True)
     assert [job.case for job in jobs] == CASES
 
 

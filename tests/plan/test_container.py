@@ -13,6 +13,7 @@ from docker.types import Mount as SdkMount
 from example import example_run
 
 from flagperf.command import Command
+from flagperf.config.data_layout import sample_folder
 from flagperf.config.resolve import merged
 from flagperf.config.values import ContainerOptions, Image, Node
 from flagperf.plan.container import (
@@ -206,11 +207,9 @@ def test_the_container_of_a_node(config: dict[str, Any], node: Node, mounts: lis
 
 
 def test_sample_data_is_kept_on_the_host_and_may_be_written() -> None:
-    run = example_run(config=SAMPLE, container=ContainerOptions(), image=Image("img:1", "present"))
-    from flagperf.config.data_layout import sample_folder
-
     folder = sample_folder("/home/me/sample", "sums", {"_target_": "x"})
-    run.config["data_dir"] = str(folder)  # type: ignore[index]
+    config = {**SAMPLE, "data_dir": str(folder)}
+    run = example_run(config=config, container=ContainerOptions(), image=Image("img:1", "present"))
     paths = Paths(PurePosixPath("/w/r"), PurePosixPath("/w/r/round1"), PurePosixPath("/w/r/round1/h"))
     found = make_container(run, Node("h", "1.2.3.4"), 0, paths, Command(("x",)))
     assert found is not None

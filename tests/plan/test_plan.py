@@ -1,4 +1,4 @@
-"""The plan, compared whole, and what a dry run shows of it."""
+"""The plan, compared whole."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example import HERE, example_run
+from example import DEADLINES, HERE, example_run
 from user_folder import write
 
 from flagperf.command import Command
 from flagperf.config.compose import compose
-from flagperf.config.values import Change, Cluster, Node, RendezvousSettings, RunConfig, RuntimeSettings, Vendor
+from flagperf.config.values import (
+    Cluster,
+    ContainerOptions,
+    Image,
+    Node,
+    RendezvousSettings,
+    RunConfig,
+    RuntimeSettings,
+    Vendor,
+)
 from flagperf.errors import ConfigError
-from flagperf.plan.plan import Rendezvous, dry_run_text, make_plan
-from flagperf.plan.values import Deadlines, NodePlan, Plan
+from flagperf.plan.dry_run import dry_run_text
+from flagperf.plan.plan import make_plan, with_rendezvous
+from flagperf.plan.values import NodePlan, Plan, Rendezvous
 
 ALPHA, BETA = Node("alpha", "10.0.0.1"), Node("beta", "10.0.0.2", user="me")
 LAB = Cluster("lab", "two hosts", (ALPHA, BETA), work_dir="/var/tmp/fp")
@@ -68,23 +78,16 @@ MET = tuple(
     )
     for rank, where in enumerate((ALPHA, BETA))
 )
-RUN1: dict[str, Any] = {"folder": Path("/res/run1")}
+RUN1 = Path("/res/run1")
+FOUND = Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))
 
 
 @pytest.mark.parametrize(
-    ("run", "how", "nodes", "address", "port"),
+    ("run", "folder", "nodes", "address", "port"),
     [
-        pytest.param({}, {}, (HERE_ALONE,), "127.0.0.1", 29500, id="this machine, relative"),
+        pytest.param({}, Path(), (HERE_ALONE,), "127.0.0.1", 29500, id="this machine, relative"),
         pytest.param({}, RUN1, (IN_FOLDER,), "127.0.0.1", 29500, id="this machine, in a run folder"),
         pytest.param({"nnodes": 2, "cluster": LAB}, RUN1, TWO_HOSTS, "10.0.0.1", 29500, id="two hosts"),
-        pytest.param(
-            {"nnodes": 2, "cluster": LAB},
-            {**RUN1, "rendezvous": Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))},
-            MET,
-            "10.0.0.9",
-            4711,
-            id="two hosts, with what was found out",
-        ),
         pytest.param(
             {
                 "nnodes": 2,
@@ -107,14 +110,29 @@ RUN1: dict[str, Any] = {"folder": Path("/res/run1")}
         ),
     ],
 )
-def test_plan_is(
-    run: dict[str, Any], how: dict[str, Any], nodes: tuple[NodePlan, ...], address: str, port: int
-) -> None:
+def test_plan_is(run: dict[str, Any], folder: Path, nodes: tuple[NodePlan, ...], address: str, port: int) -> None:
     given = example_run(**run)
-    expected = Plan(
-        "sums", "pytorch", 1, given.config, nodes, address, port, Deadlines(15.0, 300.0, 600.0, 300.0, 10.0)
-    )
-    assert make_plan(given, 1, **how) == expected
+    expected = Plan("sums", "pytorch", 1, given.config, nodes, address, port, DEADLINES)
+    assert make_plan(given, 1, folder) == expected
+
+
+def test_what_the_hosts_tell_gives_a_new_plan() -> None:
+    run = example_run(nnodes=2, cluster=LAB)
+    plan = make_plan(run, 1, RUN1)
+    met = with_rendezvous(plan, run, FOUND)
+    assert met == replace(plan, nodes=MET, master_address="10.0.0.9", master_port=4711)
+    assert plan.nodes == TWO_HOSTS
+    assert with_rendezvous(met, run, Rendezvous("10.0.0.1", 29500, (None, None))) == plan
+
+
+def test_a_container_has_the_new_launch_command_too() -> None:
+    run = example_run(nnodes=2, cluster=LAB, container=ContainerOptions(), image=Image("img:1", "present"))
+    plan = make_plan(run, 1, RUN1)
+    for before, after in zip(plan.nodes, with_rendezvous(plan, run, FOUND).nodes, strict=True):
+        assert before.container and after.container
+        start = before.container.argv[: -len(before.launch.argv)]
+        env = before.container.env | {"GLOO_SOCKET_IFNAME": f"eth{after.rank}"}
+        assert after.container == replace(before.container, argv=(*start, *after.launch.argv), env=env)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +161,7 @@ def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
 
 def interfaces(run: RunConfig) -> dict[str, str]:
     """The variables of node 1 that name a network interface."""
-    env = make_plan(run, 1, rendezvous=Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))).nodes[1].launch.env
+    env = with_rendezvous(make_plan(run, 1), run, FOUND).nodes[1].launch.env
     return {name: value for name, value in env.items() if name.endswith("_IFNAME")}
 
 
@@ -243,9 +261,9 @@ def test_a_folder_builds_on_a_ready_image(tmp_path: Path) -> None:
 
 def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
     run = example_run(config={"resume": "/res/run0/checkpoint"})
-    assert make_plan(run, 1, **RUN1).config["resume"] == "/res/run0/checkpoint"
+    assert make_plan(run, 1, RUN1).config["resume"] == "/res/run0/checkpoint"
     remote = example_run(config={"resume": "/res/run0/checkpoint"}, nnodes=2, cluster=LAB)
-    assert make_plan(remote, 1, **RUN1).config["resume"] == "/var/tmp/fp/run1/resume"
+    assert make_plan(remote, 1, RUN1).config["resume"] == "/var/tmp/fp/run1/resume"
 
 
 def test_too_few_hosts_are_refused() -> None:
@@ -258,64 +276,6 @@ def test_too_few_hosts_are_refused() -> None:
         "  given:   2\n"
         "  allowed: 1 to 1\n"
         "  do:      choose a larger cluster (cluster=NAME), or see the plan with dry_run=true"
-    )
-
-
-def test_dry_run_shows_configuration_changes_and_commands() -> None:
-    run = replace(
-        example_run(nnodes=2, repeat=3),
-        config={
-            "case": "sums",
-            "deadlines": dict.fromkeys(("connect", "start", "first_step", "stall", "stop"), 1),
-            "framework": {"launch": ["torchrun", "{config}", "a b"]},
-            "resume": None,
-            "result_dir": "/res",
-            "run_name": None,
-        },
-        changes=(Change("lr", 0.1, 0.2, "command line"),),
-        notes=("tuning: none",),
-    )
-    assert (
-        dry_run_text(run)
-        == """\
-# sums-pytorch-cpux2x2, 3 round(s), division closed
-#   tuning: none
-#   cluster local has 1 of the 2 hosts: <host-N> stands for a missing one, and a run would be refused
-#   port 29500 stands for a free one, which each round looks for on node 0
-#   a run sends the packages flagperf and cases first, to /var/tmp/flagperf/dry-run/code
-
-# Changes against the case:
-#   lr: 0.1 -> 0.2    (command line)
-
-# Effective configuration, which every node gets as /res/dry-run/sums-pytorch-cpux2x2/config.yaml and \
-/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml:
-case: sums
-deadlines:
-  connect: 1
-  start: 1
-  first_step: 1
-  stall: 1
-  stop: 1
-framework:
-  launch:
-  - torchrun
-  - '{config}'
-  - a b
-resume: null
-result_dir: /res
-run_name: null
-
-# Node 0, here: ranks 0-1
-mkdir -p /res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0
-FLAGPERF_LOG_DIR=/res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 \
-torchrun /res/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
-
-# Node 1, <host-2>: ranks 2-3
-mkdir -p '/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
-FLAGPERF_LOG_DIR='/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
-PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/dry-run/code \
-torchrun /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
-"""
     )
 
 

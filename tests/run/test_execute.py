@@ -41,7 +41,7 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
 
 async def run_round(run: RunConfig, folder: Path, number: int = 1) -> Outcome:
     with Progress(run) as progress:
-        return await execute(run, make_plan(run, number), folder, progress)
+        return await execute(run, make_plan(run, number, folder), folder, progress)
 
 
 async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunConfig) -> None:
@@ -78,7 +78,7 @@ async def test_a_host_forgets_cached_files_where_asked_to(workload: RunConfig) -
     file = Path(os.__file__)  # on a disk, and nobody reads it: Python has it compiled
     file.read_bytes()
     assert resident(file) > 0
-    run = dataclasses.replace(workload, config={**workload.config, "clear_caches": True})
+    run = dataclasses.replace(workload, clear_caches=True)
     outcome = await run_round(run, create(run))
     about = (next(outcome.folder.glob("*_noderank0")) / "sys_info.log").read_text()
     assert (resident(file), "page_caches: cleared\n" in about) == (0, True)

@@ -49,7 +49,7 @@ def step(number: int) -> Event:
     ],
 )
 def test_time_left(limits: dict[str, Any], left: float | None) -> None:
-    estimate = TimeLeft(example_run(config=limits).config, world_size=2)
+    estimate = TimeLeft(example_run(config=limits))
     estimate.saw(Event("TRAIN_START"), 100.0)
     estimate.saw(step(5), 106.0)  # the first steps are slower
     assert estimate.seconds(106.0) == (9.0 if "max_time" in limits else None)

@@ -21,7 +21,7 @@ def test_found(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "step000000010.pt").touch()
     run = with_checkpoints(example_run(config={"resume": str(tmp_path)}))
-    assert run.config["resume"] == str(folder)
+    assert run.resume == str(folder)
 
 
 def test_none_is_refused(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from flagperf.config.values import Deadlines
 from flagperf.hosts.local import LocalTransport
 from flagperf.perflog import Event
-from flagperf.plan.values import Deadlines
 from flagperf.run.watch import Tail, Watch
 
 DEADLINES = Deadlines(connect=1, start=10, first_step=20, stall=5, stop=1)

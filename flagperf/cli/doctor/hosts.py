@@ -137,7 +137,7 @@ class _Host:
         return Finding(f"{self.facts.devices} for {self.run.nproc} ranks a node")
 
     async def _data(self) -> Finding:
-        place = self.node.data_dir or self.run.config["data_dir"]
+        place = self.node.data_dir or self.run.data_dir
         if place == DATA_DIR:
             return Finding("not looked at: no data_dir is given", looked=False)
         try:
@@ -173,7 +173,7 @@ class _Host:
 
     @property
     def _work_dir(self) -> str:
-        return str(self.run.config["result_dir"]) if self.node.local else self.run.cluster.work_dir
+        return self.run.result_dir if self.node.local else self.run.cluster.work_dir
 
 
 def _cluster_rows(run: RunConfig) -> list[Row]:

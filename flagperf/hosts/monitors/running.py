@@ -37,7 +37,7 @@ def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
     Raises:
         ConfigError: the vendor file's `monitor` cannot be used.
     """
-    interval, power_interval = (float(run.config["monitor"][key]) for key in ("interval", "power_interval"))
+    interval, power_interval = run.monitor.interval, run.monitor.power_interval
     known = {
         run.vendor.name: lambda: _accelerator(run, node, interval),
         "cpu": lambda: node_monitors.cpu(interval),  # also a vendor's name, one without a monitor of its own
@@ -67,7 +67,7 @@ def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) 
     words = (tool.module, "0", f"{interval:g}")
     if node.node.local:
         command: tuple[str, ...] = (sys.executable, "-m", *words)
-    elif run.runtime.kind == "process" and run.config["framework"]["launch"][0] == "{python}":
+    elif run.runtime.kind == "process" and run.framework.launch[0] == "{python}":
         environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
         command = ("env", *environment, node.launch.argv[0], "-m", *words)
     else:
@@ -109,7 +109,7 @@ async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: 
         log.warning("no monitors: %s", error)
         yield
         return
-    following = asyncio.create_task(_follow(recorders, transport, float(run.config["monitor"]["interval"])))
+    following = asyncio.create_task(_follow(recorders, transport, run.monitor.interval))
     try:
         yield
     finally:

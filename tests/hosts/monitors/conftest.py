@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from example import HERE, example_run
 
 from flagperf.command import Command
-from flagperf.config.values import Cluster, Hardware, MonitorTool, Node, RunConfig, RuntimeSettings, Vendor
+from flagperf.config.values import Hardware, MonitorIntervals, MonitorTool, RunConfig, RuntimeSettings, Vendor
 from flagperf.plan.values import NodePlan
 
 FAKE_NVML = Path(__file__).with_name("fake_nvml.c")
-HERE = Node("here", "127.0.0.1", local=True)
 
 
 @pytest.fixture
@@ -23,23 +23,12 @@ def make_run() -> Callable[..., RunConfig]:
     def make(
         tool: MonitorTool | None = None, interval: float = 0.1, runtime: Literal["docker", "process"] = "process"
     ) -> RunConfig:
-        return RunConfig(
-            case="resnet50",
-            framework="pytorch",
-            size="tiny",
+        return example_run(
             vendor=Vendor("acme", "Acme chips", "cpu", "gloo", None, None, monitor=tool),
             hardware=Hardware("A1", "Acme A1", None, None, {}),
-            cluster=Cluster("local", "this machine", (HERE,)),
-            nnodes=1,
-            nproc=1,
-            repeat=1,
-            division="closed",
             runtime=RuntimeSettings(runtime, runtime),
-            target=None,
-            config={
-                "monitor": {"interval": interval, "power_interval": interval},
-                "framework": {"launch": ["{python}", "-m", "torch.distributed.run"]},
-            },
+            nproc=1,
+            monitor=MonitorIntervals(interval, interval),
         )
 
     return make

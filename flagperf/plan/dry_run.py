@@ -1,0 +1,66 @@
+"""What `dry_run=true` prints: the configuration, its changes with their sources, and the commands of each node."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import yaml
+
+from flagperf.command import Command
+from flagperf.config.values import RunConfig
+from flagperf.plan.container import docker_run_argv
+from flagperf.plan.plan import make_plan
+from flagperf.plan.values import NodePlan, Plan
+
+
+def dry_run_text(run: RunConfig) -> str:
+    """The text of a job: the plan of its first round, which a run would execute in a folder of its own."""
+    folder = Path(run.result_dir, run.run_name or "dry-run").expanduser().absolute()
+    plan = make_plan(run, 1, folder, placeholders=True)
+    notes = [*run.notes, *_plan_notes(run, plan)]
+    changes = [f"{one.key}: {_plain(one.before)} -> {_plain(one.after)}    ({one.source})" for one in run.changes]
+    blocks = [
+        _comments(f"{run.name}, {run.repeat} round(s), division {run.division}", notes),
+        _comments("Changes against the case:", changes or ["none"]),
+        _config_document(plan),
+        *(_node_commands(node) for node in plan.nodes),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _plain(value: object) -> str:
+    """A value as an override writes it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
+    notes = []
+    if len(run.cluster.nodes) < run.nnodes:
+        notes.append(
+            f"cluster {run.cluster.name} has {len(run.cluster.nodes)} of the {run.nnodes} hosts: "
+            "<host-N> stands for a missing one, and a run would be refused"
+        )
+    if not run.cluster.rendezvous.port:
+        notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
+    for folder in sorted({node.launch.env["PYTHONPATH"] for node in plan.nodes if "PYTHONPATH" in node.launch.env}):
+        notes.append(f"a run sends the packages flagperf and cases first, to {folder}")
+    return notes
+
+
+def _config_document(plan: Plan) -> str:
+    files = " and ".join(sorted({f"{node.case_dir}/config.yaml" for node in plan.nodes}))
+    text = yaml.safe_dump(dict(plan.config), sort_keys=False, allow_unicode=True, width=120)
+    return f"# Effective configuration, which every node gets as {files}:\n{text.rstrip()}"
+
+
+def _node_commands(node: NodePlan) -> str:
+    make_folder = Command(("mkdir", "-p", node.log_dir))
+    start = shlex.join(docker_run_argv(node.container)) if node.container else node.launch.line()
+    ranks = f"rank {node.ranks[0]}" if len(node.ranks) == 1 else f"ranks {node.ranks[0]}-{node.ranks[-1]}"
+    return _comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start}"
+
+
+def _comments(title: str, lines: list[str] | None = None) -> str:
+    """Lines of comment. A name in them may have several lines itself."""
+    return "\n".join(line.replace("\n", "\n# ") for line in [f"# {title}", *(f"#   {line}" for line in lines or ())])
