@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import toy
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +20,4 @@ def torch_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.deterministic = False
-    torch.set_deterministic_debug_mode("default")
+    toy.reset_settings()

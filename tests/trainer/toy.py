@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,10 @@ def losses(events: list[Event]) -> list[float]:
     return [value["loss"] for value in values(events, "STEP_END")]
 
 
-def train(configuration: Mapping[str, Any], folder: Path) -> list[Event]:
-    """Train in this process, as the only rank; the events that it logged."""
+def train(
+    configuration: Mapping[str, Any], folder: Path, watched: AbstractContextManager[None] | None = None
+) -> list[Event]:
+    """Train in this process, as the only rank, the loop itself under `watched`; the events that it logged."""
     from flagperf.trainer.pytorch.finish import finished
     from flagperf.trainer.pytorch.loop import Training
     from flagperf.trainer.pytorch.parts import build_parts
@@ -145,11 +148,19 @@ def train(configuration: Mapping[str, Any], folder: Path) -> list[Event]:
     try:
         perflog = PerfLog(0, fd)
         training = Training(build_parts(configuration), perflog)
-        training.run()
+        with watched or nullcontext():
+            training.run()
         perflog.log("FINISHED", finished(training, began))
     finally:
         os.close(fd)
     return read_log(path)
+
+
+def reset_settings() -> None:
+    """Set precision and determinism back to torch's own, after a training in this process."""
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.deterministic = False
+    torch.set_deterministic_debug_mode("default")
 
 
 def start(configuration: Mapping[str, Any], folder: Path, *launcher: str) -> subprocess.CompletedProcess[str]:

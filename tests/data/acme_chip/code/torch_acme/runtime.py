@@ -1,0 +1,97 @@
+"""torch.acme: what torch.cuda offers, by the same names. All work is done when a call returns."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import Any, Literal
+
+import torch
+
+_refuses_waits = False
+
+
+class Event:
+    """A point in time on the one stream of the chip, reached as soon as it is recorded."""
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self._reached: float | None = None
+        self._timed = enable_timing
+
+    def record(self, _stream: Any = None) -> None:
+        """The stream is here now."""
+        self._reached = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Wait until the stream got here; an event that is not recorded has nothing to wait for."""
+
+    def elapsed_time(self, end: Event) -> float:
+        """Milliseconds from this event to another."""
+        if not (self._timed and end._timed) or self._reached is None or end._reached is None:
+            raise RuntimeError("both events must be recorded, and made with enable_timing=True")
+        return (end._reached - self._reached) * 1000
+
+
+def device_count() -> int:
+    """One chip a process."""
+    return 1
+
+
+def is_available() -> bool:
+    """The chip is always there."""
+    return True
+
+
+def is_initialized() -> bool:
+    """There is nothing to prepare."""
+    return True
+
+
+def current_device() -> int:
+    """Number of the chip."""
+    return 0
+
+
+def get_device_name(_device: Any = None) -> str:
+    """What the chip calls itself."""
+    return "Acme A1"
+
+
+def max_memory_reserved(_device: Any = None) -> int:
+    """Bytes at the peak, of the process: the chip's memory is the host's."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def manual_seed_all(seed: int) -> None:
+    """Nothing to do: the chip draws from the host's generator, which torch seeds itself."""
+
+
+def get_rng_state(_device: Any = None) -> torch.Tensor:
+    """State of the generator."""
+    return torch.default_generator.get_state()
+
+
+def set_rng_state(state: torch.Tensor, _device: Any = None) -> None:
+    """Go on from a state."""
+    torch.default_generator.set_state(state)
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    """Types that autocast may compute in."""
+    return [torch.bfloat16, torch.float16]
+
+
+def set_sync_debug_mode(mode: Literal["default", "error"]) -> None:
+    """As torch.cuda's: "error" refuses operators for which the host would wait for the chip."""
+    global _refuses_waits
+    _refuses_waits = mode == "error"
+
+
+def host_waits(operator: str) -> None:
+    """Called for each operator whose caller must wait for the chip."""
+    if _refuses_waits:
+        raise RuntimeError(f"called a synchronizing operation: {operator}")
+
+
+def _is_in_bad_fork() -> bool:
+    return False
