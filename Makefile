@@ -1,22 +1,32 @@
 # make run     train resnet50 (tiny) on two ranks of this machine's CPU, to its target
+# make quick   run the tests that need neither torch nor docker nor a browser: after each change
 # make test    run the tests
-# make check   lint, types, imports, shell
 # make slow    run the tests that are left out of `make test`
+# make check   lint, types, imports, shell
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
 
-.PHONY: run test slow check clean packages
+# Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
+WORKERS ?= 3
+PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
+# Folders whose tests need torch or docker; importing them takes seconds in each worker.
+HEAVY   := cases cluster faults trainer
+
+.PHONY: run quick test slow check clean packages
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
+quick: $(DEV)
+	$(PYTEST) -m "not (slow or torch or browser)" $(HEAVY:%=--ignore=tests/%)
+
 test: $(DEV)
-	$(VENV)/bin/pytest -m "not slow" --durations=20
+	$(PYTEST) -m "not slow"
 
 slow: $(DEV)
-	$(VENV)/bin/pytest -m slow --durations=20
+	$(PYTEST) -m slow
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .

@@ -1,4 +1,4 @@
-"""Shared by all tests: which skips are allowed, and a clean environment."""
+"""Shared by all tests: which skips are allowed, and one thread a process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import pytest
 
 ALLOWED_SKIPS = ("needs a GPU",)
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch would take every core for each of them
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI a test that should run there must not be skipped."""
-    if not os.environ.get("FLAGPERF_CI"):
-        return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not os.environ.get("FLAGPERF_CI") or reporter is None:  # a worker of xdist has none; its reports go to the first
+        return
     reasons = [report.longrepr[2] for report in reporter.stats.get("skipped", [])]
     forbidden = [reason for reason in reasons if not any(allowed in reason for allowed in ALLOWED_SKIPS)]
     if forbidden:

@@ -1,7 +1,8 @@
-"""Configured tiny cases on sample data, written once a session."""
+"""Configured tiny cases on sample data, which is written once for all workers."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ Config = dict[str, Any]
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Config]:
     """The configuration of a case's tiny size, whose data_dir holds its sample data."""
-    folder = tmp_path_factory.mktemp("sample")
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "sample"
     configs: dict[str, Config] = {}
 
     def configured(case: str) -> Config:

@@ -10,21 +10,10 @@ from typing import Any
 import pytest
 
 from flagperf.config.data_layout import check_layout
+from flagperf.config.search_path import CONF
 from flagperf.trainer.components import component
 
-CASES = [
-    "resnet50",
-    "glm",
-    "faster_rcnn",
-    "mask_rcnn",
-    "retinanet",
-    "cpm",
-    "wav2vec2",
-    "tacotron2",
-    "waveglow",
-    "transformer",
-    "bert",
-]
+CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -38,13 +38,8 @@ def needed(folder: Path) -> list[tuple[str, str, str]]:
     return [(Path(lack.file).name, lack.key, lack.what) for lack in lacks if lack.needed]
 
 
-@pytest.mark.parametrize(
-    "vendor",
-    [
-        pytest.param(vendor, marks=[pytest.mark.slow] if len(list((CONF / "vendor" / vendor).rglob("*"))) > 10 else [])
-        for vendor in VENDORS
-    ],
-)  # each tuning is composed
+@pytest.mark.slow  # it composes each tuning, as tests/config/test_conf_files.py does
+@pytest.mark.parametrize("vendor", VENDORS)
 def test_shipped_vendors_lack_nothing_needed(vendor: str) -> None:
     assert [lack for lack in check_vendor(vendor) if lack.needed] == []
 

@@ -49,6 +49,7 @@ def test_a_refused_job_leaves_its_cause_and_a_report(
         assert record["sweep"] == ({"train_batch_size": str(size)} if size else {})
 
 
+@pytest.mark.torch
 def test_a_round_that_cannot_start_leaves_the_earlier_ones(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Two hosts with sshd and docker, made once for all cluster tests."""
+"""Two hosts with sshd and docker, made once for all cluster tests of a worker."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ packages docker.io, openssh-server, iproute2 and tini.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import re
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -298,12 +300,13 @@ class TestCluster:
     __test__ = False  # not a test, whatever its name
 
     def __init__(self, size: int = 2) -> None:
-        self._number = _claim_network()
+        with _claiming():
+            self._number = _claim_network()
+            self.root = ROOT / str(self._number)
+            shutil.rmtree(self.root, ignore_errors=True)
+            self.root.mkdir(parents=True)
+            (self.root / "made_by").write_text(str(os.getpid()))
         self._bridge = f"fpbed{self._number}"
-        self.root = ROOT / str(self._number)
-        shutil.rmtree(self.root, ignore_errors=True)
-        self.root.mkdir(parents=True)
-        (self.root / "made_by").write_text(str(os.getpid()))
         self.key = self.root / "key"
         self.known_hosts = self.root / "known_hosts"
         self.address = f"10.231.{self._number}.1"  # of the machine itself
@@ -411,6 +414,14 @@ def empty_image(*programs: Path) -> bytes:
 def _with_libraries(program: Path) -> list[Path]:
     libraries = re.findall(r"(/\S+) \(0x", _do("ldd", program))
     return [program, *map(Path, libraries)]
+
+
+@contextlib.contextmanager
+def _claiming() -> Iterator[None]:
+    """One process at a time: a number that is claimed has no owner's name for a moment, as if its owner were dead."""
+    with Path("/run/flagperf-test-cluster.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _claim_network() -> int:

@@ -27,10 +27,10 @@ def node_files(folder: Path) -> dict[str, set[str]]:
 @pytest.mark.parametrize(
     ("model", "nproc", "runtime"),
     [
-        pytest.param("glm", 1, DOCKER, id="glm 2x1"),
+        pytest.param("glm", 1, DOCKER, id="glm 2x1", marks=pytest.mark.slow),  # less than 2x2
         pytest.param("resnet50", 2, DOCKER, id="resnet50 2x2"),
         pytest.param("glm", 2, DOCKER, id="glm 2x2"),
-        pytest.param("resnet50", 1, DOCKER, id="resnet50 2x1"),
+        pytest.param("resnet50", 1, DOCKER, id="resnet50 2x1", marks=pytest.mark.slow),
         pytest.param("glm", 1, PROCESS, id="glm 2x1 without docker"),
     ],
 )

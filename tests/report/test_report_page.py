@@ -13,7 +13,7 @@ from test_report import RUNS, VALUES, a_summary, make_run
 
 from flagperf import report
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from flagperf.run.values import Outcome
 FAULTS = Path(__file__).parents[1] / "faults"
 HOST = socket.gethostname()
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.torch]
 
 
 @pytest.fixture
