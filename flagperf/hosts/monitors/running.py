@@ -38,13 +38,13 @@ def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
         ConfigError: the vendor file's `monitor` cannot be used.
     """
     interval, power_interval = (float(run.config["monitor"][key]) for key in ("interval", "power_interval"))
-    known = {
-        run.vendor.name: lambda: _accelerator(run, node, interval),
-        "cpu": lambda: node_monitors.cpu(interval),  # also a vendor's name, one without a monitor of its own
-        "mem": lambda: node_monitors.memory(interval),
-        "pwr": lambda: node_monitors.power(interval, power_interval),
-    }
-    return tuple(known[name]() for name in node.monitors)
+    makers = (
+        node_monitors.cpu(interval),
+        node_monitors.memory(interval),
+        node_monitors.power(interval, power_interval),
+    )
+    of_node = {monitor.name: monitor for monitor in makers}  # cpu is also a vendor's name, one without a tool
+    return tuple(of_node[name] if name in of_node else _accelerator(run, node, interval) for name in node.monitors)
 
 
 def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
