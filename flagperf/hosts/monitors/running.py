@@ -114,10 +114,9 @@ async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: 
         yield
     finally:
         following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        await asyncio.wait({following})
+        await _catch_up(recorders, transport)  # before the stop: what a tool prints when it is stopped is no sample
         with contextlib.suppress(HostError):  # a lost host is reported by whoever trains on it
-            await _catch_up(recorders, transport)  # first: what a tool prints when it is stopped is no sample
-        with contextlib.suppress(HostError):
             await process.stop()
             await transport.run(Command(("rm", "-f", shell_log, *_files(recorders))), timeout=REMOVE_TIMEOUT)
 
@@ -129,17 +128,22 @@ def _files(outputs: Iterable[str]) -> Iterator[str]:
 
 
 async def _follow(recorders: dict[str, Recorder], transport: Transport, interval: float) -> None:
-    """Read what the monitors print, for ever."""
+    """Read what the monitors print, until cancelled."""
     while True:
         await asyncio.sleep(interval)
-        with contextlib.suppress(HostError):  # what was printed while a connection was down is read later
-            await _catch_up(recorders, transport)
+        await _catch_up(recorders, transport)
 
 
 async def _catch_up(recorders: dict[str, Recorder], transport: Transport) -> None:
-    for output, recorder in recorders.items():
-        while piece := await transport.read(output, recorder.offset):
-            recorder.feed(piece)
+    """Read what the monitors printed since the last call. Raises nothing, for no monitor stops a training."""
+    try:
+        for output, recorder in recorders.items():
+            while piece := await transport.read(output, recorder.offset):
+                recorder.feed(piece)
+    except HostError:
+        pass  # the next call reads what was printed while the connection was down
+    except Exception:  # a bug
+        log.exception("%s: what the monitors printed cannot be read", transport.host)
 
 
 @dataclass
