@@ -11,15 +11,61 @@ A figure that is not known is N/A. A monitor that has no figures says once `<tim
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+SUFFIX = "_monitor.log"
 NOT_AVAILABLE = "not available: "
 STAMP = "%Y-%m-%d-%H:%M:%S"  # local time of the launcher
 UNKNOWN = "N/A"
-UNITS = ("C", "W", "MiB", "MiB", "%", "J")  # in the order of Device's fields
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure that a monitor tells."""
+
+    unit: str  # in the log; empty: a fraction
+    title: str = ""  # in a report; empty: no report shows it
+    shown: str = ""  # its unit in a report
+    factor: float = 1.0  # from the log's unit to the report's
+    counter: bool = False  # it grows since some moment in the past, and has no mean
+
+
+NODE_FIGURES = {  # monitor → the one figure that it tells
+    "cpu": Figure("", "CPU busy", "%", 100.0),
+    "mem": Figure("", "memory used", "%", 100.0),
+    "pwr": Figure("W", "power of the node", "W"),
+}
+
+
+def _told(*figure: Any, **more: Any) -> Any:
+    """A field of Device, with its Figure."""
+    return field(default=None, metadata={"figure": Figure(*figure, **more)})
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a tool says of one accelerator; None where it does not say it. The fields are in the order of a line."""
+
+    temperature: float | None = _told("C", "accelerator temperature", "°C")
+    power: float | None = _told("W", "power of the accelerators", "W")
+    memory_used: float | None = _told("MiB", "accelerator memory used", "GiB", 1 / 1024)
+    memory_total: float | None = _told("MiB")
+    utilisation: float | None = _told("%", "accelerators busy", "%")  # of the time a kernel ran, or as the vendor says
+    energy: float | None = _told("J", counter=True)
+
+    def line(self) -> str:
+        """FlagPerf's five words; a sixth, the energy counter, where there is one."""
+        words = [_word(getattr(self, name), figure.unit) for name, figure in DEVICE_FIGURES.items()]
+        return " ".join(words if self.energy is not None else words[:-1])
+
+
+DEVICE_FIGURES: dict[str, Figure] = {one.name: one.metadata["figure"] for one in fields(Device)}
 
 
 def stamp(time: float) -> str:
@@ -35,34 +81,16 @@ def parse_stamp(text: str) -> float | None:
         return None
 
 
-@dataclass(frozen=True)
-class Device:
-    """What a tool says of one accelerator; None where it does not say it."""
-
-    temperature: float | None = None  # degrees Celsius
-    power: float | None = None  # W
-    memory_used: float | None = None  # MiB
-    memory_total: float | None = None  # MiB
-    utilisation: float | None = None  # percent of the time that a kernel ran, or as the vendor defines it
-    energy: float | None = None  # J since some moment in the past: a counter
-
-    def line(self) -> str:
-        """FlagPerf's five words; a sixth, the energy counter, where there is one."""
-        values = [getattr(self, field.name) for field in fields(self)]
-        words = [_word(value, unit) for value, unit in zip(values, UNITS, strict=True)]
-        return " ".join(words if self.energy is not None else words[:-1])
-
-
 def parse_line(line: str) -> Device | None:
     """Read back what `Device.line` wrote; None for any other line."""
     words = line.split()
-    if not len(UNITS) - 1 <= len(words) <= len(UNITS):
+    if not len(DEVICE_FIGURES) - 1 <= len(words) <= len(DEVICE_FIGURES):
         return None
     values: list[float | None] = []
-    for word, unit in zip(words, UNITS, strict=False):
+    for word, figure in zip(words, DEVICE_FIGURES.values(), strict=False):
         if word == UNKNOWN:
             values.append(None)
-        elif match := re.fullmatch(rf"(-?[\d.]+){re.escape(unit)}", word):
+        elif match := re.fullmatch(rf"(-?[\d.]+){re.escape(figure.unit)}", word):
             values.append(float(match[1]))
         else:
             return None
@@ -80,3 +108,22 @@ def device_blocks(text: str) -> Iterator[tuple[float, list[Device]]]:
         devices = [device for line in lines.splitlines() if (device := parse_line(line))]
         if (time := parse_stamp(stamp)) is not None and devices:
             yield time, devices
+
+
+def node_samples(text: str) -> Iterator[tuple[float, list[float]]]:
+    """Seconds since the epoch, and figures of each sample of cpu, mem or pwr."""
+    for line in text.splitlines():
+        stamp, *words = line.split("\t")
+        time = parse_stamp(stamp)
+        try:
+            values = [float(word) for word in words]
+        except ValueError:  # not available
+            continue
+        if time is not None and values and all(map(math.isfinite, values)):
+            yield time, values
+
+
+def monitor_logs(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name of the monitor, and text, of each log in a node's folder."""
+    for log in sorted(folder.glob(f"*{SUFFIX}")):
+        yield log.name.removesuffix(SUFFIX), log.read_text(encoding="utf-8", errors="replace")

@@ -23,11 +23,12 @@ from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
 from flagperf.config.image import choose_image
 from flagperf.config.keys import is_under
-from flagperf.config.monitor_tool import FIGURES, make_table
+from flagperf.config.monitor_tool import make_table
 from flagperf.config.search_path import find, options, search_path
 from flagperf.config.user_files import check_user_files
 from flagperf.config.values import Hardware, ImageSettings, Precision, Vendor
 from flagperf.errors import ConfigError, nearest
+from flagperf.monitor_log import DEVICE_FIGURES
 
 SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc, at which FlagPerf wants every case of a vendor
 NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_devices": None}
@@ -133,7 +134,8 @@ def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterat
     except ConfigError as error:
         yield lack_of(error, path)
         return
-    missing = [figure for figure in FIGURES if figure != "energy" and figure not in table.pattern.groupindex]
+    groups = table.pattern.groupindex
+    missing = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter and name not in groups]
     if missing:
         yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
 

@@ -11,7 +11,7 @@ from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.runtime import containers, remove
 from flagperf.errors import FlagperfError
-from flagperf.hosts import leftovers, owner
+from flagperf.hosts import leftovers
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.transport import Transport
 
@@ -52,8 +52,8 @@ async def _remove_containers(transport: Transport) -> list[str]:
     removed = []
     try:
         async with DockerHost(transport) as docker:
-            for name, by in (await docker.call(containers)).items():
-                if owner.state(by) == "dead":
+            for name, owner in (await docker.call(containers)).items():
+                if leftovers.owner_state(owner) == "dead":
                     await docker.call(partial(remove, name=name))
                     removed.append(f"container {name}")
     except NoDocker:

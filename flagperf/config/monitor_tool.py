@@ -25,13 +25,11 @@ from dataclasses import dataclass, replace
 
 from flagperf.config.values import Hardware, MonitorTool
 from flagperf.errors import ConfigError, nearest
-from flagperf.monitor_log import Device
+from flagperf.monitor_log import DEVICE_FIGURES, Device
 
-FIGURES = ("temperature", "power", "memory_used", "memory_total", "utilisation", "energy")
-UNITS = {  # quantity → unit → factor to Device's unit
-    "power": {"W": 1.0, "mW": 1e-3},
+OTHER_UNITS = {  # quantity, one figure or several → unit → factor to Device's unit
+    "power": {"mW": 1e-3},
     "memory": {
-        "MiB": 1.0,
         "GiB": 1024.0,
         "KiB": 1 / 1024,
         "B": 1 / 2**20,
@@ -39,8 +37,14 @@ UNITS = {  # quantity → unit → factor to Device's unit
         "GB": 1e9 / 2**20,
         "%": 0.0,  # of what the hardware has
     },
-    "utilisation": {"%": 1.0, "fraction": 100.0},
-    "energy": {"J": 1.0, "mJ": 1e-3},
+    "utilisation": {"fraction": 100.0},
+    "energy": {"mJ": 1e-3},
+}
+UNITS = {  # the same with Device's own unit, which comes first
+    quantity: {figure.unit: 1.0, **units}
+    for quantity, units in OTHER_UNITS.items()
+    for name, figure in DEVICE_FIGURES.items()
+    if name.startswith(quantity)
 }
 MAX_POWER = 10_000.0  # W; a device that is out of order may show 65535
 
@@ -104,7 +108,7 @@ def make_table(
             key = f"vendor.monitor.units.{quantity}"
             raise ConfigError("unknown unit", where=where(key), key=key, given=unit, allowed=allowed)
         factor = UNITS[quantity][unit] or _percent_of_memory(hardware)
-        factors |= {figure: factor for figure in FIGURES if figure.startswith(quantity)}
+        factors |= {figure: factor for figure in DEVICE_FIGURES if figure.startswith(quantity)}
     card = hardware.devices_per_card if tool.power_of == "card" else 1
     memory = 100 * _percent_of_memory(hardware) if tool.units.get("memory") == "%" else None
     return Table(pattern, factors, card, memory)
@@ -117,10 +121,10 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
     except re.error as error:
         raise ConfigError(f"not a regular expression: {error}", where=where, key=key, given=text) from error
     for name in pattern.groupindex:
-        if name not in FIGURES:
-            raise ConfigError("unknown group", where=where, key=key, given=name, advice=nearest(name, FIGURES))
+        if name not in DEVICE_FIGURES:
+            raise ConfigError("unknown group", where=where, key=key, given=name, advice=nearest(name, DEVICE_FIGURES))
     if not pattern.groupindex:
-        raise ConfigError("the expression has no group", where=where, key=key, allowed=", ".join(FIGURES))
+        raise ConfigError("the expression has no group", where=where, key=key, allowed=", ".join(DEVICE_FIGURES))
     return pattern
 
 

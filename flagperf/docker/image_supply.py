@@ -99,7 +99,7 @@ class ImageSupply:
 
         def copy(client: DockerClient) -> Any:
             stream: Any = source.images.get(self.image.reference).save(named=True)
-            return client.images.load(stream)  # which streams what its types do not say: an iterator
+            return client.images.load(stream)  # takes an iterator too, although its type says bytes
 
         await self._ask(docker, f"copied from {first.host}", copy)
 
@@ -127,7 +127,7 @@ class ImageSupply:
             return task.result()
         finally:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.wait({task})
 
 
 async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:

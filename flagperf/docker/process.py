@@ -46,7 +46,7 @@ class DockerProcess:
             except HostError:
                 await self._keeper.stop()
                 self._ended.cancel()
-        await asyncio.gather(self._ended, return_exceptions=True)
+        await asyncio.wait({self._ended})
 
     async def reason(self) -> str | None:
         from docker.errors import NotFound
@@ -75,10 +75,10 @@ class DockerProcess:
     def _stop(self, client: DockerClient) -> Any:
         from docker.errors import APIError
 
-        container = client.containers.get(self._name)
-        if container.status == "paused":
-            container.unpause()
         try:
+            container = client.containers.get(self._name)
+            if container.status == "paused":
+                container.unpause()
             container.stop(timeout=round(self._grace))
         except APIError as error:
             if error.status_code not in (404, 409):  # it ended meanwhile

@@ -15,7 +15,7 @@ from flagperf.docker.daemon import DockerHost
 from flagperf.docker.image_supply import ImageSupply
 from flagperf.docker.process import DockerProcess, start_keeper
 from flagperf.errors import HostError
-from flagperf.hosts import owner
+from flagperf.hosts.leftovers import owner_state, this_owner
 from flagperf.hosts.transport import Process, Transport
 from flagperf.plan.container import OWNER, owned, sdk_arguments
 from flagperf.plan.values import Container, NodePlan, Plan
@@ -58,8 +58,8 @@ class DockerRuntime:
         folders = [mount.source for mount in self.container.mounts if not mount.read_only]
         await self.transport.run(Command(("mkdir", "-p", *folders)), timeout=SHORT)
         self._keeper = await start_keeper(self.transport, self.container.name)
-        self._starting = asyncio.create_task(self._start(owned(self.container, owner.myself())))
-        await asyncio.shield(self._starting)  # what is asked of a daemon happens, also when nobody waits any more
+        self._starting = asyncio.create_task(self._start(owned(self.container, this_owner())))
+        await asyncio.shield(self._starting)  # the daemon does what it was asked for, even when this wait is cancelled
         return DockerProcess(self.docker, self.container, self._keeper, self.plan.deadlines.stop)
 
     async def _start(self, container: Container) -> None:
@@ -68,8 +68,15 @@ class DockerRuntime:
         await self._ask(lambda _: created.start())
 
     async def clean(self) -> None:
-        if self._starting is not None:
-            await asyncio.gather(self._starting, return_exceptions=True)
+        try:
+            if self._starting is not None:
+                with contextlib.suppress(HostError):  # `launch` raised it, unless it was interrupted
+                    await asyncio.shield(self._starting)
+        finally:
+            await self._remove()
+
+    async def _remove(self) -> None:
+        """Remove what was made: the container, and the keeper after it."""
         try:
             if self._made:
                 await self._ask(lambda client: remove(client, self.container.name))
@@ -84,8 +91,9 @@ class DockerRuntime:
 
     async def _remove_leftovers(self) -> None:
         """Remove containers of runs that died, and an earlier one of this very launcher that has the name needed."""
-        for name, by in (await self._ask(containers)).items():
-            if owner.state(by) == "dead" or (name == self.container.name and owner.state(by) == "this"):
+        for name, owner in (await self._ask(containers)).items():
+            state = owner_state(owner)
+            if state == "dead" or (state == "this" and name == self.container.name):
                 log.warning("%s: removing %s, left behind by a run that died", self.transport.host, name)
                 await self._ask(partial(remove, name=name))
 

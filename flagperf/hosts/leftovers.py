@@ -1,46 +1,74 @@
 """What runs leave on a host when their launcher dies: folders, here; containers, in flagperf.docker.runtime.
 
-A run folder holds a file that names its owner; only what belongs to an owner that is dead is removed. The folder of a
-long command (flagperf.hosts.ssh.process) is dead when nobody holds its locks: one is its launcher's, one its guard's.
+Each says who its owner is: which process of which machine. Only what belongs to a dead owner is removed. The folder of
+a long command (flagperf.hosts.ssh.process) is dead when nobody holds its locks: its launcher holds one, its guard the
+other.
 """
 
 from __future__ import annotations
 
 import logging
-from pathlib import PurePosixPath
+import os
+import socket
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from flagperf.command import Command
 from flagperf.errors import HostError
-from flagperf.hosts import owner
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
-OWNER = ".owner"
+CLAIM, CLAIMED, DEAD_PROCESSES = (script(__file__, f"{name}.sh") for name in ("claim", "claimed", "dead_processes"))
 TIMEOUT = 60.0  # seconds
 
-CLAIM, CLAIMED, DEAD_PROCESSES = (script(__file__, f"{name}.sh") for name in ("claim", "claimed", "dead_processes"))
+OwnerState = Literal["this", "alive", "dead", "elsewhere"]
 
 log = logging.getLogger(__name__)
 
 
-async def claim(transport: Transport, run_folder: str) -> None:
-    """Make a run's folder on a host and say whose it is. Nobody else may read it."""
-    done = await transport.run(shell(CLAIM, run_folder, owner.myself()), timeout=TIMEOUT)
+def this_owner() -> str:
+    """The name of this process, which no other process of any machine has: host name, boot, pid and start time."""
+    return _owner(os.getpid())
+
+
+def owner_state(owner: str) -> OwnerState:
+    """What has become of an owner; "elsewhere" for one of another machine, of which nothing is known."""
+    parts = owner.split()
+    if owner == this_owner():
+        return "this"
+    if len(parts) != 4 or parts[0] != socket.gethostname():
+        return "elsewhere"
+    try:
+        return "alive" if _owner(int(parts[2])) == owner else "dead"
+    except (OSError, ValueError):
+        return "dead"
+
+
+def _owner(pid: int) -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]  # clock ticks after boot
+    return f"{socket.gethostname()} {boot} {pid} {started}"
+
+
+async def claim(transport: Transport, folder: str) -> None:
+    """Make a folder on a host that belongs to this process. Nobody else may read it."""
+    done = await transport.run(shell(CLAIM, folder, this_owner()), timeout=TIMEOUT)
     if done.exit_status != 0:
         advice = "give work_dir of the cluster a place that this user may write to"
-        raise HostError(transport.host, f"cannot make {run_folder}: {done.stderr.strip()}", advice=advice)
+        raise HostError(transport.host, f"cannot make {folder}: {done.stderr.strip()}", advice=advice)
 
 
-async def folders(transport: Transport, work_dir: str) -> dict[str, owner.State]:
-    """Run folders on a host, with what has become of their owners."""
+async def claimed_folders(transport: Transport, work_dir: str) -> dict[str, OwnerState]:
+    """Folders that runs claimed on a host, with what has become of their owners."""
     done = await transport.run(shell(CLAIMED, work_dir), timeout=TIMEOUT)
-    words = done.stdout.split("\0")  # a path may hold anything else
-    return {str(PurePosixPath(path).parent): owner.state(by) for by, path in zip(words[::2], words[1::2], strict=False)}
+    parts = done.stdout.split("\0")  # a path may hold any other character
+    owners = zip(parts[::2], parts[1::2], strict=False)
+    return {str(PurePosixPath(file).parent): owner_state(owner) for owner, file in owners}
 
 
 async def remove_dead_folders(transport: Transport, work_dir: str) -> list[str]:
-    """Remove the folders of runs that died; returns them."""
-    dead = [path for path, state in (await folders(transport, work_dir)).items() if state == "dead"]
+    """Remove the folders of runs that died, and return them."""
+    dead = [path for path, state in (await claimed_folders(transport, work_dir)).items() if state == "dead"]
     if dead:
         log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
         await transport.run(Command(("rm", "-rf", *dead)), timeout=TIMEOUT)
@@ -53,7 +81,7 @@ async def dead_process_folders(transport: Transport) -> list[str]:
 
 
 async def remove_dead_process_folders(transport: Transport) -> list[str]:
-    """Remove them; returns them."""
+    """Remove the folders of long commands whose launcher and guard are gone, and return them."""
     return await _dead_process_folders(transport, "rm", "-rf")
 
 

@@ -13,13 +13,14 @@ from pathlib import Path, PurePosixPath
 from flagperf.command import Command
 from flagperf.config.values import Node, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container
 from flagperf.plan.values import Container, NodePlan, Plan, Rendezvous
 
 STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
 SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' launcher writes for itself
-MONITORS = ("cpu", "mem", "pwr")
+MONITORS = tuple(NODE_FIGURES)
 
 
 def make_plan(run: RunConfig, round_number: int, folder: Path = Path(), *, placeholders: bool = False) -> Plan:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.monitor_log import device_blocks, parse_stamp
+from flagperf.monitor_log import DEVICE_FIGURES, NODE_FIGURES, Figure, device_blocks, monitor_logs, node_samples
 
 Curve = list[list[float]]  # [seconds since the epoch, value]
 
-NODE_CURVES = {  # monitor → title with unit, factor
-    "cpu": ("CPU busy, %", 100.0),
-    "mem": ("Memory used, %", 100.0),
-    "pwr": ("Power of the node, W", 1.0),
-}
-DEVICE_CURVES = {  # field of a device → title with unit, factor
-    "utilisation": ("Accelerators busy, %", 1.0),
-    "memory_used": ("Accelerator memory, GiB", 1 / 1024),
-    "power": ("Power of an accelerator, W", 1.0),
-    "temperature": ("Accelerator temperature, °C", 1.0),
+DEVICE_CURVES = {  # figure → title, of the mean over the devices
+    "utilisation": DEVICE_FIGURES["utilisation"].title,
+    "memory_used": "accelerator memory",
+    "power": "power of an accelerator",
+    "temperature": DEVICE_FIGURES["temperature"].title,
 }
 
 
@@ -32,38 +26,32 @@ def curves(folder: Path, monitors: Mapping[str, Any]) -> dict[str, Curve]:
         monitors: what the result says of this node's monitors: which devices the job used.
     """
     found: dict[str, Curve] = {}
-    for log in sorted(folder.glob("*_monitor.log")):
-        name = log.name.removesuffix("_monitor.log")
-        text = log.read_text(encoding="utf-8", errors="replace")
+    for name, text in monitor_logs(folder):
         found |= (
-            _node_curve(name, text)
-            if name in NODE_CURVES
+            _node_curve(NODE_FIGURES[name], text)
+            if name in NODE_FIGURES
             else _device_curves(text, monitors.get(name, {}).get("indices"))
         )
     return found
 
 
-def _node_curve(name: str, text: str) -> dict[str, Curve]:
-    title, factor = NODE_CURVES[name]
-    points = []
-    for line in text.splitlines():
-        stamp, *words = line.split("\t")
-        time = parse_stamp(stamp)
-        try:
-            value = float(words[0]) if words else math.nan
-        except ValueError:  # "not available: …"
-            continue
-        if time is not None and math.isfinite(value):
-            points.append([time, factor * value])
-    return {title: points} if points else {}
+def _node_curve(figure: Figure, text: str) -> dict[str, Curve]:
+    points = [[time, figure.factor * values[0]] for time, values in node_samples(text)]
+    return {_heading(figure.title, figure): points} if points else {}
 
 
 def _device_curves(text: str, indices: Sequence[int] | None) -> dict[str, Curve]:
     found: dict[str, Curve] = {}
     for time, devices in device_blocks(text):
         used = [device for index, device in enumerate(devices) if indices is None or index in indices]
-        for name, (title, factor) in DEVICE_CURVES.items():
+        for name, title in DEVICE_CURVES.items():
+            figure = DEVICE_FIGURES[name]
             values = [value for device in used if (value := getattr(device, name)) is not None]
             if values:
-                found.setdefault(title, []).append([time, factor * sum(values) / len(values)])
+                point = [time, figure.factor * sum(values) / len(values)]
+                found.setdefault(_heading(title, figure), []).append(point)
     return found
+
+
+def _heading(title: str, figure: Figure) -> str:
+    return f"{title[0].upper()}{title[1:]}, {figure.shown}"

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from flagperf.monitor_log import DEVICE_FIGURES, NODE_FIGURES
 from flagperf.report.cells import ABSENT, RATES, number, percent
 from flagperf.results.summary import metric
 from flagperf.results.values import Result, Summary
 
-MONITORED = {  # a monitor's figure → name, unit, factor
-    "cpu": ("CPU busy", "%", 100.0),
-    "mem": ("memory used", "%", 100.0),
-    "pwr": ("power of the node", "W", 1.0),
-    "utilisation": ("accelerators busy", "%", 1.0),
-    "memory_used": ("accelerator memory used", "GiB", 1 / 1024),
-    "power": ("power of the accelerators", "W", 1.0),
-    "temperature": ("accelerator temperature", "°C", 1.0),
-}
+MONITORED = {name: figure for name, figure in {**NODE_FIGURES, **DEVICE_FIGURES}.items() if figure.title}
 
 
 def statistics_rows(summary: Summary) -> list[dict[str, str]]:
@@ -85,15 +78,15 @@ def monitor_rows(result: Result) -> list[dict[str, str]]:
         {
             "round": str(result.round),
             "node": node,
-            "figure": name,
-            "unit": unit,
-            "mean": number(factor * figures["mean"]),
-            "max": number(factor * figures["max"]),
+            "figure": figure.title,
+            "unit": figure.shown,
+            "mean": number(figure.factor * figures["mean"]),
+            "max": number(figure.factor * figures["max"]),
             "coverage": _coverage(figures, devices),
         }
         for node, monitors in result.monitors.get("nodes", {}).items()
         for key, figures, devices in _monitor_figures(monitors)
-        for name, unit, factor in [MONITORED[key]]
+        for figure in [MONITORED[key]]
     ]
 
 
@@ -115,7 +108,7 @@ def _longest(nodes: Iterable[Mapping[str, float]], phase: str) -> str:
 def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
     """Each figure of a node, and of how many devices: cpu, mem and pwr are one themselves, a vendor's has several."""
     for name, known in monitors.items():
-        parts = known if name not in ("cpu", "mem", "pwr") else {name: known}
+        parts = known if name not in NODE_FIGURES else {name: known}
         for part, figures in parts.items():
             if part in MONITORED and "mean" in figures:
                 yield part, figures, known.get("devices", 0)
@@ -138,7 +131,7 @@ def _missing(monitors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What a node's monitors do not tell, and why."""
     for name, known in monitors.items():
         if "not_available" in known:
-            yield MONITORED[name][0] if name in MONITORED else name, known["not_available"]
+            yield MONITORED[name].title if name in MONITORED else name, known["not_available"]
         devices = known.get("devices", 0)
         told = known.get("power", {}).get("devices", devices)
         if told < devices:

@@ -9,10 +9,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flagperf.monitor_log import NOT_AVAILABLE, Device, device_blocks, parse_stamp
+from flagperf.monitor_log import (
+    DEVICE_FIGURES,
+    NODE_FIGURES,
+    NOT_AVAILABLE,
+    Device,
+    device_blocks,
+    monitor_logs,
+    node_samples,
+)
 
-NODE_LOGS = ("cpu", "mem", "pwr")
-DEVICE_FIGURES = ("temperature", "power", "memory_used", "memory_total", "utilisation")
 GAP = 3.0  # two samples that lie further apart than so many usual distances leave a hole between them
 JOULES_PER_WH = 3600.0
 
@@ -52,11 +58,10 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
         A monitor without figures is `{"not_available": why}`; one without a log is absent.
     """
     found: dict[str, Any] = {}
-    for log in sorted(folder.glob("*_monitor.log")):
-        name = log.name.removesuffix("_monitor.log")
-        text = log.read_text(encoding="utf-8", errors="replace")
-        figures = _node_figures(text, name, started, ended)
-        if name not in NODE_LOGS:
+    for name, text in monitor_logs(folder):
+        if name in NODE_FIGURES:
+            figures = _node_figures(text, name, started, ended)
+        else:
             figures = _device_figures(text, started, ended, devices)
         if not figures and (why := _why(text)):
             figures = {"not_available": why}
@@ -95,19 +100,14 @@ def job_energy(nodes: Sequence[Mapping[str, Any]], samples: float | None) -> Map
 def _energies(node: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
     """The mapping of a node that holds this kind of energy, if any."""
     for name, figures in node.items():
-        part = figures if name == "pwr" else figures.get("power", {}) if name not in NODE_LOGS else {}
+        part = figures if name == "pwr" else figures.get("power", {}) if name not in NODE_FIGURES else {}
         if "energy_j" in part and kind == (part["source"] if name == "pwr" else "devices"):
             yield part
 
 
 def _node_figures(text: str, name: str, started: float, ended: float) -> dict[str, Any]:
     """cpu, mem or pwr."""
-    points = []
-    for line in text.splitlines():
-        stamp, *words = line.split("\t")
-        time = parse_stamp(stamp)
-        if time is not None and words and all(map(_is_number, words)):
-            points.append(Point(time, *map(float, words[:2])))
+    points = [Point(time, *values[:2]) for time, values in node_samples(text)]
     figures = _figures(points, started, ended)
     if figures and name == "pwr":
         source = "rapl" if points[-1].counter is not None else "node"
@@ -120,7 +120,8 @@ def _device_figures(text: str, started: float, ended: float, devices: Sequence[i
     most = max((len(block) for _, block in blocks), default=0)
     indices = list(range(most) if devices is None else devices)
     samples = [(time, [_device(block, index) for index in indices]) for time, block in blocks]
-    figures = {name: _device_figure(name, samples, started, ended) for name in DEVICE_FIGURES}
+    names = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter]
+    figures = {name: _device_figure(name, samples, started, ended) for name in names}
     known = {name: found for name, found in figures.items() if found}
     if blocks and indices and min(indices) >= most:
         return {"not_available": f"the tool shows {most} devices, and none of those of the job, {indices}"}
@@ -206,10 +207,3 @@ def _stretches(points: list[Point], started: float, ended: float) -> Iterator[tu
 
 def _why(text: str) -> str | None:
     return next((line.split(NOT_AVAILABLE, 1)[1] for line in text.splitlines() if NOT_AVAILABLE in line), None)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        return math.isfinite(float(word))
-    except ValueError:
-        return False

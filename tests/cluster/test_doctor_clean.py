@@ -17,7 +17,7 @@ from flagperf.cli.doctor.findings import Row
 from flagperf.cli.doctor.hosts import examine
 from flagperf.config.compose import compose
 from flagperf.config.values import Node, RunConfig, Ssh
-from flagperf.hosts import owner
+from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.ssh.transport import SshTransport
 
@@ -37,7 +37,7 @@ def rows(found: list[Row], check: str) -> list[Row]:
 def dead_owner() -> str:
     """A process of this machine that has ended."""
     ended = subprocess.Popen(["true"])
-    words = owner.myself().split()
+    words = this_owner().split()
     ended.wait()
     words[2] = str(ended.pid)
     return " ".join(words)
@@ -119,7 +119,7 @@ def test_a_host_without_docker(lab: TestCluster, tmp_path: Path) -> None:
 
 def test_clean_removes_what_is_left_of_dead_runs_only(lab: TestCluster, tmp_path: Path) -> None:
     host = lab.hosts[0]
-    for name, by in {"dead": dead_owner(), "alive": owner.myself(), "other": "elsewhere boot 1 2"}.items():
+    for name, by in {"dead": dead_owner(), "alive": this_owner(), "other": "elsewhere boot 1 2"}.items():
         folder = f"/srv/flagperf/{name}"
         host.output("mkdir", "-p", folder)
         host.output("sh", "-c", 'printf %s "$1" >"$2/.owner"', "-", by, folder)

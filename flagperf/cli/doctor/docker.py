@@ -12,7 +12,7 @@ from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
 from flagperf.docker.runtime import containers
 from flagperf.errors import ConfigError
-from flagperf.hosts import leftovers, owner
+from flagperf.hosts import leftovers
 from flagperf.hosts.transport import Transport
 
 LOOK_TIMEOUT = 30.0  # seconds
@@ -79,13 +79,13 @@ class DockerChecks:
         return ""
 
     async def _leftovers(self) -> Finding:
-        states: dict[str, owner.State] = {}
+        states: dict[str, leftovers.OwnerState] = {}
         if not self.transport.local:
-            states |= await leftovers.folders(self.transport, self.run.cluster.work_dir)
+            states |= await leftovers.claimed_folders(self.transport, self.run.cluster.work_dir)
             states |= dict.fromkeys(await leftovers.dead_process_folders(self.transport), "dead")
         if self._answers:
             found = await self._docker.call(containers)
-            states |= {f"container {name}": owner.state(by) for name, by in found.items()}
+            states |= {f"container {name}": leftovers.owner_state(owner) for name, owner in found.items()}
         dead = [what for what, state in states.items() if state == "dead"]
         if dead:
             return Finding(f"of dead runs: {', '.join(dead)}", f"flagperf clean cluster={self.run.cluster.name}")

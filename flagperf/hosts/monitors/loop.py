@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from flagperf.command import Command
 from flagperf.hosts.shell import script
+from flagperf.monitor_log import SUFFIX
 
 LOOP = script(__file__, "loop.sh")
 
@@ -36,14 +37,14 @@ class Source:
 class Monitor:
     """One kind of figure of a node, kept in one log file."""
 
-    name: str  # cpu, mem, pwr, <vendor>
+    name: str  # one of NODE_FIGURES, or the vendor's
     sources: tuple[Source, ...]  # the first that works is used
     devices: bool = False  # one line a device and sample; else one figure a sample
     expected: bool = True  # False: many machines lack it, which is no warning
 
     @property
     def log(self) -> str:
-        return f"{self.name}_monitor.log"
+        return self.name + SUFFIX
 
     def script(self, output: str) -> str:
         """Shell text that appends this monitor's samples to the file `output`."""

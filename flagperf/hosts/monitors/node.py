@@ -12,6 +12,11 @@ from flagperf.hosts.shell import script, shell
 DCMI, SDR, RAPL = (shell(script(__file__, name)) for name in ("dcmi.sh", "sdr.sh", "rapl.sh"))
 
 
+def all_of(interval: float, power_interval: float) -> tuple[Monitor, ...]:
+    """The monitor of each of NODE_FIGURES. Intervals in seconds."""
+    return cpu(interval), memory(interval), power(interval, power_interval)
+
+
 def cpu(interval: float) -> Monitor:
     """Fraction of the node's CPU time that was busy since the sample before, 0 to 1."""
     return Monitor("cpu", (Source("/proc/stat", Command(("head", "-n", "1", "/proc/stat")), BusyFraction(), interval),))

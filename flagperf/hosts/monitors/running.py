@@ -38,13 +38,13 @@ def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
         ConfigError: the vendor file's `monitor` cannot be used.
     """
     interval, power_interval = run.monitor.interval, run.monitor.power_interval
-    known = {
-        run.vendor.name: lambda: _accelerator(run, node, interval),
-        "cpu": lambda: node_monitors.cpu(interval),  # also a vendor's name, one without a monitor of its own
-        "mem": lambda: node_monitors.memory(interval),
-        "pwr": lambda: node_monitors.power(interval, power_interval),
-    }
-    return tuple(known[name]() for name in node.monitors)
+    makers = (
+        node_monitors.cpu(interval),
+        node_monitors.memory(interval),
+        node_monitors.power(interval, power_interval),
+    )
+    of_node = {monitor.name: monitor for monitor in makers}  # cpu is also a vendor's name, one without a tool
+    return tuple(of_node[name] if name in of_node else _accelerator(run, node, interval) for name in node.monitors)
 
 
 def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
@@ -114,10 +114,9 @@ async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: 
         yield
     finally:
         following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        await asyncio.wait({following})
+        await _catch_up(recorders, transport)  # before the stop: what a tool prints when it is stopped is no sample
         with contextlib.suppress(HostError):  # a lost host is reported by whoever trains on it
-            await _catch_up(recorders, transport)  # first: what a tool prints when it is stopped is no sample
-        with contextlib.suppress(HostError):
             await process.stop()
             await transport.run(Command(("rm", "-f", shell_log, *_files(recorders))), timeout=REMOVE_TIMEOUT)
 
@@ -129,17 +128,22 @@ def _files(outputs: Iterable[str]) -> Iterator[str]:
 
 
 async def _follow(recorders: dict[str, Recorder], transport: Transport, interval: float) -> None:
-    """Read what the monitors print, for ever."""
+    """Read what the monitors print, until cancelled."""
     while True:
         await asyncio.sleep(interval)
-        with contextlib.suppress(HostError):  # what was printed while a connection was down is read later
-            await _catch_up(recorders, transport)
+        await _catch_up(recorders, transport)
 
 
 async def _catch_up(recorders: dict[str, Recorder], transport: Transport) -> None:
-    for output, recorder in recorders.items():
-        while piece := await transport.read(output, recorder.offset):
-            recorder.feed(piece)
+    """Read what the monitors printed since the last call. Raises nothing, for no monitor stops a training."""
+    try:
+        for output, recorder in recorders.items():
+            while piece := await transport.read(output, recorder.offset):
+                recorder.feed(piece)
+    except HostError:
+        pass  # the next call reads what was printed while the connection was down
+    except Exception:  # a bug
+        log.exception("%s: what the monitors printed cannot be read", transport.host)
 
 
 @dataclass
