@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copyreg
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 
@@ -55,9 +55,9 @@ class ConfigError(FlagperfError):
     ) -> None:
         self.problem, self.where, self.key = problem, where, key
         self.given, self.allowed, self.advice = given, allowed, advice
-        rows = [("where", where), ("key", key), ("given", given), ("allowed", allowed), ("do", advice)]
-        lines = [problem] + [f"  {name + ':':9}{value}" for name, value in rows if value is not None]
-        super().__init__("\n".join(lines))
+        rows = {"where": where, "key": key, "given": given, "allowed": allowed, "do": advice}
+        self.details = {name: str(value) for name, value in rows.items() if value is not None}
+        super().__init__(with_details(problem, self.details))
 
     def within(self, context: str) -> ConfigError:
         """The same error, saying where it came up: in which job of a sweep."""
@@ -75,7 +75,8 @@ class HostError(FlagperfError):
 
     def __init__(self, host: str, problem: str, *, advice: str | None = None) -> None:
         self.host, self.problem, self.advice = host, problem, advice
-        super().__init__(f"{host}: {problem}" + (f"\n  do:      {advice}" if advice else ""))
+        self.details = {"do": advice} if advice else {}
+        super().__init__(with_details(f"{host}: {problem}", self.details))
 
 
 class NoValidCaseError(FlagperfError):
@@ -94,6 +95,11 @@ class InterruptedRunError(FlagperfError):
     """The user or the system asked flagperf to stop."""
 
     exit_code = 130
+
+
+def with_details(problem: str, details: Mapping[str, str]) -> str:
+    """A problem, and below it a line for each detail."""
+    return "\n".join([problem, *(f"  {name + ':':9}{text}" for name, text in details.items())])
 
 
 def meant(given: object, known: Iterable[str]) -> str | None:

@@ -21,7 +21,7 @@ from flagperf.run import folder as run_folder
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.resume import with_checkpoints
-from flagperf.run.values import Outcome
+from flagperf.run.values import Failure, Outcome, refusal
 
 log = logging.getLogger(__name__)
 
@@ -107,12 +107,12 @@ def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) ->
     """Say why a round could not start, and write its result."""
     log.error("%s, round %d: %s", job.name, number, error)
     Console(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-    done = dataclasses.replace(_without_outcome(job, number, folder, "failed", str(error)), started=time.time())
+    done = dataclasses.replace(_without_outcome(job, number, folder, "failed", refusal(error)), started=time.time())
     result.write(done, folder / job.name / f"round{number}")
     return done
 
 
-def _without_outcome(job: RunConfig, number: int, folder: Path, status: str, failure: str | None = None) -> Result:
+def _without_outcome(job: RunConfig, number: int, folder: Path, status: str, failure: Failure | None = None) -> Result:
     """The result of a round that was not executed."""
     there = folder / job.name / f"round{number}"
     return result.result_of_logs(

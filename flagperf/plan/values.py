@@ -67,3 +67,7 @@ class Plan:
     master_address: str
     master_port: int  # as configured, else stands for the free one that is found when the round starts
     deadlines: Deadlines
+
+    def launcher_log(self, node: NodePlan) -> str:
+        """Path, on the node, of what the launcher of its ranks prints."""
+        return f"{node.log_dir}/start_{self.framework}_task.log"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flagperf.results.rank_log import RankLog
+from flagperf.run.values import Failure
 from flagperf.target import Target
 
 LIMITS = {  # configuration key → the FINISHED field that it limits
@@ -24,7 +25,7 @@ class Evidence:
     status: str
     world_size: int
     logs: Sequence[RankLog]
-    failure: str | None = None
+    failure: Failure | None = None
     seconds: float | None = None  # the round by the launcher's clock
     limits: Mapping[str, float] = field(default_factory=dict)  # those of LIMITS that are set
     asked: Sequence[str] = ()  # those of LIMITS that the user set, not the case

@@ -17,10 +17,11 @@ from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.results.used_devices import used_devices
 from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
-from flagperf.run.values import Outcome
+from flagperf.run.values import Failure, Outcome
 from flagperf.target import Target
 
-SCHEMA = 1  # of result.json and summary.json; raised when a field changes its meaning or goes
+SCHEMA = 2  # of result.json and summary.json; raised when a field changes its meaning or goes
+READ = (1, 2)  # what can be read; 1: `failure` is text
 FILE = "result.json"
 
 
@@ -33,7 +34,7 @@ def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path
             round_number,
             folder,
             status=outcome.status,
-            failure=str(outcome.failure) if outcome.failure else None,
+            failure=outcome.failure,
             seconds=outcome.seconds,
             sweep=run.sweep,
         ),
@@ -49,7 +50,7 @@ def result_of_logs(
     folder: Path,
     *,
     status: str,
-    failure: str | None = None,
+    failure: Failure | None = None,
     seconds: float | None = None,
     sweep: Mapping[str, str] | None = None,
 ) -> Result:
@@ -135,9 +136,16 @@ def from_record(record: Mapping[str, Any], path: Path) -> Result:
     try:
         fields = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
         target = Target(**record["target"]) if record["target"] else None
-        return Result(**{**fields, "reasons": tuple(record["reasons"]), "target": target})
+        failure = _failure(record.get("failure"))
+        return Result(**{**fields, "reasons": tuple(record["reasons"]), "target": target, "failure": failure})
     except (KeyError, TypeError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
+
+
+def _failure(found: Any) -> Failure | None:
+    if found is None or isinstance(found, str):
+        return Failure(found) if found else None
+    return Failure(**{**found, "last_lines": tuple(found["last_lines"])})
 
 
 def write_json(record: Mapping[str, Any], path: Path) -> Path:
@@ -158,10 +166,9 @@ def read_json(path: Path) -> dict[str, Any]:
         schema = record.pop("schema")
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
-    if schema != SCHEMA:
-        raise ConfigError(
-            "written by another version", where=str(path), key="schema", given=schema, allowed=str(SCHEMA)
-        )
+    if schema not in READ:
+        allowed = " or ".join(map(str, READ))
+        raise ConfigError("written by another version", where=str(path), key="schema", given=schema, allowed=allowed)
     return dict(record)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from flagperf.config.values import Change, Division
+from flagperf.run.values import Failure
 from flagperf.target import Target
 
 Verdict = Literal["VALID", "SUSPECT", "INVALID"]
@@ -32,7 +33,7 @@ class Result:
     target: Target | None
     target_reached: bool | None  # None: no target applies (sample data of a full-size case, synthetic, ended early)
     values: Mapping[str, Any]
-    failure: str | None = None
+    failure: Failure | None = None
     monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
     sweep: Mapping[str, str] = field(default_factory=dict)

@@ -44,7 +44,7 @@ def _status(evidence: Evidence) -> Iterator[Finding]:
     if evidence.status == "unfinished":
         yield "SUSPECT", "no result.json that can be read: how the processes ended is not known"
     elif evidence.status != "finished":
-        yield "INVALID", evidence.status + (f": {evidence.failure.splitlines()[0]}" if evidence.failure else "")
+        yield "INVALID", evidence.status + (f": {str(evidence.failure).splitlines()[0]}" if evidence.failure else "")
 
 
 def _ranks_present(evidence: Evidence) -> Iterator[Finding]:

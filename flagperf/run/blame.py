@@ -46,10 +46,10 @@ def rank_exits(launcher_log: str, first_rank: int) -> list[RankExit]:
 
 
 def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str]) -> RankExit | None:
-    """The rank that failed of itself, rather than because another one had.
+    """The rank that failed of itself, rather than because another one had; None where it is not among the exits.
 
     torchrun's own order has whole seconds only. A rank that it stopped (SIGTERM), or that ended with a broken
-    connection to its peers, followed another.
+    connection to its peers, followed another. A rank that is the only one counts as the first in any case.
     """
 
     def followed(exit_: RankExit) -> bool:
@@ -57,21 +57,24 @@ def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str]) -> Ra
             exit_.exit_status == 1 and bool(FOLLOWED.search(rank_log(exit_.rank)))
         )
 
-    return next((exit_ for exit_ in exits if not followed(exit_)), next(iter(exits), None))
+    return next((exit_ for exit_ in exits if len(exits) == 1 or not followed(exit_)), None)
 
 
 def cause(exit_status: int) -> str:
     """An exit status in words: "exit code 3", "signal SIGKILL"."""
-    if exit_status >= 0:
-        return f"exit code {exit_status}"
+    return f"exit code {exit_status}" if exit_status >= 0 else f"signal {signal_name(exit_status)}"
+
+
+def signal_name(exit_status: int) -> str:
+    """The signal that a negative exit status stands for: "SIGKILL"; its number where it has no name."""
     try:
-        return f"signal {signal.Signals(-exit_status).name}"
+        return signal.Signals(-exit_status).name
     except ValueError:
-        return f"signal {-exit_status}"
+        return str(-exit_status)
 
 
 def behind(logs: Mapping[int, str]) -> int | None:
-    """The one rank whose last logged step is lower than all others'; None when there is none such."""
+    """The rank whose last logged step is lower than that of every other rank; None where several are that far back."""
     steps = {}
     for rank, log in logs.items():
         events = [event for line in log.splitlines() if (event := parse(line))]

@@ -11,39 +11,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Literal
 
 from flagperf.config.values import RunConfig
-from flagperf.errors import HostError
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import with_rendezvous
 from flagperf.plan.values import Plan, Rendezvous
+from flagperf.run.diagnose import PortTaken
+from flagperf.run.fan_out import FanOut
 from flagperf.run.folder import write_case
 from flagperf.run.interrupt import interruption
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
 from flagperf.run.runtime import make_runtimes
-from flagperf.run.supervise import PortTaken, supervise
+from flagperf.run.supervise import supervise
 from flagperf.run.values import Failure, Outcome
 
-LIMITS = {  # seconds
-    "check": 120.0,
-    "image": 7200.0,
-    "send": 600.0,
-    "start": 300.0,
-    "stop": 60.0,
-    "collect": 600.0,
-    "clean": 120.0,
-}
-CONNECT_ATTEMPTS = 4  # that a transport makes at most, each with the deadline of its own
 PORT_ATTEMPTS = 3  # a port that was free may be taken by the time torchrun binds it
 
 log = logging.getLogger(__name__)
-
-Action = Callable[[NodeRun], Awaitable[object]]
 
 
 async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) -> Outcome:
@@ -76,7 +65,7 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
         folder=round_.folder,
         failure=failure,
         exit_statuses=tuple(node.exit_status for node in round_.nodes),
-        phases={node.folder.name: node.phases for node in round_.nodes},
+        phases={node.folder.name: node.times.seconds for node in round_.nodes},
         started=began,
         seconds=time.monotonic() - clock,
     )
@@ -95,7 +84,7 @@ def find_rendezvous(run: RunConfig, plan: Plan, nodes: Sequence[NodeRun]) -> Ren
 
 
 class _Round:
-    """A round while it is executed."""
+    """The sequence of a round's phases."""
 
     def __init__(self, run: RunConfig, plan: Plan, run_folder: Path, progress: Progress) -> None:
         self.run, self.plan, self.run_folder, self.progress = run, plan, run_folder, progress
@@ -106,16 +95,16 @@ class _Round:
             NodeRun(run, self.plan, rank, transport, runtime, self.folder)
             for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
         ]
+        self._fan_out = FanOut(self.nodes, plan.deadlines, progress)
 
     async def phases(self) -> Failure | None:
         async with AsyncExitStack() as connections:
-            connect = CONNECT_ATTEMPTS * self.plan.deadlines.connect
-            await self._on_all("connect", lambda node: connections.enter_async_context(node.transport), connect)
+            await self._fan_out.on_all("connect", lambda node: connections.enter_async_context(node.transport))
             for node in self.nodes:
                 connections.push_async_callback(node.runtime.close)
-            await self._on_all("check", NodeRun.check)
+            await self._fan_out.on_all("check", NodeRun.check)
             self._meet()
-            await self._on_all("image", NodeRun.prepare)
+            await self._fan_out.on_all("image", NodeRun.prepare)
             return await self._attempts()
 
     async def _attempts(self) -> Failure | None:
@@ -129,7 +118,7 @@ class _Round:
                     return taken.failure
                 log.warning("%s on %s; trying another", taken.failure.cause, taken.failure.host)
                 for node in self.nodes:
-                    node.set_aside()
+                    node.logs.set_aside(self.plan.master_port)
                 await self.nodes[0].look()
                 self._meet()
         raise AssertionError("the last attempt returns")
@@ -143,61 +132,15 @@ class _Round:
 
     async def _attempt(self) -> Failure | None:
         try:
-            await self._on_all("send", NodeRun.send)
-            await self._on_all("start", NodeRun.launch)
+            await self._fan_out.on_all("send", NodeRun.send)
+            await self._fan_out.on_all("start", NodeRun.launch)
             failure = await supervise(self.nodes, self.plan, self.progress)
             if failure is not None:
                 self.progress.failure(failure)  # at once, before everything is stopped
         finally:
             left = [
-                await self._on_all_anyway("stop", NodeRun.stop, self.plan.deadlines.stop + LIMITS["stop"]),
-                await self._on_all_anyway("collect", NodeRun.collect),
-                await self._on_all_anyway("clean", NodeRun.clean),
+                await self._fan_out.to_the_end("stop", NodeRun.stop),
+                await self._fan_out.to_the_end("collect", NodeRun.collect),
+                await self._fan_out.to_the_end("clean", NodeRun.clean),
             ]
         return failure or next(filter(None, left), None)
-
-    async def _on_all(self, phase: str, action: Action, limit: float | None = None) -> None:
-        """Do a phase on all nodes at once; the first error ends it on all."""
-        self._announce(phase)
-        tasks = [asyncio.create_task(self._timed(phase, action, node, limit)) for node in self.nodes]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in filter(asyncio.Task.done, tasks):
-                task.result()
-        finally:
-            for task in tasks:  # each once: a second time would break off what it cleans up
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _on_all_anyway(self, phase: str, action: Action, limit: float | None = None) -> Failure | None:
-        """Do a phase on all nodes to the end, whatever fails; returns the first failure."""
-        self._announce(phase)
-        results = await asyncio.gather(
-            *(self._timed(phase, action, node, limit) for node in self.nodes), return_exceptions=True
-        )
-        failed = [(node, error) for node, error in zip(self.nodes, results, strict=True) if error is not None]
-        for node, error in failed:
-            log.warning("%s: phase '%s': %s", node.host, phase, getattr(error, "problem", error))
-        return next((Failure(str(error), phase, node.host, node.rank) for node, error in failed), None)
-
-    async def _timed(self, phase: str, action: Action, node: NodeRun, limit: float | None = None) -> None:
-        seconds = LIMITS[phase] if limit is None else limit
-        began = time.monotonic()
-        with node.timed(phase):
-            try:
-                await asyncio.wait_for(_awaited(action(node)), seconds)
-            except asyncio.TimeoutError:
-                raise HostError(node.host, f"phase '{phase}' did not end within {seconds:g} s") from None
-        took = time.monotonic() - began
-        log.debug("%s: phase '%s' ended after %.3f s", node.host, phase, took)
-        if phase in node.shown_phases:
-            self.progress.ended(phase, node.host, took)
-
-    def _announce(self, phase: str) -> None:
-        hosts = [node.host for node in self.nodes if phase in node.shown_phases]
-        if hosts:
-            self.progress.phase(phase, hosts)
-
-
-async def _awaited(action: Awaitable[object]) -> None:
-    await action

@@ -1,13 +1,12 @@
-"""One node in one round: what is done there, and what has been seen of it."""
+"""One node in one round: what is done there, phase by phase."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import yaml
@@ -26,19 +25,12 @@ from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import NodePlan, Plan
 from flagperf.run import preflight
-from flagperf.run.blame import LAST_LINES, NOTICE
+from flagperf.run.node_logs import NodeLogs
 from flagperf.run.resume import CHECKPOINTS
 from flagperf.run.runtime import Runtime
-from flagperf.run.watch import Tail
+from flagperf.run.times import PhaseTimes
 
-MILESTONES = {  # event → phase that it ends
-    "SUBMIT_INFO": "launch",
-    "INIT_START": "imports",
-    "TRAIN_START": "init",
-    "STEP_END": "first_step",
-}
-SHORT = 10.0  # seconds that a command may take which reads a few lines
-FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
+SHORT = 10.0  # seconds that a command may take which makes or removes a folder
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +40,16 @@ class NodeRun:
 
     facts: Facts
     about: Mapping[str, str]  # lines of sys_info.log
+    logs: NodeLogs  # of the last attempt to start the ranks
 
     def __init__(
         self, run: RunConfig, plan: Plan, rank: int, transport: Transport, runtime: Runtime, round_folder: Path
     ) -> None:
         self.run, self.rank, self.transport, self.runtime = run, rank, transport, runtime
         self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
-        self.phases: dict[str, float] = {}  # seconds
+        self.times = PhaseTimes()
         self.exit_status: int | None = None
-        self.noticed = False  # the ranks' launcher said that one of them failed
         self.process: Process | None = None
-        self._milestone_ms = 0
         self._monitors = AsyncExitStack()
         self.place(plan)
 
@@ -86,15 +77,6 @@ class NodeRun:
         here = ("check", "start", "stop")
         image = ("image",) if self.node.container is not None else ()
         return (*here, *image) if self.transport.local else (*here, "connect", "image", "send", "collect", "clean")
-
-    @property
-    def launcher_log(self) -> str:
-        return f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
-
-    def rank_log(self, rank: int) -> str:
-        return f"{self.node.log_dir}/rank{rank}.out.log"
-
-    # ------------------------------------------------------------ phases
 
     async def check(self) -> None:
         """Refuse what cannot work. Raises ConfigError or HostError."""
@@ -126,7 +108,7 @@ class NodeRun:
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "sys_info.log").write_text(sys_info(self.about), encoding="utf-8")
-        if tool := self.run.vendor.monitor:  # which may take seconds: the start does not wait for it
+        if tool := self.run.vendor.monitor:  # it may take seconds to answer: the start does not wait for it
             asking = asyncio.create_task(add_tool(self.folder / "sys_info.log", self.transport, tool))
             self._monitors.callback(asking.cancel)
         await self._send_config()
@@ -147,14 +129,19 @@ class NodeRun:
 
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
-        self.exit_status, self.noticed = None, False
-        copies = None if self.transport.local else self.folder
-        self._launcher_tail = self._tail(self.launcher_log, copies)
-        self._tails = {rank: self._tail(self.rank_log(rank), copies) for rank in self.node.ranks}
-        self._silent = set(self.node.ranks)
+        self.exit_status = None
+        self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder)
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
         self.process = await self.runtime.launch()
-        self._launched = time.monotonic()
+        self.times.launched()
+
+    async def events(self) -> list[tuple[int, Event]]:
+        """What the ranks logged since the last call, with the rank."""
+        found = await self.logs.events()
+        for rank, event in found:
+            if rank == self.node.ranks[0]:
+                self.times.saw(event)
+        return found
 
     async def wait(self) -> None:
         """Until the ranks' launcher has ended."""
@@ -166,7 +153,7 @@ class NodeRun:
         try:
             if self.process is not None:
                 await self.process.stop()
-                with suppress(HostError):  # a lost host is reported by whoever trains on it
+                with suppress(HostError):  # that the host is lost is reported by the training
                     await self._do("rm", "-rf", f"{self.node.log_dir}/{SCRATCH}")
         finally:
             await self._monitors.aclose()
@@ -181,6 +168,7 @@ class NodeRun:
             await self.transport.get(checkpoints, self.folder.parent / CHECKPOINTS)
 
     async def clean(self) -> None:
+        """Remove what this round made on the host."""
         try:
             await self.runtime.clean()
         finally:  # the folder goes also where the docker daemon is gone
@@ -189,68 +177,8 @@ class NodeRun:
             elif self._sends_code:
                 await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
 
-    async def _do(self, *words: str) -> None:
-        done = await self.transport.run(Command(words), timeout=SHORT)
+    async def _do(self, *argv: str) -> None:
+        """Run a short command that must succeed."""
+        done = await self.transport.run(Command(argv), timeout=SHORT)
         if done.exit_status != 0:
             raise HostError(self.host, done.stderr.strip() or f"the connection was lost during: {done.command.line()}")
-
-    def set_aside(self) -> None:
-        """Keep the log of an attempt that is followed by another under another name."""
-        path = self.folder / Path(self.launcher_log).name
-        path.rename(path.with_suffix(f".port{self.plan.master_port}.log"))
-
-    # ------------------------------------------------------------ what is seen
-
-    async def events(self) -> list[tuple[int, Event]]:
-        """What the ranks logged since the last call, with the rank.
-
-        The node's first rank is followed all the time, the others on this machine only until their first sign of life.
-        """
-        self.noticed |= any(NOTICE.search(line) for line in await self._launcher_tail.lines())
-        found: list[tuple[int, Event]] = []
-        for rank, tail in self._tails.items():
-            if rank == self.node.ranks[0] or rank in self._silent or not self.transport.local:
-                found += [(rank, event) for event in await tail.events()]
-        for rank, event in found:
-            self._note(rank, event)
-        return found
-
-    def _note(self, rank: int, event: Event) -> None:
-        """Measure the way of the node's first rank from the launch to its first step."""
-        self._silent.discard(rank)
-        phase = MILESTONES.get(event.event)
-        if rank != self.node.ranks[0]:
-            return
-        if event.event == "INIT_END" and "rendezvous" in event.value:
-            self.phases["rendezvous"] = event.value["rendezvous"]  # within what would else be called init
-            self._milestone_ms += 1000 * event.value["rendezvous"]
-        if phase is None or phase in self.phases:
-            return
-        if phase == "launch":  # the host's clock may differ from the launcher's
-            self.phases[phase] = time.monotonic() - self._launched
-        else:
-            self.phases[phase] = (event.time_ms - self._milestone_ms) / 1000
-        self._milestone_ms = event.time_ms
-
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Add the block's seconds to the phase."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.phases[phase] = self.phases.get(phase, 0.0) + time.monotonic() - began
-
-    async def last_text(self, path: str) -> str:
-        """The end of a log on the node; nothing when there is none."""
-        done = await self.transport.run(Command(("tail", "-n", str(10 * LAST_LINES), path)), timeout=SHORT)
-        return done.stdout
-
-    async def disk_full(self) -> bool:
-        """Whether the disk of the logs has no room left."""
-        done = await self.transport.run(Command(("df", "-Pk", self.node.log_dir)), timeout=SHORT)
-        words = done.stdout.splitlines()[-1].split() if done.exit_status == 0 else []
-        return len(words) > 3 and int(words[3]) < FULL_KIB
-
-    def _tail(self, path: str, copies: Path | None) -> Tail:
-        return Tail(self.transport, path, copies / Path(path).name if copies else None)

@@ -72,7 +72,7 @@ class ProcessRuntime:
         self.facts = await environment(self.transport, self.node.launch)
 
     async def launch(self) -> Process:
-        log = f"{self.node.log_dir}/start_{self.plan.framework}_task.log"
+        log = self.plan.launcher_log(self.node)
         return await self.transport.start(self.node.launch, log=log, grace=self.plan.deadlines.stop)
 
     async def clean(self) -> None:

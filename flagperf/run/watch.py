@@ -2,36 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flagperf.config.values import Deadlines
-from flagperf.hosts.transport import Transport
-from flagperf.perflog import Event, parse
-
-
-class Tail:
-    """The complete lines of a growing log, each given once; optionally copied to a file as they come."""
-
-    def __init__(self, transport: Transport, path: str, copy: Path | None = None) -> None:
-        self.transport, self.path, self.copy = transport, path, copy
-        self._offset = 0
-        self._torn = b""  # the last line, while its end is not there yet
-
-    async def lines(self) -> list[str]:
-        """Lines that were completed since the last call."""
-        found: list[bytes] = []
-        while data := await self.transport.read(self.path, self._offset):
-            self._offset += len(data)
-            if self.copy is not None:
-                with self.copy.open("ab") as file:
-                    file.write(data)
-            *complete, self._torn = (self._torn + data).split(b"\n")
-            found += complete
-        return [line.decode(errors="replace") for line in found]
-
-    async def events(self) -> list[Event]:
-        """PerfLog events among the new lines."""
-        return [event for line in await self.lines() if (event := parse(line))]
+from flagperf.perflog import Event
 
 
 class Watch:
@@ -66,9 +38,9 @@ class Watch:
             return self._past("first_step", now - self.milestones["submitted"], "no first step within")
         return self._past("stall", now - self._progress, "hang: no progress for")
 
-    def _past(self, deadline: str, seconds: float, words: str) -> str | None:
+    def _past(self, deadline: str, seconds: float, problem: str) -> str | None:
         limit: float = getattr(self.deadlines, deadline)
-        return f"{words} {limit:g} s (deadlines.{deadline})" if seconds > limit else None
+        return f"{problem} {limit:g} s (deadlines.{deadline})" if seconds > limit else None
 
     def _reach(self, milestone: str, now: float) -> None:
         self.milestones.setdefault(milestone, now)

@@ -45,7 +45,13 @@ def test_a_refused_job_leaves_its_cause_and_a_report(
         job = run / (f"{CASE},train_batch_size={size}" if size else CASE)
         assert {path.name for path in job.iterdir()} == {"config.yaml", "changes.yaml", "summary.json", "round1"}
         record = json.loads((job / "round1" / "result.json").read_text())
-        assert (record["status"], record["failure"].splitlines()[0]) == ("failed", "data_dir does not exist")
+        assert (record["status"], record["failure"]["cause"]) == ("failed", "data_dir does not exist")
+        assert {**record["failure"]["details"], "allowed": None} == {
+            "where": "command line",
+            "key": "data_dir",
+            "given": f"{tmp_path}/gone",
+            "allowed": None,
+        }
         assert record["sweep"] == ({"train_batch_size": str(size)} if size else {})
 
 
@@ -65,7 +71,7 @@ def test_a_round_that_cannot_start_leaves_the_earlier_ones(
     rounds = json.loads((job / "summary.json").read_text())["results"]
     assert [(one["round"], one["status"]) for one in rounds] == [(1, "finished"), (2, "failed"), (3, "not started")]
     of_files = [json.loads((job / f"round{number}/result.json").read_text()) for number in (1, 2)]
-    assert [{"schema": 1, **one} for one in rounds[:2]] == of_files
+    assert [{"schema": 2, **one} for one in rounds[:2]] == of_files
     assert of_files[0]["verdict"] == "VALID"
     report = (tmp_path / "run" / "report.md").read_text()
     assert "round 2: INVALID**\n\n- failed: " in report and "round 3: INVALID**\n\n- not started\n" in report

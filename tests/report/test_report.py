@@ -27,6 +27,7 @@ from flagperf.report.monitor_curves import curves
 from flagperf.results import result, summary
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result, Statistics, Summary
+from flagperf.run.values import Failure
 from flagperf.target import Target
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"  # real runs, without what no test reads
@@ -224,8 +225,8 @@ def test_markdown(tmp_path: Path) -> None:
         round=2,
         status="failed",
         verdict="INVALID",
-        reasons=("failed: rank 3: exit code 1",),
-        failure="rank 3: exit code 1\n    boom",
+        reasons=("failed: rank 3 on b (node rank 1): exit code 1, while in phase 'watch'",),
+        failure=Failure("exit code 1", "b", 1, 3, "watch", 1, last_lines=("boom",)),
         values={},
     )
     job = a_summary(a_result(values=VALUES), failed)
@@ -383,7 +384,7 @@ def no_round(job: Path) -> None:
 
 
 def torn_result(job: Path) -> None:
-    (job / "round2" / "result.json").write_text('{"schema": 1, "case')
+    (job / "round2" / "result.json").write_text('{"schema": 2, "case')
 
 
 DIED = "no result.json that can be read: how the processes ended is not known"

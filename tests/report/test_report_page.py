@@ -12,6 +12,7 @@ from example_results import a_result
 from test_report import RUNS, VALUES, a_summary, make_run
 
 from flagperf import report
+from flagperf.run.values import Failure
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
@@ -116,7 +117,7 @@ def test_hostile_text_stays_text(tab: Page, tmp_path: Path) -> None:
     """What a training process printed, or a user typed, is shown and never run."""
     evil = "</script><img src=x onerror=alert(1)><script>alert(2)</script> {{ 7 * 7 }} & \"'"
     job = a_summary(
-        a_result(verdict="INVALID", reasons=(evil,), failure=evil, status="failed", sweep={"model": evil}),
+        a_result(verdict="INVALID", reasons=(evil,), failure=Failure(evil), status="failed", sweep={"model": evil}),
         a_result(round=2, values={**VALUES, "device_name": evil, "mfu_note": evil}),
         name="<b>job</b>,\"lr\"='1'",
     )

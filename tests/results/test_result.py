@@ -16,11 +16,14 @@ from flagperf.errors import ConfigError
 from flagperf.results import result
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result
+from flagperf.run.values import Failure
 
 
 def read(folder: Path, status: str = "finished", **config: Any) -> Result:
     return result.result_of_logs({**CONFIG, **config}, (), 1, folder, status=status)
 
+
+KILLED = Failure("signal SIGKILL", "node1", 1, 9, "watch", signal="SIGKILL", last_lines=("step 3", "step 4"))
 
 # ---------------------------------------------------------------- logs → Result
 
@@ -33,10 +36,10 @@ def test_a_round_is_read_whole(tmp_path: Path) -> None:
 def test_what_the_launcher_knows(tmp_path: Path) -> None:
     write_round(tmp_path)
     found = result.result_of_logs(
-        CONFIG, (), 3, tmp_path, status="failed", failure="rank 0: exit code 1", seconds=12.0, sweep={"lr": "0.1"}
+        CONFIG, (), 3, tmp_path, status="failed", failure=KILLED, seconds=12.0, sweep={"lr": "0.1"}
     )
     assert (found.round, found.status, found.failure, found.seconds, found.sweep) == (
-        3, "failed", "rank 0: exit code 1", 12.0, {"lr": "0.1"},
+        3, "failed", KILLED, 12.0, {"lr": "0.1"},
     )  # fmt: skip
 
 
@@ -196,7 +199,7 @@ def test_result_json_reads_back(tmp_path: Path) -> None:
     )
     path = result.write(given, tmp_path / "round1")
     assert path == tmp_path / "round1" / "result.json"
-    assert json.loads(path.read_text())["schema"] == 1
+    assert json.loads(path.read_text())["schema"] == 2
     found = result.read(path.parent)
     assert math.isnan(found.values["final_loss"])
     assert dataclasses.replace(found, values={}) == dataclasses.replace(given, values={})
@@ -206,6 +209,62 @@ def test_a_result_without_target_reads_back(tmp_path: Path) -> None:
     given = a_result(target=None, target_reached=None)
     result.write(given, tmp_path)
     assert result.read(tmp_path) == given
+
+
+NO_DATA = Failure("data_dir does not exist", details={"where": "command line", "key": "data_dir", "given": "/gone"})
+
+
+@pytest.mark.parametrize(
+    ("failure", "record", "text"),
+    [
+        pytest.param(
+            KILLED,
+            {
+                "cause": "signal SIGKILL",
+                "host": "node1",
+                "node_rank": 1,
+                "rank": 9,
+                "phase": "watch",
+                "exit_status": None,
+                "signal": "SIGKILL",
+                "last_lines": ["step 3", "step 4"],
+                "details": {},
+            },
+            "rank 9 on node1 (node rank 1): signal SIGKILL, while in phase 'watch'\n    step 3\n    step 4",
+            id="a rank",
+        ),
+        pytest.param(
+            NO_DATA,
+            {
+                "cause": "data_dir does not exist",
+                "host": None,
+                "node_rank": None,
+                "rank": None,
+                "phase": None,
+                "exit_status": None,
+                "signal": None,
+                "last_lines": [],
+                "details": {"where": "command line", "key": "data_dir", "given": "/gone"},
+            },
+            "data_dir does not exist\n  where:   command line\n  key:     data_dir\n  given:   /gone",
+            id="could not start",
+        ),
+    ],
+)
+def test_a_failure_is_written_as_fields(tmp_path: Path, failure: Failure, record: dict[str, Any], text: str) -> None:
+    given = a_result(status="failed", verdict="INVALID", failure=failure)
+    path = result.write(given, tmp_path)
+    assert json.loads(path.read_text())["failure"] == record
+    assert result.read(tmp_path) == given
+    assert str(failure) == text
+
+
+@pytest.mark.parametrize("text", [None, "rank 9 on node1 (node rank 1): signal SIGKILL\n    step 3"])
+def test_the_text_that_schema_1_has_for_a_failure_is_kept(tmp_path: Path, text: str | None) -> None:
+    path = result.write(a_result(), tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 1, "failure": text}))
+    assert result.read(tmp_path) == a_result(failure=text and Failure(text))
+    assert str(result.read(tmp_path).failure) == str(text)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from flagperf.perflog import Event
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog
 from flagperf.results.verdict import judge, worst
+from flagperf.run.values import Failure
 from flagperf.target import Target
 
 NAN = float("nan")
@@ -115,9 +116,9 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         (),
     ),
     "failed": (
-        changed(status="failed", failure="rank 1 on node1 (node rank 1): exit code 1\n    last line"),
+        changed(status="failed", failure=Failure("exit code 1", "node1", 1, 1, "watch", last_lines=("last line",))),
         "INVALID",
-        ("failed: rank 1 on node1 (node rank 1): exit code 1",),
+        ("failed: rank 1 on node1 (node rank 1): exit code 1, while in phase 'watch'",),
     ),
     "interrupted": (changed(status="interrupted", logs=()), "INVALID", ("interrupted",)),
     "not started": (changed(status="not started", logs=()), "INVALID", ("not started",)),

@@ -73,8 +73,11 @@ def phase(name: str, **seconds: float) -> Callable[[Progress], None]:
     return show
 
 
+FAILURE = Failure("exit code 1", "here", 0, 1, "watch", 1, last_lines=("[red]Error[/red]",))
+
+
 def fail(progress: Progress) -> None:
-    progress.failure(Failure("exit code 1", "watch", "here", 0, 1, 1, ("[red]Error[/red]",)))
+    progress.failure(FAILURE)
 
 
 def shown(*parts: Callable[[Progress], object], terminal: bool = False) -> str:

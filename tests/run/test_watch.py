@@ -1,15 +1,12 @@
-"""Deadlines over what the ranks show, and the reading of growing logs."""
+"""Deadlines over what the ranks show."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from flagperf.config.values import Deadlines
-from flagperf.hosts.local import LocalTransport
 from flagperf.perflog import Event
-from flagperf.run.watch import Tail, Watch
+from flagperf.run.watch import Watch
 
 DEADLINES = Deadlines(connect=1, start=10, first_step=20, stall=5, stop=1)
 Seen = tuple[float, int, str]  # when, rank, event
@@ -49,25 +46,3 @@ def test_overdue(seen: list[Seen], now: float, overdue: str | None) -> None:
     for when, rank, event in seen:
         watch.saw(rank, Event(event, rank=rank), when)
     assert watch.overdue(now) == overdue
-
-
-@pytest.mark.asyncio
-async def test_tail_gives_each_complete_line_once_and_copies_all(tmp_path: Path) -> None:
-    log, copy = tmp_path / "log", tmp_path / "copy"
-    tail = Tail(LocalTransport("here"), str(log), copy)
-    assert await tail.lines() == []
-    log.write_bytes(b"one\ntw")
-    assert await tail.lines() == ["one"]
-    with log.open("ab") as file:
-        file.write("o\nthrée\n".encode() + b"\xff\n")
-    assert await tail.lines() == ["two", "thrée", "\N{REPLACEMENT CHARACTER}"]
-    assert await tail.lines() == []
-    assert copy.read_bytes() == log.read_bytes()
-
-
-@pytest.mark.asyncio
-async def test_tail_finds_events_among_other_lines(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    event = Event("STEP_END", {"step": 3}, "f.py", 1, 2, 0)
-    log.write_text(f"noise\n{event.line()}\n")
-    assert await Tail(LocalTransport("here"), str(log)).events() == [event]

@@ -1,0 +1,33 @@
+"""Reading a log of a host while it grows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flagperf.hosts.transport import Transport
+from flagperf.perflog import Event, parse
+
+
+class Tail:
+    """The complete lines of a growing log, each given once; optionally copied to a file as they come."""
+
+    def __init__(self, transport: Transport, path: str, copy: Path | None = None) -> None:
+        self.transport, self.path, self.copy = transport, path, copy
+        self._offset = 0
+        self._torn = b""  # the last line, while its end is not there yet
+
+    async def lines(self) -> list[str]:
+        """Lines that were completed since the last call."""
+        found: list[bytes] = []
+        while data := await self.transport.read(self.path, self._offset):
+            self._offset += len(data)
+            if self.copy is not None:
+                with self.copy.open("ab") as file:
+                    file.write(data)
+            *complete, self._torn = (self._torn + data).split(b"\n")
+            found += complete
+        return [line.decode(errors="replace") for line in found]
+
+    async def events(self) -> list[Event]:
+        """PerfLog events among the new lines."""
+        return [event for line in await self.lines() if (event := parse(line))]

@@ -1,0 +1,158 @@
+"""Why a round failed: asked of the hosts, and read from their logs.
+
+A failure names the host and the rank that are known to be at fault, and nobody where that is not known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+
+from flagperf.run.blame import RankExit, behind, cause, first_cause, last_lines, rank_exits, signal_name
+from flagperf.run.node_run import NodeRun
+from flagperf.run.stacks import stack, stuck, write_stacks
+from flagperf.run.values import Failure
+
+TAKEN_PORT = "EADDRINUSE"
+
+
+class PortTaken(Exception):
+    """Someone else listens on the rendezvous port; no rank has started."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+
+
+async def failed_exit(failed: Sequence[NodeRun], nodes: Sequence[NodeRun]) -> Failure:
+    """Why nodes failed: the rank that failed first, or the launcher of the ranks where no rank did."""
+    reasons, reports = await _reasons(nodes), await _reports(nodes)
+    exits: list[RankExit] = []
+    owner: dict[int, NodeRun] = {}
+    for node, report in reports.items():
+        found = rank_exits(report, node.node.ranks[0])
+        exits += found
+        owner |= {exit_.rank: node for exit_ in found}
+    logs = await _rank_logs(owner)
+    first = first_cause(exits, logs.__getitem__)
+    suspects = [owner[first.rank]] if first else failed
+    full = [node for node in suspects if await node.logs.disk_full()]
+    if full:
+        why = f"disk full: no space left for {full[0].node.log_dir}"
+        return failure(full[:1], why, rank=first.rank if first else None)
+    if first:
+        (node,) = suspects
+        why, lines = _why(first.exit_status, reasons[node]), last_lines(logs[first.rank] or reports[node])
+        return failure([node], why, rank=first.rank, status=first.exit_status, lines=lines)
+    if exits:
+        return _all_followed(exits, owner, logs)
+    return _launcher_ended(failed, reasons, reports)
+
+
+def _all_followed(exits: Sequence[RankExit], owner: Mapping[int, NodeRun], logs: Mapping[int, str]) -> Failure:
+    """Several ranks ended because another one had, and that one is not among them."""
+    ranks = ", ".join(str(exit_.rank) for exit_ in exits)
+    ends = ", ".join(dict.fromkeys(cause(exit_.exit_status) for exit_ in exits))
+    shown = exits[0].rank
+    lines = _lines_of(shown, owner[shown], logs[shown])
+    why = f"ranks {ranks} ended, each as if another one had failed first: {ends}"
+    return failure([owner[exit_.rank] for exit_ in exits], why, lines=lines)
+
+
+def _launcher_ended(
+    failed: Sequence[NodeRun], reasons: Mapping[NodeRun, str | None], reports: Mapping[NodeRun, str]
+) -> Failure:
+    """The launchers of the ranks ended on some nodes, and no rank is known to have failed."""
+    for node in failed:
+        lines = last_lines(reports[node])
+        if node.exit_status is None:
+            return failure([node], reasons[node] or "lost host: the connection ended", lines=lines)
+        if TAKEN_PORT in reports[node]:
+            why = f"rendezvous port {node.plan.master_port} is taken"
+            raise PortTaken(failure([node], why, status=node.exit_status, lines=lines))
+    ends = dict.fromkeys(_why(node.exit_status or 0, reasons[node]) for node in failed)
+    if len(failed) == 1:
+        why = f"the launcher of the ranks ended: {next(iter(ends))}"
+        return failure(failed, why, status=failed[0].exit_status, lines=last_lines(reports[failed[0]]))
+    hosts = ", ".join(node.host for node in failed)
+    lines = (f"launcher on {failed[0].host}:", *last_lines(reports[failed[0]]))
+    return failure(failed, f"the launchers of the ranks ended on {hosts}: {', '.join(ends)}", lines=lines)
+
+
+async def passed_deadline(why: str, silent: Collection[int], nodes: Sequence[NodeRun]) -> Failure:
+    """Why a deadline has passed: the rank that it is about, where one can be told from the others, and its stack."""
+    for node, reason in (await _reasons(nodes)).items():
+        if reason:
+            return failure([node], f"{why}: {reason}")
+    await asyncio.gather(*(write_stacks(node.transport, node.node.log_dir) for node in nodes))
+    owner = {rank: node for node in nodes for rank in node.node.ranks}
+    logs = await _rank_logs(owner)
+    rank = _hanging(silent, logs)
+    shown = min(silent, default=0) if rank is None else rank
+    log = "\n".join(stack(logs[shown])) or logs[shown] or (await _reports([owner[shown]]))[owner[shown]]
+    if rank is not None:
+        return failure([owner[rank]], why, rank=rank, lines=last_lines(log))
+    suspects = [owner[one] for one in sorted(silent)] or nodes
+    return failure(suspects, why, lines=_lines_of(shown, owner[shown], log))
+
+
+def _hanging(silent: Collection[int], logs: Mapping[int, str]) -> int | None:
+    """The one rank that the others wait for; None where it is not known to be one."""
+    if silent:
+        return min(silent) if len(silent) == 1 else None
+    rank = stuck(logs)
+    return behind(logs) if rank is None else rank
+
+
+def failure(
+    suspects: Sequence[NodeRun],
+    why: str,
+    *,
+    rank: int | None = None,
+    status: int | None = None,
+    lines: tuple[str, ...] = (),
+) -> Failure:
+    """A failure on one of the suspects, which is named where it is the only one."""
+    node = suspects[0] if len(set(suspects)) == 1 else None
+    return Failure(
+        why,
+        host=node.host if node else None,
+        node_rank=node.rank if node else None,
+        rank=rank,
+        phase=phase(suspects),
+        exit_status=status if status is not None and status >= 0 else None,
+        signal=signal_name(status) if status is not None and status < 0 else None,
+        last_lines=lines,
+    )
+
+
+def phase(nodes: Sequence[NodeRun]) -> str:
+    """start, until each of the nodes has shown that its ranks run."""
+    return "watch" if all("launch" in node.times.seconds for node in nodes) else "start"
+
+
+def _lines_of(rank: int, node: NodeRun, log: str) -> tuple[str, ...]:
+    """The end of a rank's log, below a line that says whose it is: an example, where nobody is named."""
+    return (f"rank {rank} on {node.host}:", *last_lines(log))
+
+
+async def _reasons(nodes: Sequence[NodeRun]) -> dict[NodeRun, str | None]:
+    """What the runtime of each node knows beyond exit statuses."""
+    started = {node: node.process for node in nodes if node.process}
+    return dict(zip(started, await asyncio.gather(*(process.reason() for process in started.values())), strict=True))
+
+
+async def _reports(nodes: Sequence[NodeRun]) -> dict[NodeRun, str]:
+    """The ends of what the launcher of the ranks printed on each node."""
+    return dict(
+        zip(nodes, await asyncio.gather(*(node.logs.last_text(node.logs.launcher) for node in nodes)), strict=True)
+    )
+
+
+async def _rank_logs(owner: Mapping[int, NodeRun]) -> dict[int, str]:
+    """The ends of the logs of some ranks."""
+    work = (node.logs.last_text(node.logs.of_rank(rank)) for rank, node in owner.items())
+    return dict(zip(owner, await asyncio.gather(*work), strict=True))
+
+
+def _why(exit_status: int, reason: str | None) -> str:
+    return f"{reason} ({cause(exit_status)})" if reason else cause(exit_status)

@@ -1,0 +1,98 @@
+"""A phase on all nodes of a round at once, each within the phase's limit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from flagperf.config.values import Deadlines
+from flagperf.errors import FlagperfError, HostError
+from flagperf.run.node_run import NodeRun
+from flagperf.run.progress import Progress
+from flagperf.run.values import Failure
+
+PHASE_LIMITS = {  # seconds; connect and stop depend on the deadlines, see `FanOut`
+    "check": 120.0,
+    "image": 7200.0,
+    "send": 600.0,
+    "start": 300.0,
+    "stop": 60.0,
+    "collect": 600.0,
+    "clean": 120.0,
+}
+CONNECT_ATTEMPTS = 4  # that a transport makes at most, each with the deadline of its own
+EXPECTED = (FlagperfError, OSError)  # what hosts do; any other error is a bug
+
+log = logging.getLogger(__name__)
+
+Action = Callable[[NodeRun], Awaitable[object]]
+
+
+class FanOut:
+    """Does phases on the nodes of one round, and tells how long each took."""
+
+    def __init__(self, nodes: Sequence[NodeRun], deadlines: Deadlines, progress: Progress) -> None:
+        self.nodes, self.progress = nodes, progress
+        self._limits = {
+            **PHASE_LIMITS,
+            "connect": CONNECT_ATTEMPTS * deadlines.connect,
+            "stop": PHASE_LIMITS["stop"] + deadlines.stop,
+        }
+
+    async def on_all(self, phase: str, action: Action) -> None:
+        """Do a phase on all nodes; the first error ends it on all of them, and is raised."""
+        self._announce(phase)
+        tasks = [asyncio.create_task(self._timed(phase, action, node)) for node in self.nodes]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in filter(asyncio.Task.done, tasks):
+                task.result()
+        finally:
+            for task in tasks:  # cancelled once only: a second time would interrupt its own cleaning up
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def to_the_end(self, phase: str, action: Action) -> Failure | None:
+        """Do a phase on all nodes to the end, whatever fails on one of them; returns the first failure.
+
+        A bug does not keep the other nodes, and the next phases, from cleaning up. Its traceback is logged.
+        """
+        self._announce(phase)
+        work = (self._timed(phase, action, node) for node in self.nodes)
+        errors = await asyncio.gather(*work, return_exceptions=True)
+        failed = [(node, error) for node, error in zip(self.nodes, errors, strict=True) if error is not None]
+        return next(iter([_told(phase, node, error) for node, error in failed]), None)
+
+    async def _timed(self, phase: str, action: Action, node: NodeRun) -> None:
+        limit, began = self._limits[phase], time.monotonic()
+        with node.times.timed(phase):
+            try:
+                await asyncio.wait_for(_awaited(action(node)), limit)
+            except asyncio.TimeoutError:
+                raise HostError(node.host, f"phase '{phase}' did not end within {limit:g} s") from None
+        took = time.monotonic() - began
+        log.debug("%s: phase '%s' ended after %.3f s", node.host, phase, took)
+        if phase in node.shown_phases:
+            self.progress.ended(phase, node.host, took)
+
+    def _announce(self, phase: str) -> None:
+        hosts = [node.host for node in self.nodes if phase in node.shown_phases]
+        if hosts:
+            self.progress.phase(phase, hosts)
+
+
+async def _awaited(action: Awaitable[object]) -> None:
+    await action
+
+
+def _told(phase: str, node: NodeRun, error: BaseException) -> Failure:
+    """Log what went wrong on a node, with its traceback where it is a bug."""
+    if isinstance(error, EXPECTED):
+        cause = str(getattr(error, "problem", error))
+    else:
+        cause = f"{type(error).__name__}: {error}"
+        log.error("%s: a bug of flagperf in phase '%s'", node.host, phase, exc_info=error)
+    log.warning("%s: phase '%s': %s", node.host, phase, cause)
+    return Failure(cause, host=node.host, node_rank=node.rank, phase=phase)

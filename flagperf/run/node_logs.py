@@ -1,0 +1,64 @@
+"""The logs of one node while its ranks run, and the disk that they lie on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flagperf.command import Command
+from flagperf.hosts.tail import Tail
+from flagperf.hosts.transport import Transport
+from flagperf.perflog import Event
+from flagperf.plan.values import NodePlan, Plan
+from flagperf.run.blame import LAST_LINES, NOTICE
+
+READ_TIMEOUT = 10.0  # seconds
+FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
+
+
+class NodeLogs:
+    """Follows the logs of a node from the start of its ranks on; one object for each attempt to start them."""
+
+    def __init__(self, plan: Plan, node: NodePlan, transport: Transport, folder: Path) -> None:
+        """`folder`: the node's log folder on this machine, where the logs of another host are copied as they grow."""
+        self.node, self.transport, self.folder = node, transport, folder
+        self.launcher = plan.launcher_log(node)
+        self.noticed = False  # the ranks' launcher said that one of them failed
+        self._launcher_tail = self._tail(self.launcher)
+        self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
+        self._silent = set(node.ranks)
+
+    def of_rank(self, rank: int) -> str:
+        """Path of a rank's log on the node."""
+        return f"{self.node.log_dir}/rank{rank}.out.log"
+
+    async def events(self) -> list[tuple[int, Event]]:
+        """What the ranks logged since the last call, with the rank.
+
+        The node's first rank is followed all the time, the others on this machine only until their first sign of life.
+        """
+        self.noticed |= any(NOTICE.search(line) for line in await self._launcher_tail.lines())
+        found: list[tuple[int, Event]] = []
+        for rank, tail in self._tails.items():
+            if rank == self.node.ranks[0] or rank in self._silent or not self.transport.local:
+                found += [(rank, event) for event in await tail.events()]
+        self._silent -= {rank for rank, _ in found}
+        return found
+
+    async def last_text(self, path: str) -> str:
+        """The end of a log; nothing where there is no such log."""
+        done = await self.transport.run(Command(("tail", "-n", str(10 * LAST_LINES), path)), timeout=READ_TIMEOUT)
+        return done.stdout
+
+    async def disk_full(self) -> bool:
+        """Whether the disk of the logs has no room left."""
+        done = await self.transport.run(Command(("df", "-Pk", self.node.log_dir)), timeout=READ_TIMEOUT)
+        columns = done.stdout.splitlines()[-1].split() if done.exit_status == 0 else []
+        return len(columns) > 3 and int(columns[3]) < FULL_KIB
+
+    def set_aside(self, port: int) -> None:
+        """Rename the launcher's log after the port of a failed attempt: the next attempt has a log of its own."""
+        path = self.folder / Path(self.launcher).name
+        path.rename(path.with_suffix(f".port{port}.log"))
+
+    def _tail(self, path: str) -> Tail:
+        return Tail(self.transport, path, None if self.transport.local else self.folder / Path(path).name)

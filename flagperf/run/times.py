@@ -1,0 +1,52 @@
+"""How long a node took for each phase of a round."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from flagperf.perflog import Event
+
+MILESTONES = {  # event → phase that it ends
+    "SUBMIT_INFO": "launch",
+    "INIT_START": "imports",
+    "TRAIN_START": "init",
+    "STEP_END": "first_step",
+}
+
+
+class PhaseTimes:
+    """Seconds of each phase. The launcher times its own; launch to first_step are told by the node's first rank."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._launched = 0.0
+        self._milestone_ms = 0.0
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the block's seconds to the phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - began
+
+    def launched(self) -> None:
+        """The ranks' launcher was started just now."""
+        self._launched = time.monotonic()
+
+    def saw(self, event: Event) -> None:
+        """The node's first rank logged an event."""
+        if event.event == "INIT_END" and "rendezvous" in event.value:
+            self.seconds["rendezvous"] = event.value["rendezvous"]  # within what would else be called init
+            self._milestone_ms += 1000 * event.value["rendezvous"]
+        phase = MILESTONES.get(event.event)
+        if phase is None or phase in self.seconds:
+            return
+        if phase == "launch":  # the host's clock may differ from the launcher's
+            self.seconds[phase] = time.monotonic() - self._launched
+        else:
+            self.seconds[phase] = (event.time_ms - self._milestone_ms) / 1000
+        self._milestone_ms = event.time_ms
