@@ -55,18 +55,21 @@ ip link set lo up
 exec docker-init -- sleep infinity
 """
 
-AS_MADE = """
-pgrep -x sshd && docker version && [ -z "$(docker ps -aq; ls /srv /tmp /var/tmp; pgrep sleep | tail -n +2)" ] &&
-    [ "$(docker images -q flagperf-test:empty) $(docker images -q flagperf-test:as-made)" = \
-      "$(docker images -q | sort -u) $(docker images -q | sort -u)" ]
-"""
-
-EMPTY = """
-docker ps -aq | xargs -r docker rm -f
-docker images -q | sort -u | xargs -r docker rmi -f
+EMPTY_DISK = """
 pgrep sleep | tail -n +2 | xargs -r kill -9
 umount /srv/* 2>/dev/null
 rm -rf /srv/* /var/tmp/* /tmp/* 2>/dev/null || true  # Python stays, where it lies in one of them
+"""
+
+AS_MADE = """
+pgrep -x sshd && containers=$(docker ps -aq) && [ -z "$containers" ] &&
+    set -- $(docker images --format '{{.Repository}}:{{.Tag}} {{.ID}}' | sort) &&
+    [ "$# $1 $3 $2" = "4 flagperf-test:as-made flagperf-test:empty $4" ]
+"""
+
+EMPTY_DOCKER = """
+docker ps -aq | xargs -r docker rm -f
+docker images -q | sort -u | xargs -r docker rmi -f
 """
 
 SSHD_CONFIG = """
@@ -246,9 +249,14 @@ class Host:
         self.wait_ready()
 
     def repair(self) -> None:
-        """Bring it back, and empty its disk and its docker."""
+        """Empty its disk; where it is off or its docker is not as it was made, bring both back."""
+        if self.alive:
+            self.mend()
+            self.run("sh", "-c", EMPTY_DISK)
+            if self.run("sh", "-c", AS_MADE).returncode == 0:
+                return
         self.bring_back()
-        self.run("sh", "-c", EMPTY)
+        self.run("sh", "-c", EMPTY_DOCKER + EMPTY_DISK)
         self.import_image()
 
     def import_image(self) -> None:
@@ -350,11 +358,7 @@ class TestCluster:
     def repair(self) -> None:
         """Bring every host back to how it was made, whatever a test did to it; removes its containers."""
         for host in self.hosts:
-            host.mend()
-            if not host.alive:
-                host.boot()
-            if host.run("sh", "-c", AS_MADE).returncode:
-                host.repair()
+            host.repair()
         self.write_known_hosts()
 
     def close(self) -> None:

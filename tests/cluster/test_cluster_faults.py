@@ -32,7 +32,6 @@ class Fault:
 
     happens: Callable[[TestCluster], object]
     cause: str  # regular expression
-    within: float = 10.0  # seconds from the fault to the end of the command
     words: tuple[str, ...] = ()
     host: str = "h2 (node rank 1)"
     keeps: Literal["nothing", "container", "all"] = "nothing"  # what a host that is lost has until `flagperf clean`
@@ -53,10 +52,9 @@ def wait_for(log: Path, text: str, process: subprocess.Popen[str]) -> None:
         time.sleep(0.05)
 
 
-def finish(process: subprocess.Popen[str], within: float) -> str:
-    began = time.monotonic()
-    output, _ = process.communicate(timeout=within + 30)
-    assert time.monotonic() - began < within, f"took {time.monotonic() - began:.1f} s\n{output}"
+def finish(process: subprocess.Popen[str]) -> str:
+    """What it printed. How soon a fault is named is measured by benchmarks/failure_report.py."""
+    output, _ = process.communicate(timeout=90)  # it would train for longer
     return output
 
 
@@ -72,15 +70,14 @@ GONE = "lost docker daemon: the docker daemon does not run"
 LOST = r"lost host: lost: no ssh connection for 4 s \("
 
 MIDDLE = {
-    "daemon stopped": Fault(lambda lab: lab.hosts[1].stop("dockerd"), GONE, 20, keeps="container"),
-    "daemon killed": Fault(kill_daemon, GONE, 20, keeps="container"),
-    "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, 30, keeps="all"),
-    "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, 30, keeps="all"),
-    "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, 20, keeps="all"),
+    "daemon stopped": Fault(lambda lab: lab.hosts[1].stop("dockerd"), GONE, keeps="container"),
+    "daemon killed": Fault(kill_daemon, GONE, keeps="container"),
+    "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, keeps="all"),
+    "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, keeps="all"),
+    "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, keeps="all"),
     "container frozen": Fault(
         container("pause", 0),
         r"hang: no progress for 4 s \(deadlines.stall\): the container is frozen \(docker pause\)",
-        20,
         ("deadlines.stall=4",),
         "h1 (node rank 0)",
     ),
@@ -103,7 +100,7 @@ def test_a_fault_in_the_middle(lab: TestCluster, tmp_path: Path, fault: Fault) -
     user = User(lab, tmp_path, steps=True)
     process = start(user, *fault.words)
     fault.happens(lab)
-    output = finish(process, fault.within)
+    output = finish(process)
     assert process.returncode == 5
     assert re.search(f"{re.escape(fault.host)}: {fault.cause}", output), output
     assert_logs_kept(tmp_path / "result/run", fault.cause)
@@ -163,7 +160,7 @@ def test_a_rank_that_is_killed_in_a_real_training(lab: TestCluster, tmp_path: Pa
     logs = tmp_path / "result/run" / NAME / "round1"
     wait_for(logs / "h2_noderank1/rank1.out.log", '"STEP_END"', process)
     lab.hosts[1].output("sh", "-c", "kill -9 $(grep -lsz '^RANK=1$' /proc/[0-9]*/environ | cut -d/ -f3)")
-    output = finish(process, 20)
+    output = finish(process)
     assert process.returncode == 5
     cause = r"rank 1 on h2 \(node rank 1\): signal SIGKILL"
     assert re.search(cause, output), output
@@ -213,13 +210,10 @@ BEFORE = {
 def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) -> None:
     user = User(lab, tmp_path, steps=True)
     fault.happens(lab)
-    began = time.monotonic()
     done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG, *fault.words)
-    print(done.output)
     assert done.exit_code == 3
     assert re.search(f"flagperf: h[12]: {fault.cause}", done.output), done.output
     assert re.search(f"h[12]: {fault.cause}", done.log)
-    assert time.monotonic() - began < fault.within
     lab.write_known_hosts()
     settle(lab)
     assert_nothing_left(lab)
@@ -239,7 +233,7 @@ def test_a_wrong_key(lab: TestCluster, tmp_path: Path) -> None:
 def test_an_interrupted_launcher_stops_all_and_keeps_the_logs(lab: TestCluster, tmp_path: Path, number: int) -> None:
     process = start(User(lab, tmp_path, steps=True))
     process.send_signal(number)
-    output = finish(process, 15)
+    output = finish(process)
     assert process.returncode == 130, output
     assert '"step": 2' in (tmp_path / "result/run" / NAME / "round1/h2_noderank1/rank1.out.log").read_text()
     assert_nothing_left(lab)
@@ -290,7 +284,7 @@ def test_the_disk_of_a_host_fills_up(lab: TestCluster, tmp_path: Path) -> None:
     lab.hosts[1].output("sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=80m none /srv/flagperf")
     process = start(User(lab, tmp_path, steps=True))
     fill(lab)
-    output = finish(process, 15)
+    output = finish(process)
     assert process.returncode == 5, output
     assert re.search(r"h2 \(node rank 1\): disk full: no space left for /srv/flagperf/run/", output), output
     assert_nothing_left(lab, but_files=("filler",))
@@ -307,7 +301,7 @@ def test_the_disk_of_the_launcher_fills_up(lab: TestCluster, tmp_path: Path) -> 
             while True:
                 file.write(bytes(1 << 20))
                 file.flush()
-        output = finish(process, 20)
+        output = finish(process)
     finally:
         subprocess.run(["umount", "-l", small], check=True)
     assert process.returncode == 3, output
@@ -315,15 +309,13 @@ def test_the_disk_of_the_launcher_fills_up(lab: TestCluster, tmp_path: Path) -> 
     assert_nothing_left(lab)
 
 
-def test_a_hang_is_told_within_its_deadline(lab: TestCluster, tmp_path: Path) -> None:
+def test_a_hang_is_told(lab: TestCluster, tmp_path: Path) -> None:
     user = User(lab, tmp_path, steps=True)
-    began = time.monotonic()
     done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG, "deadlines.stall=3", scenario="hang@0")
     assert done.exit_code == 5
     cause = r"rank 0 on h1 \(node rank 0\): hang: no progress for 3 s \(deadlines.stall\)"
     assert re.search(cause, done.output), done.output
     assert_logs_kept(done.folder, cause)
-    assert time.monotonic() - began < 20
     assert_nothing_left(lab)
 
 
@@ -364,7 +356,7 @@ def test_a_port_that_is_taken_after_the_look_is_replaced(lab: TestCluster, tmp_p
     process = User(lab, tmp_path).start(*DOCKER, *words)
     wait_for(tmp_path / "result/run/flagperf_run.log", "; trying another", process)
     lab.hosts[0].run("pkill", "-f", "tmp/held")
-    output = finish(process, 40)
+    output = finish(process)
     assert process.returncode == 0, output
     (first,) = (tmp_path / "result/run" / NAME).glob("round1/h1_noderank0/start_pytorch_task.port*.log")
     assert "EADDRINUSE" in first.read_text()

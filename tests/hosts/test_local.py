@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -25,14 +27,17 @@ pytestmark = pytest.mark.asyncio
 DEAF_TREE = "trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 4711' & sleep 4712 & wait; wait"
 
 
+def started() -> Iterator[tuple[psutil.Process, str]]:
+    """Processes that this test started, which inherit a variable that pytest sets, and their command lines."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):  # ended meanwhile, or another user's
+            if process.environ().get("PYTEST_CURRENT_TEST") == os.environ["PYTEST_CURRENT_TEST"]:
+                yield process, " ".join(process.cmdline())
+
+
 def running(marker: str) -> list[str]:
-    """Command lines that contain the marker."""
-    lines = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if marker in line and process.pid != os.getpid():
-            lines.append(line)
-    return lines
+    """Command lines, of processes that this test started, that contain the marker."""
+    return [line for _, line in started() if marker in line]
 
 
 async def until(condition: object, seconds: float = 5.0) -> None:
@@ -110,9 +115,7 @@ async def test_a_guard_that_gets_a_signal_takes_its_command_along(
 ) -> None:
     process = await here.start(Command(("sleep", "4717")), log=str(tmp_path / "log"), grace=1)
     await until(lambda: "sleep 4717" in running("sleep 4717"))
-    (guard,) = (
-        one for one in psutil.process_iter(["cmdline"]) if "guard.py 1 sleep" in " ".join(one.info["cmdline"] or ())
-    )
+    (guard,) = (process for process, line in started() if "guard.py 1 sleep" in line)
     guard.send_signal(number)
     assert await process.wait() == (-signal.SIGKILL if number == signal.SIGKILL else -signal.SIGTERM)
     await until(lambda: running("sleep 4717") == [], 1.0)
