@@ -26,7 +26,7 @@ from flagperf.config.keys import is_under
 from flagperf.config.monitor_tool import make_table
 from flagperf.config.search_path import find, options, search_path
 from flagperf.config.user_files import check_user_files
-from flagperf.config.values import Hardware, ImageSettings, Precision, Vendor
+from flagperf.config.values import Hardware, ImageSettings, Precision, RunConfig, Vendor
 from flagperf.errors import ConfigError, nearest
 from flagperf.monitor_log import DEVICE_FIGURES
 
@@ -184,8 +184,16 @@ def _refused(
         )
         for job in jobs
     ]
-    runs = zip(jobs, compose_each(commands, config_dirs), strict=True)
-    return list(dict.fromkeys(lack_of(run, job.path) for job, run in runs if isinstance(run, ConfigError)))
+    found = zip(jobs, compose_each(commands, config_dirs), strict=True)
+    return list(dict.fromkeys(lack for job, run in found for lack in _of_job(name, job, run)))
+
+
+def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[Lack]:
+    """Why a job is refused, or that its tuning is not the one that it is composed with."""
+    if isinstance(run, ConfigError):
+        yield lack_of(run, job.path)
+    elif job.path.parent.name == job.case and run.tuning != f"{name}/{job.case}/{job.path.stem}":
+        yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:

@@ -34,8 +34,9 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
     Returns the exit code of the first job that did not end well, 0 when all did.
 
     Raises:
-        ConfigError: the run folder cannot be made.
+        ConfigError: a writer of reports, or the run folder, cannot be made.
     """
+    report.make_writers(jobs[0].config)
     folder = run_folder.create(jobs[0])
     summaries: list[Summary] = []
     codes: list[int] = []

@@ -22,6 +22,7 @@ KEYS: dict[str, Field] = {
     "code_dir": text(null=True, platform=True),
     "sample_dir": text(platform=True),
     "result_dir": text(platform=True),
+    "reports": Field(list, platform=True),
     "run_name": folder_name(null=True, platform=True),
     "resume": text(null=True, platform=True),
     "clear_caches": switch(platform=True),

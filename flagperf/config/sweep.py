@@ -72,17 +72,17 @@ def _parse(word: str) -> Override:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    advice = "docs/configuration.md explains the words; text with commas or brackets needs quotes: key=\"'a,b'\""
+    advice = "docs/configuration.md explains overrides; text with commas or brackets needs quotes: key=\"'a,b'\""
     try:
         override = OverridesParser.create().parse_override(word)
     except HydraException:
         if plain := PLAIN.fullmatch(word):
             return _parse(f"{plain[1]}='{plain[2]}'")
-        raise ConfigError("this is not a word of the form key=value", given=word, advice=advice) from None
+        raise ConfigError("this is not an override of the form key=value", given=word, advice=advice) from None
     if override.is_delete():
         raise ConfigError("a key cannot be taken away", given=word, advice=f"{override.key_or_group}=null")
     if override.package is not None or not override.key_or_group:
-        raise ConfigError("this is not a word of the form key=value", given=word, advice=advice)
+        raise ConfigError("this is not an override of the form key=value", given=word, advice=advice)
     return override
 
 

@@ -1,9 +1,10 @@
-"""Results → report.md, report.html and a table for the terminal.
+"""Summary → the files of a report, and a table for the terminal.
 
-cells.py says how a figure is written, once for all three; files.py reads and writes the run folder.
+cells.py says how a figure is written, once for all. files.py reads a run folder; writers.py makes the writers.
 """
 
-from flagperf.report.files import read_run, write
+from flagperf.report.files import read_run
 from flagperf.report.terminal import terminal_table
+from flagperf.report.writers import make_writers, write
 
-__all__ = ["read_run", "terminal_table", "write"]
+__all__ = ["make_writers", "read_run", "terminal_table", "write"]

@@ -1,11 +1,11 @@
-"""The run folder: read it back, and write the report into it."""
+"""Reads a run folder back."""
 
 from __future__ import annotations
 
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,7 +14,6 @@ import yaml
 
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
-from flagperf.report.markdown import markdown
 from flagperf.results import result as results
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result, Summary
@@ -36,18 +35,6 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
             "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
         )
     return tuple(sorted(map(_read_job, jobs), key=_order))
-
-
-def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
-    """Write report.md and report.html; returns their paths."""
-    from flagperf.report.page import page
-
-    written = []
-    for name, text in (("report.md", markdown(run_dir, summaries)), ("report.html", page(run_dir, summaries))):
-        path = run_dir / name
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return written
 
 
 def _read_job(folder: Path) -> Summary:

@@ -10,6 +10,15 @@ from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
 
+class MarkdownReport:
+    """Writes report.md."""
+
+    def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
+        path = run_dir / "report.md"
+        path.write_text(markdown(run_dir, summaries), encoding="utf-8")
+        return path
+
+
 def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The report of a run."""
     blocks = [

@@ -26,6 +26,15 @@ Rows = Sequence[Mapping[str, str]]
 _NUMBER = re.compile(r"-?[\d,.]+(e[-+]?\d+)?( ± .*| %|/.*)?|nan|-?inf")
 
 
+class HtmlReport:
+    """Writes report.html."""
+
+    def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
+        path = run_dir / "report.html"
+        path.write_text(page(run_dir, summaries), encoding="utf-8")
+        return path
+
+
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The whole page."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

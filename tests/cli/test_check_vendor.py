@@ -38,9 +38,9 @@ def needed(folder: Path) -> list[tuple[str, str, str]]:
     return [(Path(lack.file).name, lack.key, lack.what) for lack in lacks if lack.needed]
 
 
-@pytest.mark.slow  # it composes each tuning, as tests/config/test_conf_files.py does
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_shipped_vendors_lack_nothing_needed(vendor: str) -> None:
+    """Each product and each tuning is composed, and each tuning is the one that its scale gets."""
     assert [lack for lack in check_vendor(vendor) if lack.needed] == []
 
 
@@ -227,6 +227,12 @@ def test_what_is_wrong_hides_nothing_else(acme: Path) -> None:
             GLOBAL,
             ("A1x1x8.yaml", "nproc", "more ranks than devices; given 8; at most 2, the devices of a node with A1"),
             id="tuning: a scale that the product does not have",
+        ),
+        pytest.param(
+            "vendor/acme/resnet50/A1x01x1.yaml",
+            GLOBAL,
+            ("A1x01x1.yaml", "", "no run uses it: resnet50-pytorch-A1x1x1 is tuned by acme/resnet50/A1"),
+            id="tuning: not the name of its scale",
         ),
         pytest.param(
             "vendor/acme/resnet50/A2.yaml",

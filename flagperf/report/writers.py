@@ -1,0 +1,68 @@
+"""Who writes the files of a report: the classes that the key `reports` of the configuration lists."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.results.values import Summary
+from flagperf.trainer.components import component
+
+log = logging.getLogger(__name__)
+
+KEY = "reports"
+# conf/config.yaml lists the same; this is for runs that were made before there was the key.
+BUILT_IN = (
+    {"_target_": "flagperf.report.markdown.MarkdownReport"},
+    {"_target_": "flagperf.report.page.HtmlReport"},
+)
+
+
+class Writer(Protocol):
+    """Writes one file of a report."""
+
+    def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
+        """Write the file into the run folder, over one that is there; its path. Called after each job of a run."""
+
+
+def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
+    """Write the files that the run's configuration asks for; their paths. A bug in one writer costs only its file."""
+    paths = []
+    for writer in make_writers(summaries[0].config):
+        try:
+            paths.append(writer.write(run_dir, summaries))
+        except (FlagperfError, OSError):
+            raise
+        except Exception as error:
+            name = type(writer).__name__
+            log.warning("%s wrote no report: %s: %s", name, type(error).__name__, error, exc_info=True)
+    return paths
+
+
+def make_writers(config: Mapping[str, Any]) -> list[Writer]:
+    """The writers that a configuration lists.
+
+    Raises:
+        ConfigError: an entry names no class of a writer, or its arguments do not fit.
+    """
+    entries = config.get(KEY, BUILT_IN)
+    return [_make_writer(f"{KEY}[{index}]", entry) for index, entry in enumerate(entries)]
+
+
+def _make_writer(key: str, entry: Any) -> Writer:
+    def refused(problem: str, advice: str | None = None) -> ConfigError:
+        allowed = "a mapping with the class of a writer as _target_, and its arguments"
+        return ConfigError(problem, where="config.yaml", key=key, given=entry, allowed=allowed, advice=advice)
+
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("_target_"), str):
+        raise refused("this names no writer of reports")
+    try:
+        writer: Writer = component({key: entry}, key)
+    except TypeError as error:
+        raise refused("the writer of reports cannot be made", str(error)) from error
+    if not callable(getattr(writer, "write", None)):
+        raise refused("this is no writer of reports", "docs/results.md says what a writer is")
+    return writer
