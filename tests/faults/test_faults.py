@@ -65,11 +65,13 @@ class Launcher:
             assert time.monotonic() < deadline and self.process.poll() is None, "training did not begin"
             time.sleep(0.05)
 
-    def seconds_until_said(self, since: Event) -> float:
-        """From an event of a rank to the failure in flagperf_run.log."""
-        said = re.search(r"^(\S+ \S+)\t\[ERROR\]", (self.folder / "flagperf_run.log").read_text(), re.MULTILINE)
-        assert said
-        return datetime.strptime(said[1], "%Y-%m-%d %H:%M:%S,%f").timestamp() - since.time_ms / 1000
+    def said(self) -> tuple[float, bool]:
+        """When the failure was logged, in seconds since the epoch, and whether nothing had been stopped before."""
+        before, time_, _ = re.split(r"^(\S+ \S+)\t\[ERROR\]", self.run_log(), maxsplit=1, flags=re.MULTILINE)
+        return datetime.strptime(time_, "%Y-%m-%d %H:%M:%S,%f").timestamp(), "]stop  " not in before
+
+    def run_log(self) -> str:
+        return (self.folder / "flagperf_run.log").read_text()
 
 
 def launch(folder: Path, *words: str) -> Launcher:
@@ -88,6 +90,7 @@ def launch(folder: Path, *words: str) -> Launcher:
     return Launcher(process, folder, mark)
 
 
+TWO_NODES = ("cluster=twice", "nnodes=2", "nproc=1")
 RANK1 = f"rank 1 on {HOST} (node rank 0): "
 
 
@@ -103,14 +106,16 @@ RANK1 = f"rank 1 on {HOST} (node rank 0): "
         pytest.param(["task.fault=exit"], RANK1 + "exit code 3, while in phase 'watch'", "leaving with 3", id="exits"),
         pytest.param(["task.fault=kill"], RANK1 + "signal SIGKILL, while in phase 'watch'", "", id="is killed"),
         pytest.param(
-            ["task.fault=kill", "task.collective=true", "cluster=twice", "nnodes=2", "nproc=1"],
+            ["task.fault=kill", "task.collective=true", *TWO_NODES],
             "rank 1 on right (node rank 1): signal SIGKILL, while in phase 'watch'",
             "",
             id="is killed on the second of two nodes",
         ),
     ],
 )
-def test_a_dead_rank_is_named(tmp_path: Path, words: list[str], cause: str, last_line: str) -> None:
+def test_a_dead_rank_is_named_before_anything_is_stopped(
+    tmp_path: Path, words: list[str], cause: str, last_line: str
+) -> None:
     flagperf = launch(tmp_path / "run", *words)
     code, output = flagperf.wait()
     assert code == 5
@@ -118,6 +123,7 @@ def test_a_dead_rank_is_named(tmp_path: Path, words: list[str], cause: str, last
     assert last_line in output
     assert flagperf.left() == []
     if "nnodes=2" not in words:
+        assert flagperf.said()[1]
         assert [event.event for event in flagperf.events(0)][:2] == ["SUBMIT_INFO", "INIT_START"]
         assert "ChildFailedError" in flagperf.log("start_workload_task.log")
         assert "kernel: Linux" in flagperf.log("sys_info.log")
@@ -146,10 +152,16 @@ def test_a_dead_rank_is_named(tmp_path: Path, words: list[str], cause: str, last
         ),
         pytest.param(
             ["task.fault=hang", "task.step=0", "task.rank=-1", "deadlines.start=3"],
-            f"rank 0 on {HOST} (node rank 0): no sign of life from ranks 0, 1 within 3 s (deadlines.start), "
+            f"{HOST} (node rank 0): no sign of life from ranks 0, 1 within 3 s (deadlines.start), "
             "while in phase 'start'",
             None,
             id="never starts",
+        ),
+        pytest.param(
+            ["task.fault=hang", "task.step=0", "task.rank=-1", "deadlines.start=3", *TWO_NODES],
+            "no sign of life from ranks 0, 1 within 3 s (deadlines.start), while in phase 'start'\n    rank 0 on left:",
+            None,
+            id="never starts on two nodes: nobody is blamed",
         ),
         pytest.param(
             ["task.fault=hang", "task.step=1", "task.rank=-1", "deadlines.first_step=1"],
@@ -159,7 +171,7 @@ def test_a_dead_rank_is_named(tmp_path: Path, words: list[str], cause: str, last
         ),
     ],
 )
-def test_a_hang_is_named_after_its_deadline(
+def test_a_hang_is_named_after_its_deadline_and_before_anything_is_stopped(
     tmp_path: Path, words: list[str], cause: str, deadline: float | None
 ) -> None:
     flagperf = launch(tmp_path / "run", *words)
@@ -168,7 +180,8 @@ def test_a_hang_is_named_after_its_deadline(
     assert f"failed  {cause}\n" in output
     assert flagperf.left() == []
     if deadline is not None:
-        assert flagperf.seconds_until_said(since=flagperf.events(0)[-1]) >= deadline
+        when, first = flagperf.said()
+        assert (when - flagperf.events(0)[-1].time_ms / 1000 >= deadline, first) == (True, True)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)], ids=["Ctrl-C", "SIGTERM"])

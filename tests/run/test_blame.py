@@ -61,6 +61,7 @@ CLOSED = "RuntimeError: [enforce fail at gloo/transport/tcp/pair.cc] Connection 
     [
         pytest.param([], {}, None, id="none"),
         pytest.param([RankExit(0, 1)], {0: CLOSED}, RankExit(0, 1), id="nobody else"),
+        pytest.param([RankExit(0, 1), RankExit(1, -15)], {0: CLOSED, 1: ""}, None, id="both followed another"),
         pytest.param(
             [RankExit(0, 1), RankExit(1, 1)], {0: CLOSED, 1: "ValueError"}, RankExit(1, 1), id="peer's connection broke"
         ),

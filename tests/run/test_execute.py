@@ -12,9 +12,12 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
+from rich.console import Console
 
+from flagperf.cli.log import run_log
 from flagperf.config.compose import compose
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
@@ -22,8 +25,9 @@ from flagperf.hosts.facts import Facts
 from flagperf.plan.plan import make_plan
 from flagperf.run.execute import execute
 from flagperf.run.folder import create
+from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
-from flagperf.run.values import Outcome
+from flagperf.run.values import Failure, Outcome
 
 FAULTS = Path(__file__).parents[1] / "faults"
 HOST = socket.gethostname()
@@ -122,3 +126,48 @@ async def test_a_host_that_cannot_be_looked_at_is_refused(workload: RunConfig, m
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(HostError, match=rf"^{HOST}: cannot be looked at: sh: No such file or directory$"):
         await run_round(workload, folder)
+
+
+async def test_bugs_in_the_ending_phases_leave_their_tracebacks_and_the_run_still_cleans_up(
+    workload: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bug in each of them does not keep the next from its turn."""
+
+    async def bug(_: NodeRun) -> None:
+        raise ZeroDivisionError("as if by mistake")
+
+    ending = ("stop", "collect", "clean")
+    for phase in ending:
+        monkeypatch.setattr(NodeRun, phase, bug)
+    folder = create(workload)
+    with run_log(folder, "info", Console(quiet=True)):
+        outcome = await run_round(workload, folder)
+    assert outcome.status == "failed"
+    assert outcome.failure == Failure("ZeroDivisionError: as if by mistake", HOST, 0, phase="stop")
+    assert tuple(outcome.phases[f"{HOST}_noderank0"])[-3:] == ending
+    log = (folder / "flagperf_run.log").read_text()
+    for phase in ending:
+        assert f"{HOST}: a bug of flagperf in phase '{phase}'\nTraceback (most recent call last):\n" in log
+    assert log.count("\nZeroDivisionError: as if by mistake\n") == 3
+    assert [process for process in psutil.process_iter(["environ"]) if is_of(folder, process)] == []
+
+
+def is_of(folder: Path, process: psutil.Process) -> bool:
+    """Whether a process is a rank of the run in the folder."""
+    return str(folder) in (process.info["environ"] or {}).get("FLAGPERF_LOG_DIR", "")
+
+
+async def test_an_expected_error_in_an_ending_phase_is_told_in_one_line(
+    workload: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(_: NodeRun) -> None:
+        raise HostError(HOST, "no space left", advice="free some")
+
+    monkeypatch.setattr(NodeRun, "collect", full)
+    folder = create(workload)
+    with run_log(folder, "info", Console(quiet=True)):
+        outcome = await run_round(workload, folder)
+    assert outcome.failure == Failure("no space left", HOST, 0, phase="collect")
+    log = (folder / "flagperf_run.log").read_text()
+    assert f"{HOST}: phase 'collect': no space left\n" in log
+    assert "Traceback" not in log

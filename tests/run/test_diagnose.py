@@ -1,0 +1,121 @@
+"""Who is named for a failure, and that nobody is where it is not known; read from logs of two nodes of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from example import example_run
+from test_blame import CLOSED, NOTICE
+
+from flagperf.command import Command
+from flagperf.config.values import Cluster, Node
+from flagperf.hosts.transport import LocalTransport
+from flagperf.plan.plan import make_plan
+from flagperf.run.diagnose import PortTaken, failed_exit, passed_deadline
+from flagperf.run.node_logs import NodeLogs
+from flagperf.run.node_run import NodeRun
+from flagperf.run.runtime import make_runtimes
+from flagperf.run.values import Failure
+
+pytestmark = pytest.mark.asyncio
+
+TWO = Cluster("two", "this machine twice", (Node("left", "127.0.0.1", local=True), Node("right", "::1", local=True)))
+KILLED, FAILED = NOTICE.format(status=-9, rank=0), NOTICE.format(status=1, rank=0)
+TAKEN = "torch.distributed.DistNetworkError: EADDRINUSE\n"
+
+
+@asynccontextmanager
+async def ended(
+    folder: Path, reports: tuple[str, str], logs: tuple[str, str], statuses: tuple[int, int]
+) -> AsyncIterator[list[NodeRun]]:
+    """The nodes left and right with a rank each, whose launchers printed the reports and ended with the statuses."""
+    run = example_run(nnodes=2, nproc=1, cluster=TWO)
+    plan = make_plan(run, 1, folder)
+    transports = [LocalTransport(node.node.name) for node in plan.nodes]
+    nodes = []
+    async with transports[0], transports[1]:
+        for rank, runtime in enumerate(make_runtimes(run, plan, transports)):
+            node = NodeRun(run, plan, rank, transports[rank], runtime, Path(plan.nodes[rank].log_dir).parent)
+            node.folder.mkdir(parents=True)
+            node.logs = NodeLogs(plan, node.node, node.transport, node.folder)
+            Path(node.logs.launcher).write_text(reports[rank])
+            Path(node.logs.of_rank(rank)).write_text(logs[rank])
+            node.process = await node.transport.start(Command(("true",)), log="/dev/null", grace=1)
+            node.exit_status = statuses[rank]
+            nodes.append(node)
+        yield nodes
+
+
+ALL_FOLLOWED = Failure(
+    "ranks 0, 1 ended, each as if another one had failed first: exit code 1",
+    phase="start",
+    last_lines=("rank 0 on left:", CLOSED),
+)
+
+
+@pytest.mark.parametrize(
+    ("reports", "logs", "statuses", "failure"),
+    [
+        pytest.param(
+            (FAILED, KILLED),
+            (CLOSED, "step 3"),
+            (1, 1),
+            Failure("signal SIGKILL", "right", 1, 1, "start", signal="SIGKILL", last_lines=("step 3",)),
+            id="a rank",
+        ),
+        pytest.param((FAILED, FAILED), (CLOSED, CLOSED), (1, 1), ALL_FOLLOWED, id="ranks that followed another"),
+        pytest.param(
+            ("", "no module"),
+            ("", ""),
+            (0, 2),
+            Failure(
+                "the launcher of the ranks ended: exit code 2", "right", 1, None, "start", 2, last_lines=("no module",)
+            ),
+            id="a launcher",
+        ),
+        pytest.param(
+            ("no module", "no file"),
+            ("", ""),
+            (2, -9),
+            Failure(
+                "the launchers of the ranks ended on left, right: exit code 2, signal SIGKILL",
+                phase="start",
+                last_lines=("launcher on left:", "no module"),
+            ),
+            id="both launchers",
+        ),
+    ],
+)
+async def test_failed_exit(
+    tmp_path: Path, reports: tuple[str, str], logs: tuple[str, str], statuses: tuple[int, int], failure: Failure
+) -> None:
+    async with ended(tmp_path, reports, logs, statuses) as nodes:
+        assert await failed_exit([node for node in nodes if node.exit_status], nodes) == failure
+
+
+async def test_a_taken_port_is_that_of_the_node_that_says_so(tmp_path: Path) -> None:
+    async with ended(tmp_path, ("", TAKEN), ("", ""), (1, 1)) as nodes:
+        with pytest.raises(PortTaken) as caught:
+            await failed_exit(nodes[1:], nodes)
+    assert caught.value.failure == Failure(
+        "rendezvous port 29500 is taken", "right", 1, None, "start", 1, last_lines=(TAKEN.strip(),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("silent", "who", "lines"),
+    [
+        pytest.param({1}, ("right", 1, 1), ("import torch",), id="one rank"),
+        pytest.param({0, 1}, (None, None, None), ("rank 0 on left:", "import flagperf"), id="several ranks"),
+    ],
+)
+async def test_a_passed_deadline(
+    tmp_path: Path, silent: set[int], who: tuple[str | None, int | None, int | None], lines: tuple[str, ...]
+) -> None:
+    host, node_rank, rank = who
+    expected = Failure("no sign of life", host, node_rank, rank, "start", last_lines=lines)
+    async with ended(tmp_path, ("", ""), ("import flagperf", "import torch"), (0, 0)) as nodes:
+        assert await passed_deadline("no sign of life", silent, nodes) == expected
