@@ -71,7 +71,7 @@ class Ssh:
 
 @dataclass(frozen=True)
 class ContainerOptions:
-    """How a container is made, in docker's own words. The runtime, the vendor and the cluster each add to it."""
+    """How a container is made, in docker's own terms. The runtime, the vendor and the cluster each add to it."""
 
     network: str | None = None
     ipc: str | None = None
@@ -166,7 +166,7 @@ class Cluster:
 class MonitorTool:
     """How a vendor's tool is asked for its devices' temperature, power, memory and utilisation (docs/monitors.md)."""
 
-    command: tuple[str, ...]  # words of the command on a host; prints one sample and ends
+    command: tuple[str, ...]  # argv, on a host; prints one sample and ends
     parse: str  # regular expression, one match a device, its groups named after the figures
     units: Mapping[str, str] = field(default_factory=dict)  # of power, memory, utilisation, energy, where unusual
     power_of: Literal["device", "card"] = "device"  # card: each device gets its share of what its card draws

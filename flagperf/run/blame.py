@@ -61,7 +61,7 @@ def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str]) -> Ra
 
 
 def cause(exit_status: int) -> str:
-    """An exit status in words: "exit code 3", "signal SIGKILL"."""
+    """An exit status as text: "exit code 3", "signal SIGKILL"."""
     return f"exit code {exit_status}" if exit_status >= 0 else f"signal {signal_name(exit_status)}"
 
 

@@ -118,7 +118,7 @@ def failure(
         host=node.host if node else None,
         node_rank=node.rank if node else None,
         rank=rank,
-        phase=phase(suspects),
+        phase=phase(suspects) if rank is None else "start" if rank in suspects[0].logs.silent else "watch",
         exit_status=status if status is not None and status >= 0 else None,
         signal=signal_name(status) if status is not None and status < 0 else None,
         last_lines=lines,

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to end in good order."""
+"""Ctrl-C and SIGTERM end a run in good order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def interruption(stop: Callable[[], object]) -> Iterator[asyncio.Event]:
-    """While the block runs, the first SIGINT or SIGTERM sets the event and calls `stop`; a second one acts as usual."""
+    """While the block runs, a first SIGINT or SIGTERM sets the event and calls `stop`; a second one acts as usual."""
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in SIGNALS}
     interrupted = asyncio.Event()

@@ -25,7 +25,7 @@ class NodeLogs:
         self.noticed = False  # the ranks' launcher said that one of them failed
         self._launcher_tail = self._tail(self.launcher)
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
-        self._silent = set(node.ranks)
+        self.silent = set(node.ranks)  # ranks that logged nothing yet
 
     def of_rank(self, rank: int) -> str:
         """Path of a rank's log on the node."""
@@ -39,9 +39,9 @@ class NodeLogs:
         self.noticed |= any(NOTICE.search(line) for line in await self._launcher_tail.lines())
         found: list[tuple[int, Event]] = []
         for rank, tail in self._tails.items():
-            if rank == self.node.ranks[0] or rank in self._silent or not self.transport.local:
+            if rank == self.node.ranks[0] or rank in self.silent or not self.transport.local:
                 found += [(rank, event) for event in await tail.events()]
-        self._silent -= {rank for rank, _ in found}
+        self.silent -= {rank for rank, _ in found}
         return found
 
     async def last_text(self, path: str) -> str:

@@ -95,7 +95,7 @@ class NodeRun:
         self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
 
     async def prepare(self) -> None:
-        """Make ready what takes long and is no part of the measured start."""
+        """Prepare what takes long and is no part of the measured start."""
         await self.runtime.prepare()
         self.about = {**self.facts.fields, **self.runtime.facts}
         if self.run.clear_caches:
@@ -118,7 +118,7 @@ class NodeRun:
             await self.transport.put(Path(self.run.resume), self.plan.config["resume"])
 
     async def _send_config(self) -> None:
-        """Bring config.yaml; where a host has its data elsewhere and no container hides that, with its own paths."""
+        """Bring config.yaml. It names the host's own data folder, where that is another and no container hides it."""
         source, own = self.folder.parents[1] / "config.yaml", self.node.node.data_dir
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             if own and self.node.container is None:
@@ -144,7 +144,7 @@ class NodeRun:
         return found
 
     async def wait(self) -> None:
-        """Until the ranks' launcher has ended."""
+        """Wait until the ranks' launcher has ended."""
         assert self.process is not None
         self.exit_status = await self.process.wait()
 
@@ -159,7 +159,7 @@ class NodeRun:
             await self._monitors.aclose()
 
     async def collect(self) -> None:
-        """Have this node's logs and checkpoints, complete, in the round's folder of this machine."""
+        """Bring this node's logs and checkpoints to the round's folder on this machine."""
         if self.transport.local:
             return
         await self.transport.get(self.node.log_dir, self.folder)

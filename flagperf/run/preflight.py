@@ -21,7 +21,7 @@ COUNT = script(__file__, "count_data.sh")
 
 
 def shared_cores(run: RunConfig, facts: Facts) -> str | None:
-    """What to warn of where ranks compute on fewer cores than there are ranks."""
+    """A warning, where ranks compute on fewer cores than there are ranks."""
     cores = facts.number("cores")
     if run.vendor.device == "cpu" and cores is not None and run.nproc > cores:
         return f"{run.nproc} ranks share {cores} cores"
@@ -67,12 +67,12 @@ async def _check_layout_there(data: Mapping[str, Any], transport: Transport, dat
     """What `check_layout` does, on another host."""
     required = data.get("require", {})
     patterns = [PurePosixPath(pattern) for pattern in required]
-    words = [
-        word
+    arguments = [
+        argument
         for pattern, least in zip(patterns, required.values(), strict=True)
-        for word in (str(pattern).replace("\\", "\\\\"), str(len(pattern.parts)), str(least))
+        for argument in (str(pattern).replace("\\", "\\\\"), str(len(pattern.parts)), str(least))
     ]
-    done = await transport.run(shell(COUNT, data_dir, *words), timeout=LOOK_TIMEOUT)
+    done = await transport.run(shell(COUNT, data_dir, *arguments), timeout=LOOK_TIMEOUT)
     problem = f"data_dir {done.stdout.strip()}" if done.exit_status else None
     for (pattern, least), found in zip(required.items(), done.stdout.split(), strict=False):
         if problem is None and int(found) < least:

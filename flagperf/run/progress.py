@@ -17,9 +17,9 @@ from flagperf.perflog import Event
 from flagperf.run.values import Failure
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
-SLOW = 1.0  # seconds from which on it is said how long a node took for a phase
+SLOW = 1.0  # seconds of a phase from which on a node is named as slow
 FEW = 8  # nodes that are named one by one
-SLOWEST = 3  # nodes that are named of more
+SLOWEST = 3  # how many are named of more nodes than that
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ class Progress:
         self.unit = run.throughput_unit
         self._left = TimeLeft(run)
         self._began = time.monotonic()
-        self._said = float("-inf")  # when training was last spoken of
-        self._unsaid: Mapping[str, Any] | None = None  # the last step, while no line of it stays to be seen
+        self._said = float("-inf")  # when the last line of training was written
+        self._unsaid: Mapping[str, Any] | None = None  # the last step, unless a line of it was written
         self._working: list[str] = []  # hosts that are in the phase
         self._took: dict[str, float] = {}  # host → seconds, of those that have ended it
         self._status: Status | None = Status("", console=self.console) if self.console.is_terminal else None
@@ -57,7 +57,7 @@ class Progress:
         self._wait_for(name)
 
     def ended(self, name: str, host: str, seconds: float) -> None:
-        """A host has ended the phase. Where several hosts are in it, it can be seen which of them are slow."""
+        """A host has ended the phase. Where several hosts are in it, those that were slow are named."""
         self._working.remove(host)
         self._took[host] = seconds
         among = len(self._working) + len(self._took)
@@ -84,7 +84,7 @@ class Progress:
             self._last_step()
 
     def failure(self, failure: Failure) -> None:
-        """The round failed; said at once, before everything is stopped."""
+        """The round failed. This is shown before anything is stopped."""
         self._last_step()
         log.error("%s", failure)
         self._print(f"failed  {failure}", style="red")
@@ -102,7 +102,7 @@ class Progress:
             self._unsaid = None
 
     def _last_step(self) -> None:
-        """Training is over: what was renewed till now stays to be seen."""
+        """Training is over: the line of its last step stays on the screen."""
         self._calm()
         value, self._unsaid = self._unsaid, None
         if value is not None:

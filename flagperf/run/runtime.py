@@ -34,7 +34,7 @@ class Runtime(Protocol):
         ...
 
     async def check(self) -> None:
-        """Refuse early what cannot work here."""
+        """Refuse what cannot work on this host."""
         ...
 
     async def prepare(self) -> None:
@@ -50,7 +50,7 @@ class Runtime(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the host."""
+        """End the connections that it has made to the host."""
         ...
 
 
@@ -88,8 +88,8 @@ async def environment(transport: Transport, launch: Command) -> dict[str, str]:
     Raises:
         HostError: the interpreter is not there, or lacks the module that starts the ranks.
     """
-    python, *words = launch.argv
-    module = words[words.index("-m") + 1].partition(".")[0] if "-m" in words else "sys"
+    python, *arguments = launch.argv
+    module = arguments[arguments.index("-m") + 1].partition(".")[0] if "-m" in arguments else "sys"
     if transport.local and python == sys.executable and versions.is_there(module):
         return versions.versions()  # the launcher's own interpreter need not be started to know
     source = Path(versions.__file__).read_bytes()

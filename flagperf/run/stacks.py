@@ -23,12 +23,12 @@ FRAME = re.compile(r'^  File ".*", line \d+ in .*$', re.MULTILINE)
 
 
 async def write_stacks(transport: Transport, log_dir: str) -> None:
-    """Abort the ranks of a node that log there, so that each writes its stack to its log. Failing is no failure."""
+    """Abort the ranks of a node that log there, so that each writes its stack to its log. A lost host is ignored."""
     command = Command(("sh", "-s", "--", log_dir, str(SETTLE)))
     try:
         await transport.run(command, timeout=TIMEOUT, stdin=ABORT.encode())
     except HostError:
-        return  # a host that does not answer is reported as such
+        return  # whoever reads its logs reports that it is lost
 
 
 def stack(log: str) -> tuple[str, ...]:
@@ -38,9 +38,9 @@ def stack(log: str) -> tuple[str, ...]:
 
 
 def stuck(logs: Mapping[int, str]) -> int | None:
-    """The one rank that does not wait for the others; None when that is not one.
+    """The one rank that does not wait for the others; None where there is no such rank, or more than one.
 
-    A frozen rank writes no stack: it is the one when the others did.
+    A rank without a stack, where the others have one, is frozen: it waits for nobody.
     """
     stacks = {rank: stack(log) for rank, log in logs.items()}
     if not any(stacks.values()):
