@@ -1,4 +1,4 @@
-"""The docker daemon of a host, through the docker SDK: by its socket here, or by that socket forwarded over ssh."""
+"""The docker daemon of a host, through the docker SDK. The socket of another host is forwarded over ssh."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Unreachable(Exception):
 
 
 class DockerHost:
-    """Used as `async with DockerHost(transport, patience) as docker:`.
+    """The daemon of one host. Used as `async with DockerHost(transport, patience) as docker:`.
 
     Args:
         patience: seconds for which a daemon that went away is tried again.
@@ -73,7 +73,7 @@ class DockerHost:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the daemon; calls under way end with an error."""
+        """Close the connection. Calls that still run end with an error."""
         await self._disconnect()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -127,7 +127,7 @@ class DockerHost:
         await self._connected.aclose()
 
     async def _why(self, error: BaseException) -> DaemonError:
-        """What is the matter with a daemon that does not answer."""
+        """Why a daemon does not answer."""
         if not isinstance(error, _Unreachable):
             with contextlib.suppress(_Unreachable):
                 await self.client()

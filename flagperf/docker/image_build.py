@@ -29,7 +29,7 @@ PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
 
 class ImageBuild:
-    """One build, in a folder of the host that is gone afterwards.
+    """One build, in a folder of the host that is removed afterwards.
 
     Args:
         log: file of this machine that keeps what the build prints.
@@ -59,7 +59,7 @@ class ImageBuild:
             raise HostError(self._transport.host, problem + tail, advice=f"the whole log: {self._log}")
 
     async def last_line(self) -> str:
-        """What the build printed last."""
+        """The last line that the build printed."""
         await self._keep_log()
         return "".join(self._lines()[-1:]).strip()
 
@@ -82,7 +82,7 @@ class ImageBuild:
             await self._keep_log()
 
     async def _keep_log(self) -> None:
-        with contextlib.suppress(HostError, FileNotFoundError):  # of a lost host, or not begun
+        with contextlib.suppress(HostError, FileNotFoundError):  # the host is lost, or the build has not begun
             await self._transport.get(f"{self._place}/{LOG}", self._log)
 
     def _lines(self) -> list[str]:
@@ -90,7 +90,7 @@ class ImageBuild:
 
 
 def lay_out(image: Image, folder: Path) -> None:
-    """Make the folder that a build gets: of large files it has links, which are followed when it is sent."""
+    """Make the folder that a build gets. Large files are links in it, which are followed when it is sent."""
     assert image.folder is not None
     for name, content in build_context(image.folder, image.source).items():
         path = folder / name
@@ -114,7 +114,7 @@ def build_argv(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def proxies(image: Image) -> str:
-    """The proxies as lines of a shell."""
+    """Lines of shell that set the proxies."""
     found = {name: getattr(image.settings, name) for name in PROXIES}
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in found.items() if value)
 

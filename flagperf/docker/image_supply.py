@@ -31,9 +31,9 @@ class ImageSupply:
     Building on every host would give images that differ in their times and, later, in the packages found.
 
     Args:
-        work_dir: of the hosts; a build has a folder of its own there.
-        logs: of node 0 on this machine, where the log of a build is kept.
-        say: hears now and then how far it is.
+        work_dir: the cluster's folder on its hosts; a build makes a folder of its own there.
+        logs: folder of this machine with node 0's logs; the log of a build is kept there.
+        say: is told from time to time how far the work is.
     """
 
     def __init__(self, image: Image, work_dir: str, logs: Path, say: Callable[[str], None]) -> None:
@@ -41,10 +41,10 @@ class ImageSupply:
         self._first: asyncio.Future[tuple[DockerHost, list[str]]] = asyncio.get_running_loop().create_future()
 
     async def supply(self, docker: DockerHost, rank: int) -> None:
-        """Have the image on a host.
+        """Bring the image to a host that lacks it.
 
         Raises:
-            HostError: it is not there and cannot be had, or it is another one than node 0's.
+            HostError: the image cannot be had, or it differs from node 0's.
         """
         layers = await image_layers(docker, self.image.reference)
         log.debug("%s: image %s is %s", docker.host, self.image.reference, "not there" if layers is None else "there")
@@ -116,7 +116,7 @@ class ImageSupply:
             raise HostError(docker.host, f"image {self.image.reference} cannot be {done}: {why}") from error
 
     async def _patiently(self, docker: DockerHost, work: Awaitable[T], told: Callable[[], Awaitable[str]]) -> T:
-        """Wait for work, and say now and then how far it is."""
+        """Wait for work, and say from time to time how far it is."""
         began, task = time.monotonic(), asyncio.ensure_future(work)
         try:
             while not task.done():
@@ -131,7 +131,7 @@ class ImageSupply:
 
 
 async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:
-    """What identifies an image on any host (its ID does not, after docker import); None: it is not there."""
+    """What identifies an image on every host, which its ID does not after docker import; None where it is not there."""
     from docker.errors import ImageNotFound
 
     try:

@@ -90,7 +90,7 @@ class DockerRuntime:
         await self.docker.close()
 
     async def _remove_leftovers(self) -> None:
-        """Remove containers of runs that died, and an earlier one of this very launcher that has the name needed."""
+        """Remove containers of runs that died, and one that this launcher left under the name that is needed now."""
         for name, owner in (await self._ask(containers)).items():
             state = owner_state(owner)
             if state == "dead" or (state == "this" and name == self.container.name):
@@ -98,7 +98,7 @@ class DockerRuntime:
                 await self._ask(partial(remove, name=name))
 
     async def _ask(self, work: Callable[[DockerClient], T]) -> T:
-        """Work of the daemon whose refusal is the host's failure."""
+        """Let the daemon do work. Raises HostError where it refuses."""
         from docker.errors import APIError
 
         try:
@@ -114,7 +114,7 @@ def containers(client: DockerClient) -> dict[str, str]:
 
 
 def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
-    """What sys_info.log says of docker and the image: its ID here, and its digest in the registry it came from."""
+    """Facts for sys_info.log about docker and the image: its ID here, and its digest in the registry it came from."""
     image = client.images.get(reference)
     digests = ", ".join(image.attrs.get("RepoDigests") or ())
     return {
@@ -126,7 +126,7 @@ def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
 
 
 def remove(client: DockerClient, name: str) -> None:
-    """Remove a container, running or not; none is fine."""
+    """Remove a container, running or not, if it is there."""
     from docker.errors import NotFound
 
     with contextlib.suppress(NotFound):
@@ -134,7 +134,7 @@ def remove(client: DockerClient, name: str) -> None:
 
 
 def refused(host: str, container: Container, error: APIError) -> HostError:
-    """What it means that the daemon refuses a container."""
+    """The error for a container that the daemon refuses."""
     why = str(error.explanation or error)
     if error.status_code == 409:
         return HostError(

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
-    """The way to each node: none for this machine, ssh for another one."""
+    """A transport for each node: this machine itself, or ssh to another one."""
     if all(node.local for node in nodes):
         return [LocalTransport(node.name, node.address) for node in nodes]
     from flagperf.hosts.ssh.connection import AT_ONCE  # asyncssh is heavy

@@ -15,7 +15,7 @@ from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
-PROBE_TIMEOUT = 30.0  # seconds; it takes milliseconds unless a file system hangs
+PROBE_TIMEOUT = 30.0  # seconds; the probe takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
 PASSING = ("epoch", "listening")  # facts of a moment, which sys_info.log leaves out
@@ -25,11 +25,12 @@ ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown
 
 @dataclass(frozen=True)
 class Facts:
-    """One host, as the probe saw it. A figure that the host does not tell is None."""
+    """What the probe found on one host."""
 
     fields: Mapping[str, str]  # as printed, in order
 
     def number(self, name: str) -> int | None:
+        """A fact that is a whole number; None where the host does not tell it."""
         value = self.fields.get(name, "")
         return int(value) if value.isdigit() else None
 
@@ -49,19 +50,24 @@ class Facts:
         return next((name for name, held in pairs if held == address), None)
 
     def free_port(self) -> int:
-        """A TCP port that nobody listens on; random, so that two runs at once choose different ones."""
+        """A TCP port that nobody listens on. Random, so that runs that start together choose different ones."""
         taken = self.listening
         return random.choice([port for port in PORTS if port not in taken])
 
 
 def sys_info(fields: Mapping[str, str]) -> str:
-    """Content of sys_info.log, from what is known of a host and of where its ranks run."""
+    """The content of sys_info.log: facts of a host, and of the environment in which its ranks run."""
     shown = {name: value.strip() for name, value in fields.items() if name not in PASSING}
     return "".join(f"{name}: {value or ABSENT.get(name, 'unknown')}\n" for name, value in shown.items())
 
 
 async def read_facts(transport: Transport, folder: str, device_files: str | None = None) -> Facts:
-    """Look at a host; `folder` is where the run will lie, `device_files` a glob that counts its accelerators."""
+    """Run the probe on a host.
+
+    Args:
+        folder: where the run will lie.
+        device_files: glob of the device files of its accelerators.
+    """
     command = Command(("sh", "-s", "--", folder, device_files or ""))
     done = await transport.run(command, timeout=PROBE_TIMEOUT, stdin=PROBE.encode())
     if done.exit_status != 0:
@@ -70,12 +76,12 @@ async def read_facts(transport: Transport, folder: str, device_files: str | None
 
 
 async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:
-    """Add to sys_info.log what the vendor's tool prints of the accelerators, or why it does not."""
+    """Add to sys_info.log what the vendor's tool prints about the accelerators, or why it prints nothing."""
     command = shell(f'"$@" 2>&1 | head -c {TOOL_OUTPUT}', *tool.command)
     try:
         told = (await transport.run(command, timeout=tool.timeout)).stdout
     except HostError as error:
         told = error.problem
     lines = ["accelerators, by the vendor's tool:", *told.strip("\n").splitlines()]
-    with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:  # a full disk is told by others
+    with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:  # a full disk fails the training
         file.write("\n" + "\n    ".join(lines) + "\n")

@@ -1,10 +1,10 @@
-"""Runs one command and leaves nothing of it behind, whatever happens to whoever started it.
+"""Runs one command and ends all of its processes, even when the program that started it is killed.
 
-    python -I -S guard.py GRACE WORD...
+    python -I -S guard.py GRACE COMMAND...
 
-When standard input closes (the launcher stopped it, was killed, or lost its connection), or somebody asks the guard to
-end, every descendant gets SIGTERM, and SIGKILL after GRACE seconds. When the command ends by itself, whatever it left
-running is killed at once. The command's exit status is passed on, a signal as that same signal.
+When standard input closes (the launcher stopped it, was killed, or lost its connection), or a signal asks the guard to
+end, every descendant gets SIGTERM, and SIGKILL after GRACE seconds. When the command ends by itself, what it left
+running is killed at once. The guard ends as the command did: with its exit status, or by the same signal.
 
 Only the standard library, and no import of flagperf: the file runs alone on a host. Linux only: as "child
 subreaper" the guard inherits orphans, so that ranks in sessions of their own (torchrun's are) stay its descendants.
@@ -48,7 +48,7 @@ def descendants() -> set[int]:
 
 
 def signal_all(number: int, seconds: float) -> bool:
-    """Send a signal to every descendant, wait at most so long until none is left, say whether that came true."""
+    """Send a signal to every descendant and wait for their end, at most `seconds`. Returns whether none is left."""
     signalled: set[int] = set()
     deadline = time.monotonic() + seconds
     while alive := descendants():
@@ -72,7 +72,7 @@ def end(returncode: int) -> None:
     sys.exit(returncode)
 
 
-def main(grace: float, words: list[str]) -> None:
+def main(grace: float, argv: list[str]) -> None:
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wakeup, child_ended = os.pipe()
@@ -82,10 +82,10 @@ def main(grace: float, words: list[str]) -> None:
         signal.signal(number, lambda *_: None)  # a handler is needed for the wake-up to come
     try:
         command = subprocess.Popen(  # ended by the kernel, should the guard itself be killed
-            words, stdin=subprocess.DEVNULL, preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+            argv, stdin=subprocess.DEVNULL, preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         )
     except OSError as error:
-        print(f"{words[0]}: {error.strerror}", file=sys.stderr)
+        print(f"{argv[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
     while command.poll() is None:
         ready, _, _ = select.select([wakeup, sys.stdin.fileno()], [], [])

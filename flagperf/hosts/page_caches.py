@@ -1,4 +1,4 @@
-"""Lets a host forget the files that it keeps in memory: a round then reads its data from the disk (`clear_caches`)."""
+"""Clears the page caches of a host, so that a round reads its data from the disk (`clear_caches`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 async def clear_page_caches(transport: Transport) -> str:
-    """Clear them where this user may, as root or by sudo without a password. What came of it, for sys_info.log."""
+    """Clear them, as root or by sudo without a password. Returns the outcome, as sys_info.log tells it."""
     done = await transport.run(CLEAR, timeout=TIMEOUT)
     if done.exit_status == 0:
         return "cleared"

@@ -1,4 +1,4 @@
-"""The code of training processes, the launcher's own version of it, sent to a host for each run."""
+"""Sends the code of the training processes to a host, in the launcher's own version, for each run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def send_code(transport: Transport, target: str, code_dir: str | None) -> 
 
 @cache
 def code_archive(code_dir: str | None = None) -> bytes:
-    """A tar.gz of the packages: the same bytes for the same code, whenever and wherever it is made."""
+    """A tar.gz of the packages. The same code gives the same bytes at any time and place."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, path in _files(code_dir):
@@ -51,7 +51,7 @@ def code_archive(code_dir: str | None = None) -> bytes:
 
 
 def _files(code_dir: str | None) -> Iterator[tuple[Path, Path]]:
-    """Files of the packages, as name in the archive and path here."""
+    """The files of the packages: name in the archive, and path on this machine."""
     own = [(_folder(package), package) for package in PACKAGES]
     for folder, prefix in [*own, *([(Path(code_dir).expanduser(), "")] if code_dir else [])]:
         for path in sorted(folder.rglob("*")):

@@ -2,7 +2,7 @@
 # Prints what a host is and has, as lines `name: value`.
 #   $1  a folder of the run, which may not be there yet
 #   $2  glob of the accelerator's device files, or empty
-# Few processes, because all hosts of a cluster are looked at at once: one awk reads what the kernel tells in files.
+# It starts few processes, because all hosts of a cluster are examined at the same time: one awk reads the kernel's files.
 place=$1 devices=$2
 while [ ! -d "${place:-/}" ]; do
     case $place in */*) place=${place%/*} ;; *) place=. ;; esac

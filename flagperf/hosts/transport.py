@@ -50,9 +50,9 @@ class Process(Protocol):
         ...
 
     async def reason(self) -> str | None:
-        """What is known of it beyond the exit status, such as "out of memory"; None: nothing.
+        """Why it ended or hangs, beyond the exit status, such as "out of memory"; None where nothing is known.
 
-        Raises HostError when its host, or what runs it there, is lost.
+        Raises HostError when its host, or the docker daemon there, is lost.
         """
         ...
 
@@ -63,7 +63,7 @@ class Transport(Protocol):
     Every method raises HostError when the host cannot be reached (any more).
     """
 
-    host: str  # name for people and for folder names
+    host: str  # the name that messages and folders use
     address: str  # where the other nodes reach it; known once connected
     local: bool  # paths on this host are the launcher's own: nothing needs to be sent or collected
 
@@ -85,7 +85,7 @@ class Transport(Protocol):
         ...
 
     async def read(self, path: str, offset: int = 0) -> bytes:
-        """What a file holds from `offset` on, at most READ_SIZE bytes; nothing when there is no such file yet."""
+        """The content of a file from `offset` on, at most READ_SIZE bytes; empty while there is no such file."""
         ...
 
     async def put(self, source: Path, target: str) -> None:
@@ -102,7 +102,7 @@ class Transport(Protocol):
 
 
 def logged(method: Method) -> Method:
-    """A transport's `run` or `start` that logs each command, what came of it, and the seconds it took."""
+    """Make a transport's `run` or `start` log each command, its outcome, and the seconds that it took."""
 
     @functools.wraps(method)
     async def do(self: Transport, command: Command, **options: Any) -> Completed | Process:
@@ -112,7 +112,7 @@ def logged(method: Method) -> Method:
             came = f"exit status {done.exit_status}" if isinstance(done, Completed) else "started"
             return done
         finally:
-            words = " ".join(shlex.join(command.argv).split())[:LOGGED]
-            log.debug("%s: %s after %.3f s: %s", self.host, came, time.monotonic() - began, words)
+            text = " ".join(shlex.join(command.argv).split())[:LOGGED]
+            log.debug("%s: %s after %.3f s: %s", self.host, came, time.monotonic() - began, text)
 
     return cast(Method, do)

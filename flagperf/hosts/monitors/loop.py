@@ -26,7 +26,7 @@ class Source:
     """One way to get a monitor's figures."""
 
     name: str  # for messages
-    command: Command  # prints one sample; with `streams`, prints marked samples for ever
+    command: Command  # prints one sample; with `streams`, prints marked samples until it is stopped
     read: Reader
     interval: float  # seconds between two samples
     timeout: float = 10.0  # seconds a sample may take
@@ -40,7 +40,7 @@ class Monitor:
     name: str  # one of NODE_FIGURES, or the vendor's
     sources: tuple[Source, ...]  # the first that works is used
     devices: bool = False  # one line a device and sample; else one figure a sample
-    expected: bool = True  # False: many machines lack it, which is no warning
+    expected: bool = True  # False: many machines have no such figures, which is not worth a warning
 
     @property
     def log(self) -> str:

@@ -24,8 +24,8 @@ def cpu(interval: float) -> Monitor:
 
 def memory(interval: float) -> Monitor:
     """Fraction of the node's memory that no new program could have, 0 to 1."""
-    words = ("grep", "-E", "^Mem(Total|Available):", "/proc/meminfo")
-    return Monitor("mem", (Source("/proc/meminfo", Command(words), used_fraction, interval),))
+    argv = ("grep", "-E", "^Mem(Total|Available):", "/proc/meminfo")
+    return Monitor("mem", (Source("/proc/meminfo", Command(argv), used_fraction, interval),))
 
 
 def power(interval: float, power_interval: float) -> Monitor:

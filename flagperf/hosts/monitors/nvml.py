@@ -2,9 +2,9 @@
 
     python -m flagperf.hosts.monitors.nvml SOURCE INTERVAL
 
-A sample is marked as flagperf.hosts.monitors.loop wants it, with one `Device.line` a GPU. One process for the whole
+A sample is marked as flagperf.hosts.monitors.loop reads it, with one `Device.line` a GPU. One process for the whole
 round costs a small part of what nvidia-smi does, and NVML also has the energy counter. Ends with status 1 and one line
-when there is no NVML, and quietly when nobody reads any more.
+where there is no NVML, and without a message when nobody reads its output any more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _device(index: int) -> Device:
 
 
 def main(source: str, interval: float) -> None:
-    """Print samples for ever, the second one soon after the first."""
+    """Print samples until the process is stopped, the second one soon after the first."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:

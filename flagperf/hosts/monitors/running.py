@@ -60,16 +60,16 @@ def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
 def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) -> tuple[Source, ...]:
     """The tool's Python module, run by the launcher's interpreter here and by that of the ranks elsewhere.
 
-    Nothing where there is no such module, and on another host where the ranks' interpreter lies in an image.
+    Empty where the tool has no such module, and on another host whose ranks run in a container.
     """
     if tool.module is None:
         return ()
-    words = (tool.module, "0", f"{interval:g}")
+    arguments = (tool.module, "0", f"{interval:g}")
     if node.node.local:
-        command: tuple[str, ...] = (sys.executable, "-m", *words)
+        command: tuple[str, ...] = (sys.executable, "-m", *arguments)
     elif run.runtime.kind == "process" and run.framework.launch[0] == "{python}":
         environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
-        command = ("env", *environment, node.launch.argv[0], "-m", *words)
+        command = ("env", *environment, node.launch.argv[0], "-m", *arguments)
     else:
         _say_once(
             f"monitor {run.vendor.name}: no energy counter, for {tool.module} needs Python on the host; "
@@ -81,7 +81,7 @@ def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) 
 
 @functools.cache
 def _say_once(message: str) -> None:
-    """Say it at the first of all nodes and rounds."""
+    """Log a message at the first node and round only."""
     log.info(message)
 
 
@@ -148,7 +148,7 @@ async def _catch_up(recorders: dict[str, Recorder], transport: Transport) -> Non
 
 @dataclass
 class Recorder:
-    """Turns a monitor's samples into its log. What goes wrong is said once, in the run's log and in the monitor's."""
+    """Turns a monitor's samples into its log. A kind of problem is told once, in the run's and in the monitor's log."""
 
     monitor: Monitor
     host: str
@@ -170,7 +170,7 @@ class Recorder:
             self._say("write", f"{self.monitor.log} cannot be written: {error.strerror}")
 
     def _record(self, sample: Sample) -> str:
-        """What a sample adds to the log."""
+        """The text that a sample adds to the log."""
         time = stamp(sample.time)
         source = self.monitor.sources[sample.source]
         if sample.status in TIMED_OUT:
@@ -197,7 +197,7 @@ class Recorder:
         return f"{time}\t{problem}\n" if self._say(sample.status, problem) else ""
 
     def _say(self, kind: int | str, problem: str) -> bool:
-        """Log a kind of problem unless it was; whether it was new."""
+        """Log a kind of problem the first time. Returns whether it was the first time."""
         if kind in self._said:
             return False
         self._said.add(kind)

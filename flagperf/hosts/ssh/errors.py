@@ -39,8 +39,8 @@ def explain(error: BaseException, way: Sequence[Node], ssh: Ssh) -> FlagperfErro
     """The error for a failure of asyncssh.
 
     Args:
-        way: the hosts that are logged in to, one through the other; it failed at the last. Each bears the name of the
-            node that they lead to.
+        way: the hosts that are logged in to, one through the other; it failed at the last. All bear the name of the
+            node at the end.
 
     Returns:
         ConfigError where a setting cannot be used on this machine; else HostError.

@@ -65,23 +65,23 @@ def options(host: Node, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConn
 
 
 def by_hand(way: Sequence[Node], ssh: Ssh) -> list[str]:
-    """Words of OpenSSH that log in as flagperf does."""
+    """The argv of OpenSSH's `ssh` that logs in as flagperf does."""
     *through, host = way
-    words = ["ssh"]
+    argv = ["ssh"]
     if ssh.config:
-        words += ["-F", local_path(ssh.config)]
+        argv += ["-F", local_path(ssh.config)]
     if ssh.key:
-        words += ["-i", local_path(ssh.key)]
+        argv += ["-i", local_path(ssh.key)]
     if ssh.known_hosts:
         path = local_path(ssh.known_hosts)
-        words += ["-o", f'UserKnownHostsFile="{path}"' if " " in path else f"UserKnownHostsFile={path}"]  # else a list
+        argv += ["-o", f'UserKnownHostsFile="{path}"' if " " in path else f"UserKnownHostsFile={path}"]  # else a list
     if not ssh.strict:
-        words += ["-o", "StrictHostKeyChecking=no"]
+        argv += ["-o", "StrictHostKeyChecking=no"]
     if through:  # -J would log in to the jump host without these options
-        words += ["-o", f"ProxyCommand={shlex.join([*by_hand(through, ssh), '-W', '[%h]:%p'])}"]
+        argv += ["-o", f"ProxyCommand={shlex.join([*by_hand(through, ssh), '-W', '[%h]:%p'])}"]
     if host.port:
-        words += ["-p", str(host.port)]
-    return [*words, f"{host.user}@{host.address}" if host.user else host.address]
+        argv += ["-p", str(host.port)]
+    return [*argv, f"{host.user}@{host.address}" if host.user else host.address]
 
 
 def local_path(path: str) -> str:
