@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from flagperf.config.changes import leaves
 from flagperf.config.compose import compose, compose_each, compose_jobs
 from flagperf.config.keys import is_under
+from flagperf.config.provenance import leaves
 from flagperf.config.search_path import CONF
 from flagperf.config.values import RunConfig
 from flagperf.trainer.sample_data import is_sample
