@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.build import build, of_same_name
-from flagperf.config.changes import changes
 from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
-from flagperf.config.provenance import origin
+from flagperf.config.provenance import changes, origin
 from flagperf.config.resolve import cluster, container_options, data, data_dir, hardware, image, names, vendor
 from flagperf.config.rules import Rules
 from flagperf.config.search_path import search_path

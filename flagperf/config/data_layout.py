@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.sample_data import sample_name
 
 DATA_DIR = "<data_dir>"  # stands for the folder where a dry run is not given one
 
 
 def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path:
-    """Folder of a case's sample data; its name changes with what the writer is asked for."""
-    digest = hashlib.sha256(json.dumps(sample, sort_keys=True).encode()).hexdigest()[:12]
-    return Path(sample_dir).expanduser().absolute() / f"{case}-{digest}"
-
-
-def is_sample(config: Mapping[str, Any]) -> bool:
-    """Whether a configuration's data_dir is where its sample data goes."""
-    sample = (config.get("data") or {}).get("sample")
-    return sample is not None and Path(config["data_dir"]) == sample_folder(
-        config["sample_dir"], config["case"], sample
-    )
+    """Folder of a case's sample data on this machine."""
+    return Path(sample_dir).expanduser().absolute() / sample_name(case, sample)
 
 
 def moved(value: Any, old: str, new: str) -> Any:

@@ -14,9 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flagperf.config.changes import Leaves, differing, leaves
 from flagperf.config.keys import GROUPS
-from flagperf.config.provenance import Where
+from flagperf.config.provenance import Leaves, Where, differing, leaves
 from flagperf.config.search_path import CONF, find, options
 from flagperf.config.sweep import Job
 from flagperf.config.user_files import FILES, check_user_files, not_yaml

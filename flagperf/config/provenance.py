@@ -1,4 +1,4 @@
-"""Which file set a key: looked up only when a message must name it."""
+"""Who set a value: what differs from the case, and which file or override set it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,48 @@ from typing import Any
 
 import yaml
 
-from flagperf.config.keys import is_under
+from flagperf.config.keys import is_platform, is_under
 from flagperf.config.search_path import find
+from flagperf.config.values import Change
 
 Where = Callable[[str], str]  # dotted key → the file or "command line" that set it
+Leaves = dict[str, Any]  # dotted key → value, unresolved; a list is one value
+
+ABSENT = object()
+
+
+def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Leaves:
+    """Flatten a nested mapping; an empty one leaves nothing."""
+    flat: Leaves = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            flat.update(leaves(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def differing(before: Leaves, after: Leaves) -> list[str]:
+    """Keys whose values differ, or that only one side has; 1 and 1.0 are the same, 1 and true are not."""
+
+    def value(side: Leaves, key: str) -> tuple[bool, Any]:
+        found = side.get(key, ABSENT)
+        return isinstance(found, bool), found
+
+    return [key for key in {**before, **after} if value(before, key) != value(after, key)]
+
+
+def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[Change, ...]:
+    """Every value of the case that a tuning, an experiment or the command line changed."""
+    return tuple(
+        Change(key, case.get(key), final.get(key), source(key))
+        for key in differing(case, final)
+        if not is_platform(key)
+    )
 
 
 def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Collection[str]) -> Where:
-    """A function from a dotted key to the file that set it, or "command line".
+    """A function from a dotted key to the file that set it, or "command line". A file is read when a message needs it.
 
     Args:
         names: the files of the composition, such as "vendor/nvidia", the one that wins first.

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.changes import ABSENT, Leaves
 from flagperf.config.keys import KEYS, PARTS, RENAMED, check_value, is_under
 from flagperf.config.layers import Layer, Layers
-from flagperf.config.provenance import Where
+from flagperf.config.provenance import ABSENT, Leaves, Where
 from flagperf.config.search_path import find
 from flagperf.config.sweep import Job
 from flagperf.config.values import Change

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flagperf.config.changes import leaves
 from flagperf.config.keys import GROUPS, RENAMED_OPTIONS
+from flagperf.config.provenance import leaves
 from flagperf.config.search_path import options
 from flagperf.config.user_files import sweep_of
 from flagperf.errors import ConfigError, meant

@@ -15,10 +15,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from flagperf.command import Command
-from flagperf.config.data_layout import is_sample
 from flagperf.config.values import ContainerOptions, Node, RunConfig
 from flagperf.fields import SIZE
 from flagperf.plan.values import Container, Mount
+from flagperf.trainer.sample_data import is_sample
 
 if TYPE_CHECKING:
     from docker.types import DeviceRequest, Ulimit

@@ -19,6 +19,7 @@ from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
 from flagperf.run.values import Failure, Outcome
 from flagperf.target import Target
+from flagperf.trainer.sample_data import is_sample
 
 SCHEMA = 2  # of result.json and summary.json; raised when a field changes its meaning or goes
 READ = (1, 2)  # what can be read; 1: `failure` is text
@@ -82,7 +83,7 @@ def result_of_logs(
     )
     verdict, reasons = judge(evidence)
     values = evidence.finished
-    sample_data = bool(values["sample_data"]) if "sample_data" in values else _chose_sample_data(config)
+    sample_data = bool(values["sample_data"]) if "sample_data" in values else is_sample(config)
     synthetic = bool(config.get("synthetic"))
     target_applies = not synthetic and (config["size"] != "full" or not sample_data)
     return Result(
@@ -214,9 +215,3 @@ def _node_monitors(
         why = {"not_available": f"the devices of the job are not known: {error}"}
         return summarize(folder, started, ended, devices=()) | {config["vendor"]["name"]: why}
     return summarize(folder, started, ended, devices)
-
-
-def _chose_sample_data(config: Mapping[str, Any]) -> bool:
-    """Of a round without FINISHED: was its data folder one of the sample data?"""
-    data, samples = config["data_dir"], config["sample_dir"]
-    return data is not None and Path(data).expanduser().is_relative_to(Path(samples).expanduser())

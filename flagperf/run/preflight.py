@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flagperf.config.data_layout import check_layout, expected, is_sample
+from flagperf.config.data_layout import check_layout, expected
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
+from flagperf.trainer.sample_data import is_sample
 
 ROOM_KIB = 64 * 1024  # that logs need at least
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder

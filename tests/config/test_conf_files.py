@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from flagperf.config.changes import leaves
 from flagperf.config.compose import compose, compose_each, compose_jobs
 from flagperf.config.keys import is_under
+from flagperf.config.provenance import leaves
 from flagperf.config.search_path import CONF
 from flagperf.config.values import RunConfig
+from flagperf.trainer.sample_data import is_sample
 
 FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
@@ -63,6 +64,7 @@ def test_case(case: str) -> None:
         assert isinstance(run, RunConfig), run
         assert (run.changes, run.config["title"] != "", run.config["unit"] != "") == ((), True, True)
         assert [key for key in run.config["mutable"] if any(is_under(key, [never]) for never in NEVER)] == []
+        assert is_sample(run.config) == (run.size != "full")
         if run.size == "full":
             assert [key for key in run.config["mutable"] if not _is_there(key, run.config)] == []
     assert f"override /mutable: {case}" in text(f"model/{case}")

@@ -17,6 +17,7 @@ from flagperf.results import result
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result
 from flagperf.run.values import Failure
+from flagperf.trainer.sample_data import sample_name
 
 
 def read(folder: Path, status: str = "finished", **config: Any) -> Result:
@@ -113,16 +114,20 @@ def test_target_of_a_training_that_a_limit_ended(
     assert (found.verdict, found.target_reached) == ("VALID", reached)
 
 
+SAMPLE = {"_target_": "cases.digits.write"}
+
+
 @pytest.mark.parametrize(
     ("data_dir", "sample_data"),
     [
-        pytest.param("~/.cache/flagperf/sample/resnet50-ab12", True, id="below sample_dir"),
-        pytest.param("/data/imagenet", False, id="elsewhere"),
+        pytest.param(f"/home/me/sample/{sample_name('resnet50', SAMPLE)}", True, id="the folder of its sample data"),
+        pytest.param("/data/imagenet", False, id="another"),
         pytest.param(None, False, id="none"),
     ],
 )
 def test_sample_data_of_a_round_that_broke_off(tmp_path: Path, data_dir: str | None, sample_data: bool) -> None:
-    assert read(tmp_path, status="failed", data_dir=data_dir).sample_data is sample_data
+    found = read(tmp_path, status="failed", data_dir=data_dir, data={"sample": SAMPLE})
+    assert found.sample_data is sample_data
 
 
 def test_a_synthetic_round_is_marked(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.sample_data import MARKER, build_sample_data, ensure_sample_data, is_sample_data
+from flagperf.trainer.sample_data import MARKER, build_sample_data, ensure_sample_data, is_sample_data, sample_name
 
 
 def write(folder: str, fail: bool = False) -> None:
@@ -25,15 +25,17 @@ def write(folder: str, fail: bool = False) -> None:
     (Path(folder) / "a").write_text("whole")
 
 
-def config(folder: Path, **arguments: Any) -> dict[str, Any]:
+def config(parent: Path, name: str = "", **arguments: Any) -> dict[str, Any]:
+    """Of a training whose data_dir is the place for its sample data, unless it has another name."""
     sample = {"_target_": "test_sample_data.write", **arguments}
-    return {"case": "toy", "data_dir": str(folder), "data": {"sample": sample}}
+    return {"case": "toy", "data_dir": str(parent / (name or sample_name("toy", sample))), "data": {"sample": sample}}
 
 
 def test_many_ranks_build_once(tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "toy-0123456789ab"
+    training = config(tmp_path / "deep")
+    folder = Path(training["data_dir"])
     fork = multiprocessing.get_context("fork")
-    ranks = [fork.Process(target=ensure_sample_data, args=(config(folder),)) for _ in range(4)]
+    ranks = [fork.Process(target=ensure_sample_data, args=(training,)) for _ in range(4)]
     for rank in ranks:
         rank.start()
     for rank in ranks:
@@ -43,24 +45,29 @@ def test_many_ranks_build_once(tmp_path: Path) -> None:
     assert (folder.parent / "calls").read_text() == "x"
     assert is_sample_data(str(folder))
     marker = json.loads((folder / MARKER).read_text())
-    assert marker == {"case": "toy", "sample": config(folder)["data"]["sample"]}
+    assert marker == {"case": "toy", "sample": training["data"]["sample"]}
 
 
 def test_a_failed_writer_leaves_nothing_that_looks_whole(tmp_path: Path) -> None:
-    folder = tmp_path / "toy-0123456789ab"
+    training = config(tmp_path, fail=True)
     with pytest.raises(ConfigError, match="cannot write"):
-        ensure_sample_data(config(folder, fail=True))
-    assert not folder.exists()
-    ensure_sample_data(config(folder))
-    assert is_sample_data(str(folder))
+        ensure_sample_data(training)
+    assert not Path(training["data_dir"]).exists()
+    training = config(tmp_path)
+    ensure_sample_data(training)
+    assert is_sample_data(training["data_dir"])
 
 
-ELSEWHERE = {"a user's folder": "glm-2020", "another case's": "glm-0123456789ab", "no digest": "toy-data"}
+ELSEWHERE = {
+    "a user's folder": "toy-2020",
+    "another case's": sample_name("glm", {"_target_": "test_sample_data.write"}),
+    "what the writer was asked for before": sample_name("toy", {"_target_": "test_sample_data.write", "count": 3}),
+}
 
 
 @pytest.mark.parametrize("name", ELSEWHERE.values(), ids=ELSEWHERE.keys())
 def test_a_folder_that_a_user_named_is_never_filled(name: str, tmp_path: Path) -> None:
-    ensure_sample_data(config(tmp_path / name))
+    ensure_sample_data(config(tmp_path, name))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -72,5 +79,5 @@ def test_cases_without(tmp_path: Path) -> None:
 
 
 def test_where_the_user_asks_for_it(tmp_path: Path) -> None:
-    build_sample_data(config(tmp_path / "mine"), tmp_path / "mine")
+    build_sample_data(config(tmp_path, "mine"), tmp_path / "mine")
     assert is_sample_data(str(tmp_path / "mine"))

@@ -12,7 +12,7 @@ from flagperf.cli.cluster import Row, failed_row, look_at_cluster
 from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.command import Command
-from flagperf.config.data_layout import DATA_DIR, is_sample
+from flagperf.config.data_layout import DATA_DIR
 from flagperf.config.values import Node, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
@@ -21,6 +21,7 @@ from flagperf.hosts.transport import Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
 from flagperf.run.runtime import environment
+from flagperf.trainer.sample_data import is_sample
 
 MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's
 MOST_NAME = 1.0  # seconds for looking up a host's own name
