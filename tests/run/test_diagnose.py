@@ -12,7 +12,7 @@ from test_blame import CLOSED, NOTICE
 
 from flagperf.command import Command
 from flagperf.config.values import Cluster, Node
-from flagperf.hosts.transport import LocalTransport
+from flagperf.hosts.local import LocalTransport
 from flagperf.plan.plan import make_plan
 from flagperf.run.diagnose import PortTaken, failed_exit, passed_deadline
 from flagperf.run.node_logs import NodeLogs
