@@ -37,14 +37,10 @@ def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
     Raises:
         ConfigError: the vendor file's `monitor` cannot be used.
     """
-    interval, power_interval = run.monitor.interval, run.monitor.power_interval
-    makers = (
-        node_monitors.cpu(interval),
-        node_monitors.memory(interval),
-        node_monitors.power(interval, power_interval),
-    )
-    of_node = {monitor.name: monitor for monitor in makers}  # cpu is also a vendor's name, one without a tool
-    return tuple(of_node[name] if name in of_node else _accelerator(run, node, interval) for name in node.monitors)
+    interval = run.monitor.interval
+    known = {monitor.name: monitor for monitor in node_monitors.all_of(interval, run.monitor.power_interval)}
+    # cpu is also the name of a vendor, one without a tool
+    return tuple(known[name] if name in known else _accelerator(run, node, interval) for name in node.monitors)
 
 
 def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:

@@ -14,7 +14,7 @@ import pytest
 
 from flagperf.config.values import MonitorTool, Node, RunConfig
 from flagperf.hosts.local import LocalTransport
-from flagperf.hosts.monitors.running import monitors, running
+from flagperf.hosts.monitors.running import Recorder, monitors, running
 from flagperf.plan.values import NodePlan
 
 STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"
@@ -198,3 +198,27 @@ def test_a_log_folder_that_cannot_be_written(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert [message for message in caplog.messages if "acme" in message] == [problem]
+
+
+def test_a_bug_keeps_its_traceback_and_stops_nothing(
+    make_run: Callable[..., RunConfig],
+    node: NodePlan,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("a bug")
+
+    async def main() -> None:
+        async with LocalTransport("here") as transport, running(run, node, transport, Path(node.log_dir)):
+            while not caplog.records:
+                await asyncio.sleep(0.1)
+
+    run = make_run(MonitorTool(("echo", "31C 57W"), PARSE))
+    monkeypatch.setattr(Recorder, "feed", broken)
+    asyncio.run(main())
+    first = caplog.records[0]
+    assert first.getMessage() == "here: what the monitors printed cannot be read"
+    assert first.exc_info is not None and str(first.exc_info[1]) == "a bug"
+    assert not running_processes(node.log_dir)
+    assert [path.name for path in Path(node.log_dir).iterdir()] == []
