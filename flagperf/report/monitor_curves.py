@@ -47,10 +47,10 @@ def _node_curve(name: str, text: str) -> dict[str, Curve]:
     title, factor = NODE_CURVES[name]
     points = []
     for line in text.splitlines():
-        stamp, *words = line.split("\t")
+        stamp, *figures = line.split("\t")
         time = parse_stamp(stamp)
         try:
-            value = float(words[0]) if words else math.nan
+            value = float(figures[0]) if figures else math.nan
         except ValueError:  # "not available: …"
             continue
         if time is not None and math.isfinite(value):

@@ -104,10 +104,10 @@ def _node_figures(text: str, name: str, started: float, ended: float) -> dict[st
     """cpu, mem or pwr."""
     points = []
     for line in text.splitlines():
-        stamp, *words = line.split("\t")
+        stamp, *texts = line.split("\t")
         time = parse_stamp(stamp)
-        if time is not None and words and all(map(_is_number, words)):
-            points.append(Point(time, *map(float, words[:2])))
+        if time is not None and texts and all(map(_is_number, texts)):
+            points.append(Point(time, *map(float, texts[:2])))
     figures = _figures(points, started, ended)
     if figures and name == "pwr":
         source = "rapl" if points[-1].counter is not None else "node"
@@ -208,8 +208,8 @@ def _why(text: str) -> str | None:
     return next((line.split(NOT_AVAILABLE, 1)[1] for line in text.splitlines() if NOT_AVAILABLE in line), None)
 
 
-def _is_number(word: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
-        return math.isfinite(float(word))
+        return math.isfinite(float(text))
     except ValueError:
         return False
