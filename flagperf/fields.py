@@ -23,7 +23,7 @@ class Field:
     high: float | None = None
     options: tuple[str, ...] = ()
     form: str | None = None  # regular expression that the whole text matches …
-    said: str = ""  # … and what it allows, in words
+    said: str = ""  # … and what it allows, for people
     null: bool = False
     platform: bool = False
 
@@ -138,7 +138,7 @@ Variable = Annotated[
 ]
 ByteSize = Annotated[str, Field(str, form=f"(?i:{SIZE})", said="a number with b, k, m, g or t, such as 512m")]
 Gpus = Annotated[str, Field(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", said="all, a count, or device=0,1")]
-Device = Annotated[
+DeviceFile = Annotated[
     str,
     Field(
         str,

@@ -10,10 +10,10 @@ from flagperf.config.compose import compose_jobs
 from flagperf.errors import ConfigError
 
 
-def message(words: list[str], folder: Path | None = None, *, multirun: bool = False) -> str:
+def message(overrides: list[str], folder: Path | None = None, *, multirun: bool = False) -> str:
     """The message of the ConfigError, with {bench} for the user's folder."""
     with pytest.raises(ConfigError) as caught:
-        compose_jobs(words, multirun=multirun, config_dirs=[folder] if folder else [])
+        compose_jobs(overrides, multirun=multirun, config_dirs=[folder] if folder else [])
     assert caught.value.exit_code == 2
     return str(caught.value).replace(str(folder), "{bench}")
 

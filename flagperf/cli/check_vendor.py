@@ -26,7 +26,7 @@ from flagperf.config.keys import is_under
 from flagperf.config.monitor_tool import make_table
 from flagperf.config.search_path import find, options, search_path
 from flagperf.config.user_files import check_user_files
-from flagperf.config.values import Hardware, ImageSettings, Precision, RunConfig, Vendor
+from flagperf.config.values import Hardware, ImageSettings, NumberFormat, RunConfig, Vendor
 from flagperf.errors import ConfigError, nearest
 from flagperf.monitor_log import DEVICE_FIGURES
 
@@ -148,7 +148,7 @@ def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
         for key in ("memory_gib", "power_w", "devices_per_node"):
             if getattr(hardware, key) is None:
                 yield Lack(str(path), key, "null", needed=False)
-        unknown = [precision for precision in get_args(Precision) if precision not in hardware.peak_flops]
+        unknown = [precision for precision in get_args(NumberFormat) if precision not in hardware.peak_flops]
         if unknown:
             yield Lack(str(path), "peak_flops", f"none for {', '.join(unknown)}: no MFU there", needed=False)
 

@@ -1,4 +1,4 @@
-"""Words → RunConfig: compose the layers of each job, apply the command line, check all of it, build typed values."""
+"""Overrides → RunConfig: compose the layers of each job, apply the command line, check it all, build typed values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from flagperf.config.build import build, of_same_name
 from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.provenance import changes, origin
-from flagperf.config.resolve import cluster, container_options, data, data_dir, hardware, image, names, vendor
-from flagperf.config.rules import Rules
+from flagperf.config.resolve import cluster, container_options, data_dir, data_section, hardware, image, names, vendor
+from flagperf.config.rules import CaseRules
 from flagperf.config.search_path import search_path
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.values import Deadlines, Framework, Limits, MonitorIntervals, RunConfig, RuntimeSettings
@@ -21,21 +21,23 @@ from flagperf.target import Target
 IN_NAME = ("model", "hardware", "nnodes", "nproc")  # a result folder's name says these anyway
 
 
-def compose(words: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
+def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
     """Compose one job. Raises ConfigError."""
-    return compose_jobs(words, config_dirs=config_dirs)[0]
+    return compose_jobs(overrides, config_dirs=config_dirs)[0]
 
 
-def compose_jobs(words: Sequence[str], *, multirun: bool = False, config_dirs: Sequence[Path] = ()) -> list[RunConfig]:
+def compose_jobs(
+    overrides: Sequence[str], *, multirun: bool = False, config_dirs: Sequence[Path] = ()
+) -> list[RunConfig]:
     """Compose all jobs of a command. One that is wrong refuses the whole command, before anything runs.
 
     Args:
-        words: `key=value`, in Hydra's grammar.
+        overrides: `key=value`, in Hydra's grammar.
         multirun: a comma list, choice(), range() or glob() makes one job per value.
         config_dirs: the user's own configuration folders; the first has precedence.
     """
     folders = search_path(config_dirs)
-    jobs = make_jobs(words, multirun, folders)
+    jobs = make_jobs(overrides, multirun, folders)
     runs: list[RunConfig] = []
     with hydra_session(folders) as load:
         for number, job in enumerate(jobs, start=1):
@@ -54,9 +56,9 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
     folders = search_path(config_dirs)
     found: list[RunConfig | ConfigError] = []
     with hydra_session(folders) as load:
-        for words in commands:
+        for overrides in commands:
             try:
-                (job,) = make_jobs(words, False, folders)
+                (job,) = make_jobs(overrides, False, folders)
                 found.append(_compose_job(job, load, folders))
             except ConfigError as error:
                 found.append(error)
@@ -66,7 +68,7 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     layers = compose_layers(job, load, folders)
     where = origin(layers.files, folders, job.values)
-    rules = Rules.of(layers, folders, where)
+    rules = CaseRules.of(layers, folders, where)
 
     rules.check_keys(job, layers, where)
     final = layers.final.with_values(job.values)
@@ -77,7 +79,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
 
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
-    config |= {"mutable": list(rules.mutable), "data": data(config)}
+    config |= {"mutable": list(rules.mutable), "data": data_section(config)}
     framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
@@ -103,7 +105,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
 
 
 def _source(job: Job, layers: Layers) -> Callable[[str], str]:
-    """A function from a changed key to the words for what changed it."""
+    """A function from a changed key to what changed it, as text."""
 
     def source(key: str) -> str:
         if is_under(key, job.values):

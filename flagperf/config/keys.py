@@ -1,4 +1,4 @@
-"""The words of a configuration: type, range and options of each, in one table.
+"""The keys of a configuration: type, range and options of each, in one table.
 
 A key that is not in the table belongs to one case, and its type is that of the value in the case file; or to a vendor,
 a product, a runtime or a cluster, whose keys are the fields of values.py.
@@ -50,7 +50,7 @@ KEYS: dict[str, Field] = {
 # Groups of which a command line or an experiment chooses; mutable list and framework are the case's to choose.
 GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
 
-# Parts of the configuration beside the words: they say where and how a job runs …
+# Parts of the configuration beside the table: they say where and how a job runs …
 PLATFORM_PARTS = ("cluster", "runtime", "size")
 # … and all of them.
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")

@@ -1,7 +1,7 @@
 """The layers of a job, composed by Hydra: case and size, then tuning, then experiment.
 
-Hydra's defaults list can refer to choices, not to values such as `nnodes=2`. So the words are composed first, the
-tuning is looked up by the hardware and scale that they give, and then all is composed again with it.
+Hydra's defaults list can refer to choices, not to values such as `nnodes=2`. So the choices are composed
+first, the tuning is looked up by the hardware and scale that they give, and then all is composed again with it.
 """
 
 from __future__ import annotations
@@ -78,21 +78,21 @@ class Layers:
     files: tuple[str, ...]  # all files that took part, the one that wins first
 
 
-Load = Callable[..., Layer]  # of words
+Load = Callable[..., Layer]  # overrides that choose options → what they compose
 
 
 @contextmanager
 def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
-    """A function that composes words, looked up in the folders, of which the last is the shipped one."""
+    """A function that composes overrides. Files are looked up in the folders, of which the last is the shipped one."""
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
 
     @cache
-    def load(*words: str) -> Layer:
+    def load(*overrides: str) -> Layer:
         with config_errors():
             # An empty searchpath makes Hydra read the search path again, which has more folders by now.
-            config = compose("config", ["hydra.searchpath=[]", *words], return_hydra_config=True)
+            config = compose("config", ["hydra.searchpath=[]", *overrides], return_hydra_config=True)
         OmegaConf.set_struct(config, False)
         choices = dict(config.pop("hydra").runtime.choices)
         return Layer(config, choices)
@@ -108,17 +108,17 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
     """Compose case and size, look for the tuning, and compose again with it."""
     named = [*job.choices.items(), *(("experiment", name) for name in job.experiments)]
     check_user_files((f"{group}/{option}" for group, option in named), folders)
-    words = [f"{group}={_quoted(option)}" for group, option in job.choices.items()]
+    overrides = [f"{group}={_quoted(option)}" for group, option in job.choices.items()]
     if job.experiments:
-        words.append(f"+experiment=[{','.join(map(_quoted, job.experiments))}]")
-    chosen = load(*words)
+        overrides.append(f"+experiment=[{','.join(map(_quoted, job.experiments))}]")
+    chosen = load(*overrides)
     choices = chosen.choices
     case = load(*(f"{group}={_quoted(choices[group])}" for group in GROUPS[:-1])) if job.experiments else chosen
     nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
     files = _files(job, choices, tuning)
     check_user_files(files, folders)
-    final = load(_tuning_word(tuning), *words) if tuning else chosen
+    final = load(_tuning_override(tuning), *overrides) if tuning else chosen
     return Layers(
         case=case,
         final=final,
@@ -135,7 +135,7 @@ def _quoted(option: str) -> str:
     return "'" + option.replace("'", r"\'") + "'"
 
 
-def _tuning_word(tuning: str) -> str:
+def _tuning_override(tuning: str) -> str:
     group, _, option = tuning.rpartition("/")
     return f"+{group}@_global_={_quoted(option)}"
 

@@ -61,7 +61,7 @@ def _is_local(final: Layer) -> bool:
     return all(isinstance(node, dict) and node.get("local") for node in nodes)
 
 
-def data(config: Mapping[str, Any]) -> dict[str, Any]:
+def data_section(config: Mapping[str, Any]) -> dict[str, Any]:
     """The case's `data`. `require` also asks for the weights to start from, where they lie below data_dir.
 
     ${…} is replaced in its globs, which are keys: OmegaConf resolves values only.

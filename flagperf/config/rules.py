@@ -21,7 +21,7 @@ REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "
 
 
 @dataclass(frozen=True)
-class Rules:
+class CaseRules:
     """What the case lets a closed run change."""
 
     mutable: tuple[str, ...]  # a key stands for all below it too
@@ -29,7 +29,7 @@ class Rules:
     case_files: tuple[Path, ...]  # the case's own, and that of its size
 
     @classmethod
-    def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> Rules:
+    def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> CaseRules:
         """The rules of a case, which it chooses itself."""
         model, mutable = (layers.case.choices[group] for group in ("model", "mutable"))
         if (chosen := layers.final.choices["mutable"]) != mutable:
@@ -45,7 +45,7 @@ class Rules:
         """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division."""
         known = _dotted(layers.case.leaves)
         components = [key.removesuffix("._target_") for key in layers.case.leaves if key.endswith("._target_")]
-        free = [*self.mutable, "cluster"]  # what may be added; typed.build knows the fields of a cluster
+        free = [*self.mutable, "cluster"]  # what may be added; config/build knows the fields of a cluster
         for key in (*layers.by_tuning, *layers.by_experiment):
             if not is_under(key, [*free, *components]):
                 check_known(key, known, where(key))
@@ -111,12 +111,12 @@ def check_known(key: str, known: Collection[str], where: str) -> None:
 
 
 def unread(case: Leaves) -> list[str]:
-    """Top-level keys of a case that nothing reads: no word of the table, no component, and no ${…} refers to them."""
+    """Top-level keys of a case that nothing reads: not in the table, no component, and no ${…} refers to them."""
     names = {key.split(".")[0] for key in case}
     components = {key.split(".")[0] for key in case if key.endswith("_target_")}
-    words = {word.split(".")[0] for word in KEYS}
+    known = {key.split(".")[0] for key in KEYS}
     referred = set(re.findall(r"\$\{(\w+)", " ".join([*case, *(str(value) for value in case.values())])))
-    return sorted(names - components - words - referred - set(PARTS))
+    return sorted(names - components - known - referred - set(PARTS))
 
 
 def _at(tree: Any, key: str) -> Any:

@@ -1,4 +1,4 @@
-"""Words → jobs: the combinations of the values that the words list, in Hydra's grammar."""
+"""Overrides → jobs: the combinations of the values that the overrides list, in Hydra's grammar."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
 
 @dataclass(frozen=True)
 class Job:
-    """The words of one job."""
+    """What the overrides of one job say."""
 
     choices: Mapping[str, str]  # group → option
     experiments: tuple[str, ...]
@@ -34,10 +34,10 @@ class Job:
     swept: Mapping[str, str]  # key → value as text
 
 
-def make_jobs(words: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[Job]:
-    """The jobs that the words make; the last value listed changes fastest."""
+def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[Job]:
+    """The jobs that the overrides make; the last value listed changes fastest."""
     axes: list[list[tuple[Override, bool]]] = []
-    given = [_parse(word) for word in words]
+    given = [_parse(text) for text in overrides]
     for override in (*given, *_of_experiments(given, multirun, folders)):
         if override.is_sweep_override():
             texts = _swept_texts(override, multirun, folders)
@@ -46,12 +46,13 @@ def make_jobs(words: Sequence[str], multirun: bool, folders: Sequence[Path]) -> 
             axes.append([(override, False)])
     jobs = [_job(combination, folders) for combination in itertools.product(*axes)]
     if len({str(job.swept) for job in jobs}) < len(jobs):
-        raise ConfigError("two jobs of this sweep are the same", given=" ".join(words), advice="repeat=N repeats a job")
+        advice = "repeat=N repeats a job"
+        raise ConfigError("two jobs of this sweep are the same", given=" ".join(overrides), advice=advice)
     return jobs
 
 
 def _of_experiments(given: Sequence[Override], multirun: bool, folders: Sequence[Path]) -> Iterator[Override]:
-    """The sweeps that experiments hold, as Hydra's own `hydra.sweeper.params`, but for the keys that words set."""
+    """The sweeps that experiments hold, as Hydra's own `hydra.sweeper.params`, but for the keys that overrides set."""
     named = [override for override in given if override.key_or_group == "experiment"]
     single = [override.value() for override in named if not override.is_sweep_override()]
     for name in itertools.chain.from_iterable(value if isinstance(value, list) else [value] for value in single):
@@ -68,26 +69,26 @@ def _of_experiments(given: Sequence[Override], multirun: bool, folders: Sequence
                 yield _parse(f"{key}={text}")
 
 
-def _parse(word: str) -> Override:
+def _parse(text: str) -> Override:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     advice = "docs/configuration.md explains overrides; text with commas or brackets needs quotes: key=\"'a,b'\""
     try:
-        override = OverridesParser.create().parse_override(word)
+        override = OverridesParser.create().parse_override(text)
     except HydraException:
-        if plain := PLAIN.fullmatch(word):
+        if plain := PLAIN.fullmatch(text):
             return _parse(f"{plain[1]}='{plain[2]}'")
-        raise ConfigError("this is not an override of the form key=value", given=word, advice=advice) from None
+        raise ConfigError("this is not an override of the form key=value", given=text, advice=advice) from None
     if override.is_delete():
-        raise ConfigError("a key cannot be taken away", given=word, advice=f"{override.key_or_group}=null")
+        raise ConfigError("a key cannot be taken away", given=text, advice=f"{override.key_or_group}=null")
     if override.package is not None or not override.key_or_group:
-        raise ConfigError("this is not an override of the form key=value", given=word, advice=advice)
+        raise ConfigError("this is not an override of the form key=value", given=text, advice=advice)
     return override
 
 
 def _swept_texts(override: Override, multirun: bool, folders: Sequence[Path]) -> list[str]:
-    """The values of a sweep, as they are written in words."""
+    """The values of a sweep, as an override writes them."""
     key, given = override.key_or_group, override.input_line
     if not multirun:
         advice = f"-m runs one job per value; a list is {key}=[a,b]; text with a comma is {key}=\"'a,b'\""

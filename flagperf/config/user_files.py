@@ -38,7 +38,7 @@ def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
 
 
 def sweep_of(experiment: str, folders: Sequence[Path]) -> dict[str, str]:
-    """The sweep that an experiment holds as `hydra.sweeper.params`: key → values, as words write them."""
+    """The sweep that an experiment holds as `hydra.sweeper.params`: key → values, as an override writes them."""
     check_user_files([f"experiment/{experiment}"], folders)
     path = find(f"experiment/{experiment}", folders)
     part: Any = yaml.safe_load(path.read_text(encoding="utf-8")) if path else None

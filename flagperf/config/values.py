@@ -13,7 +13,7 @@ from flagperf.fields import (
     Address,
     ByteSize,
     Count,
-    Device,
+    DeviceFile,
     FolderName,
     Gpus,
     Limit,
@@ -27,7 +27,7 @@ from flagperf.target import Target
 
 Division = Literal["closed", "open"]
 FOLDER_SAFE = "+,=@[]{}' "  # beside letters, digits and "_.-~": kept in the name of a folder; others become %XX
-Precision = Literal["fp32", "tf32", "fp16", "bf16"]  # of peak figures
+NumberFormat = Literal["fp32", "tf32", "fp16", "bf16"]
 Ulimit = Literal[
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
     "rttime", "sigpending", "stack",
@@ -71,7 +71,7 @@ class Ssh:
 
 @dataclass(frozen=True)
 class ContainerOptions:
-    """How a container is made, in docker's own terms. The runtime, the vendor and the cluster each add to it."""
+    """How a container is made, by docker's names. The runtime, the vendor and the cluster each add to it."""
 
     network: str | None = None
     ipc: str | None = None
@@ -85,7 +85,7 @@ class ContainerOptions:
     runtime: str | None = None  # OCI runtime, such as a vendor's
     privileged: bool | None = None
     user: str | None = None  # uid[:gid]; None: the image's
-    devices: tuple[Device, ...] = ()  # host[:container[:permissions]]
+    devices: tuple[DeviceFile, ...] = ()  # host[:container[:permissions]]
     cap_add: tuple[str, ...] = ()
     security_opt: tuple[str, ...] = ()
     group_add: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ class Hardware:
     title: str
     memory_gib: Positive | None
     power_w: Positive | None
-    peak_flops: Mapping[Precision, Positive]  # FLOP/s of one device; absent where no public source gives it
+    peak_flops: Mapping[NumberFormat, Positive]  # FLOP/s of one device; absent where no public source gives it
     vendor: str | None = None  # whose product it is; None: any
     devices_per_node: Count | None = None
     devices_per_card: Count = 1

@@ -1,4 +1,4 @@
-"""How results are put into words: the same text in the terminal, in report.md and in report.html."""
+"""How results are written: the same text in the terminal, in report.md and in report.html."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def case(summary: Summary) -> str:
     """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle)"."""
     config = summary.config
     apart = [config["size"]] * (config["size"] != "full") + [config["framework"]["name"]]
-    shown = ", ".join(word for word in apart if word != "pytorch")
+    shown = ", ".join(name for name in apart if name != "pytorch")
     return f"{config['case']} ({shown})" if shown else str(config["case"])
 
 
@@ -142,10 +142,10 @@ def target(summary: Summary) -> str:
         return f"not shown: ended by {results[0].values.get('stop_reason')}"
     reached = sum(answer is True for answer in answers)
     if reached in (0, len(answers)):
-        words = "reached" if reached else "missed"
+        said = "reached" if reached else "missed"
     else:
-        words = f"reached in {reached} of {len(answers)}"
-    return words + (" on sample data" if on_samples else "") + f" ({condition(goal)})"
+        said = f"reached in {reached} of {len(answers)}"
+    return said + (" on sample data" if on_samples else "") + f" ({condition(goal)})"
 
 
 def condition(goal: Target) -> str:
@@ -176,7 +176,7 @@ def notes(summary: Summary) -> list[str]:
 def headline(summaries: Sequence[Summary]) -> str:
     """One sentence: can this be believed, and did it get there?"""
     counts = Counter(verdict(summary) for summary in summaries)
-    said = [f"{counts[word]} {word}" for word in ("VALID", "SUSPECT", "INVALID") if counts[word]]
+    said = [f"{counts[name]} {name}" for name in ("VALID", "SUSPECT", "INVALID") if counts[name]]
     jobs = f"{len(summaries)} job{'s' if len(summaries) != 1 else ''}"
     answers = [result.target_reached for summary in summaries for result in usable(summary.results)]
     asked = [answer for answer in answers if answer is not None]

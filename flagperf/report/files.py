@@ -71,8 +71,8 @@ def _read_changes(path: Path) -> tuple[Change, ...]:
 
 def _swept(job: str) -> dict[str, str]:
     """The swept keys that the name of a job's folder ends with: ",key=value,key=value"."""
-    words = (word.partition("=") for word in re.split(r",(?=[^,=]+=)", job)[1:])
-    return {key: unquote(value) for key, _, value in words}
+    parts = (part.partition("=") for part in re.split(r",(?=[^,=]+=)", job)[1:])
+    return {key: unquote(value) for key, _, value in parts}
 
 
 def _order(job: Summary) -> tuple[float, list[tuple[int, str]]]:

@@ -10,7 +10,7 @@ from flagperf.results.rank_log import RankLog
 from flagperf.run.values import Failure
 from flagperf.target import Target
 
-LIMITS = {  # configuration key → the FINISHED field that it limits
+TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",
     "max_epochs": "epochs",
     "max_samples_termination": "global_samples",
@@ -27,8 +27,8 @@ class Evidence:
     logs: Sequence[RankLog]
     failure: Failure | None = None
     seconds: float | None = None  # the round by the launcher's clock
-    limits: Mapping[str, float] = field(default_factory=dict)  # those of LIMITS that are set
-    asked: Sequence[str] = ()  # those of LIMITS that the user set, not the case
+    limits: Mapping[str, float] = field(default_factory=dict)  # those of TRAINING_LIMITS that are set
+    asked: Sequence[str] = ()  # those of TRAINING_LIMITS that the user set, not the case
     target: Target | None = None
     memory_gib: float | None = None  # of one device
 

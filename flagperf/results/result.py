@@ -11,7 +11,7 @@ from typing import Any
 from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.perflog import decode, encode
-from flagperf.results.evidence import LIMITS, Evidence
+from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.results.used_devices import used_devices
@@ -68,7 +68,7 @@ def result_of_logs(
         sweep: swept key → value, of a job of a multirun.
     """
     target, logs = _target(config), read_rank_logs(folder)
-    limits = {key: float(config[key]) for key in LIMITS if config.get(key) is not None}
+    limits = {key: float(config[key]) for key in TRAINING_LIMITS if config.get(key) is not None}
     asked = [change.key for change in changes if change.key in limits and not change.source.startswith("tuning")]
     evidence = Evidence(
         status=status,

@@ -46,7 +46,7 @@ def _given(config: Mapping[str, Any]) -> list[int] | None:
 
 def _numbers(source: str, text: str) -> list[int]:
     """2,3 → [2, 3]"""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() for word in words):
+    names = [name.strip() for name in text.split(",")]
+    if not all(name.isdecimal() for name in names):
         raise ValueError(f"{source}={text} does not name devices by their numbers")
-    return [int(word) for word in words]
+    return [int(name) for name in names]

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from flagperf.results.evidence import LIMITS, Evidence
+from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.values import Verdict
 
 Finding = tuple[Verdict, str]
@@ -162,11 +162,11 @@ def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
     if not evidence.number("global_steps"):
         yield "INVALID", "no step was trained"
     for limit, asked in evidence.limits.items():
-        done = evidence.number(LIMITS[limit])
+        done = evidence.number(TRAINING_LIMITS[limit])
         if done is None or done >= asked or stop in ("target", "non_finite_loss"):
             continue
         if stop == limit:
-            yield "INVALID", f"stopped by {limit}={asked:g}, but {LIMITS[limit]} is {done:g}"
+            yield "INVALID", f"stopped by {limit}={asked:g}, but {TRAINING_LIMITS[limit]} is {done:g}"
         elif limit in evidence.asked:
             yield "SUSPECT", f"{limit}={asked:g} was asked, {stop} ended it at {done:g}"
 

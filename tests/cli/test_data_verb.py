@@ -66,8 +66,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 FAILURES = ("null", "refuse", "crash", "hang")
 
 
-def data(*words: str) -> int:
-    return run_command(["--config-dir", "bench", "data", *words])
+def data(*overrides: str) -> int:
+    return run_command(["--config-dir", "bench", "data", *overrides])
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -220,9 +220,11 @@ def test_a_conversion_that_fails_leaves_nothing(
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
 def test_an_interrupt_ends_the_writer(bench: Path, sent: signal.Signals) -> None:
-    words = ["--config-dir", "bench", "data", "prepare", "model=raw_hang", "source=original.csv", "data_dir=mine"]
+    argv = ["--config-dir", "bench", "data", "prepare", "model=raw_hang", "source=original.csv", "data_dir=mine"]
     launcher = subprocess.Popen(
-        [sys.executable, "-c", "from flagperf.cli.main import main; main()", *words], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", "from flagperf.cli.main import main; main()", *argv],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     pid = bench.parent / "pid"
     while not pid.exists() or not pid.read_text():
@@ -284,12 +286,14 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("words", "problem", "line"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_refusals(bench: Path, words: list[str], problem: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("overrides", "problem", "line"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_refusals(
+    bench: Path, overrides: list[str], problem: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (bench.parent / "done").mkdir()
     (bench.parent / "done" / "numbers.txt").touch()
     before = files(bench.parent)
-    assert data(*words) == 2
+    assert data(*overrides) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"flagperf: {problem}\n")
     assert line.format(bench.parent) in said

@@ -11,12 +11,12 @@ import pytest
 
 from flagperf.cli.cluster import Row, print_rows
 
-WORDS = ("nnodes=3", "nproc=1000", "size=full", "data_dir=/nowhere")
+OVERRIDES = ("nnodes=3", "nproc=1000", "size=full", "data_dir=/nowhere")
 
 
 def test_what_would_stop_a_run_on_this_machine() -> None:
     flagperf = Path(sys.executable).with_name("flagperf")
-    done = subprocess.run([flagperf, "doctor", *WORDS], capture_output=True, text=True)
+    done = subprocess.run([flagperf, "doctor", *OVERRIDES], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (3, "")
     column = done.stdout.splitlines()[0].index("found")
     said = "\n".join(line[column:] for line in done.stdout.splitlines())

@@ -22,17 +22,17 @@ exec {sys.executable} "$@"
 
 
 @pytest.mark.parametrize(
-    ("words", "sizes"),
+    ("overrides", "sizes"),
     [
         pytest.param(["repeat=2"], [None], id="one job"),
         pytest.param(["-m", "train_batch_size=8,16"], [8, 16], id="a sweep"),
     ],
 )
 def test_a_refused_job_leaves_its_cause_and_a_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], sizes: list[int | None]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], overrides: list[str], sizes: list[int | None]
 ) -> None:
     """No job finds its data."""
-    assert run_command([*words, f"data_dir={tmp_path}/gone", f"result_dir={tmp_path}", "run_name=run"]) == 2
+    assert run_command([*overrides, f"data_dir={tmp_path}/gone", f"result_dir={tmp_path}", "run_name=run"]) == 2
     said = capsys.readouterr()
     assert said.err.count("flagperf: data_dir does not exist\n  where:   command line\n") == len(sizes)
     run = tmp_path / "run"
@@ -63,8 +63,8 @@ def test_a_round_that_cannot_start_leaves_the_earlier_ones(
     python = tmp_path / "python"
     python.write_text(PYTHON)
     python.chmod(0o755)
-    words = ["--config-dir", str(FAULTS / "conf"), "model=workload", f"runtime.python={python}", "repeat=3"]
-    assert run_command([*words, f"result_dir={tmp_path}", "run_name=run"]) == 3
+    argv = ["--config-dir", str(FAULTS / "conf"), "model=workload", f"runtime.python={python}", "repeat=3"]
+    assert run_command([*argv, f"result_dir={tmp_path}", "run_name=run"]) == 3
     said = capsys.readouterr()
     assert f"{python}: No such file or directory" in said.err
     job = tmp_path / "run" / "workload-workload-cpux1x1"

@@ -1,4 +1,4 @@
-"""Words → RunConfig: layers, tunings, changes with their sources, sweeps."""
+"""Overrides → RunConfig: layers, tunings, changes with their sources, sweeps."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_config_is_plain_resolved_and_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "required"),
+    ("overrides", "required"),
     [
         pytest.param([], {"blocklm-large-blank/200000/mp_rank_00_model_states.pt": 1}, id="the case's own"),
         pytest.param(["init_checkpoint='/data/[1].pt'"], {"[[]1].pt": 1}, id="another in data_dir"),
@@ -80,22 +80,22 @@ def test_config_is_plain_resolved_and_named() -> None:
         pytest.param(["size=tiny"], {}, id="a size without"),
     ],
 )
-def test_weights_to_start_from_belong_to_the_data(words: list[str], required: dict[str, int]) -> None:
-    config = compose(["model=glm", "size=full", "division=open", "data_dir=/data", *words]).config
+def test_weights_to_start_from_belong_to_the_data(overrides: list[str], required: dict[str, int]) -> None:
+    config = compose(["model=glm", "size=full", "division=open", "data_dir=/data", *overrides]).config
     own = {config["train_path"], config["eval_path"]}
     assert {pattern: least for pattern, least in config["data"]["require"].items() if pattern not in own} == required
 
 
 @pytest.mark.parametrize(
-    ("words", "runtime", "size"),
+    ("overrides", "runtime", "size"),
     [
         pytest.param(["data_dir=/data"], "process", "tiny", id="cpu"),
         pytest.param([*A100], "docker", "full", id="an accelerator defaults to docker and full"),
         pytest.param([*A100, "runtime=process", "size=tiny"], "process", "tiny", id="the command line decides"),
     ],
 )
-def test_runtime_and_size(words: list[str], runtime: str, size: str) -> None:
-    run = compose(words)
+def test_runtime_and_size(overrides: list[str], runtime: str, size: str) -> None:
+    run = compose(overrides)
     assert (run.runtime.name, run.size, run.config["size"]) == (runtime, size, size)
 
 
@@ -108,7 +108,7 @@ BATCH_256 = [
 
 
 @pytest.mark.parametrize(
-    ("words", "tuning", "expected"),
+    ("overrides", "tuning", "expected"),
     [
         pytest.param(["nproc=1"], "A100x1x1", BATCH_256, id="1x1"),
         pytest.param(["nproc=8"], "A100x1x8", [("precision", "fp32", "tf32")], id="1x8"),
@@ -116,8 +116,8 @@ BATCH_256 = [
         pytest.param(["nproc=4"], "A100", [("precision", "fp32", "tf32")], id="no file for the scale: the hardware's"),
     ],
 )
-def test_tuning_of_the_scale(words: list[str], tuning: str, expected: list[tuple[str, Any, Any]]) -> None:
-    run = compose([*A100, *words])
+def test_tuning_of_the_scale(overrides: list[str], tuning: str, expected: list[tuple[str, Any, Any]]) -> None:
+    run = compose([*A100, *overrides])
     assert run.tuning == f"nvidia/resnet50/{tuning}"
     assert run.changes == tuple(changed(*change, f"tuning nvidia/resnet50/{tuning}") for change in expected)
     assert run.notes == (f"tuning: {TUNINGS / tuning}.yaml",)
@@ -179,7 +179,7 @@ def test_several_experiments_the_last_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("overrides", "expected"),
     [
         pytest.param(["nproc=2", "repeat=3", "deadlines.stop=5", "log_level=debug"], (), id="the platform's own keys"),
         pytest.param(["lr=0.1", "train_batch_size=32"], (), id="the case's own value"),
@@ -201,18 +201,18 @@ def test_several_experiments_the_last_wins(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_changes_of_the_command_line(words: list[str], expected: tuple[Change, ...]) -> None:
-    assert compose(["model=resnet50", "size=full", "data_dir=/data", *words]).changes == expected
+def test_changes_of_the_command_line(overrides: list[str], expected: tuple[Change, ...]) -> None:
+    assert compose(["model=resnet50", "size=full", "data_dir=/data", *overrides]).changes == expected
 
 
 @pytest.mark.parametrize(
-    ("words", "names", "sweeps"),
+    ("overrides", "names", "sweeps"),
     [
         pytest.param(
             ["lr=0.1,0.2", "nproc=1,2"],
             ["cpux1x1,lr=0.1", "cpux1x2,lr=0.1", "cpux1x1,lr=0.2", "cpux1x2,lr=0.2"],
             [{"lr": "0.1"}, {"lr": "0.1"}, {"lr": "0.2"}, {"lr": "0.2"}],
-            id="product, the last word fastest",
+            id="product, the last override fastest",
         ),
         pytest.param(
             ["train_batch_size=choice(8,16)"],
@@ -231,8 +231,8 @@ def test_changes_of_the_command_line(words: list[str], expected: tuple[Change, .
         pytest.param(["lr=0.3"], ["cpux1x1"], [{}], id="nothing swept"),
     ],
 )
-def test_sweeps(words: list[str], names: list[str], sweeps: list[dict[str, str]]) -> None:
-    runs = compose_jobs(["data_dir=/data", *words], multirun=True)
+def test_sweeps(overrides: list[str], names: list[str], sweeps: list[dict[str, str]]) -> None:
+    runs = compose_jobs(["data_dir=/data", *overrides], multirun=True)
     assert [run.name for run in runs] == [f"resnet50-pytorch-{name}" for name in names]
     assert [run.sweep for run in runs] == sweeps
 
@@ -241,16 +241,17 @@ SWEEP = "# @package _global_\nhydra: {sweeper: {params: {lr: '0.1,0.2', seed: 1}
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("overrides", "found"),
     [
         pytest.param(["+experiment=a"], [(0.1, 1), (0.2, 1)], id="as the file says"),
-        pytest.param(["+experiment=a", "lr=0.3"], [(0.3, 1)], id="a word replaces it"),
+        pytest.param(["+experiment=a", "lr=0.3"], [(0.3, 1)], id="an override replaces it"),
         pytest.param(["+experiment=a", "seed=2,3", "lr=1"], [(1, 2), (1, 3)], id="a sweep replaces it"),
     ],
 )
-def test_an_experiment_that_holds_a_sweep(tmp_path: Path, words: list[str], found: list[tuple[float, int]]) -> None:
-    folder = write(tmp_path, {"experiment/a": SWEEP})
-    runs = compose_jobs([*words, "data_dir=/data"], multirun=True, config_dirs=[folder])
+def test_an_experiment_that_holds_a_sweep(tmp_path: Path, overrides: list[str], found: list[tuple[float, int]]) -> None:
+    runs = compose_jobs(
+        [*overrides, "data_dir=/data"], config_dirs=[write(tmp_path, {"experiment/a": SWEEP})], multirun=True
+    )
     assert [(run.config["lr"], run.config["seed"]) for run in runs] == found
     assert {run.config["max_steps"] for run in runs} == {3}
 
@@ -264,8 +265,7 @@ def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
             "experiment/b": "# @package _global_\nlr: 2.0\n",
         },
     )
-    words = ["+experiment=a,b", "model=toy,resnet50", "data_dir=/data"]
-    runs = compose_jobs(words, multirun=True, config_dirs=[bench])
+    runs = compose_jobs(["+experiment=a,b", "model=toy,resnet50", "data_dir=/data"], config_dirs=[bench], multirun=True)
     assert [(run.name, run.config["lr"]) for run in runs] == [
         ("toy-pytorch-cpux1x1,experiment=a", 1.0),
         ("resnet50-pytorch-cpux1x1,experiment=a", 1.0),
@@ -300,11 +300,14 @@ def test_sample_data_of_a_case(tmp_path: Path) -> None:
 def test_a_synthetic_training_of_a_full_case_needs_no_data(tmp_path: Path) -> None:
     """Its shapes are those of the sample data that the full size asks for."""
     bench = write(tmp_path, {"model/toy": TOY + SAMPLE})
-    words = ["model=toy", "size=full", "sample_dir=/samples", "synthetic=true"]
-    run = compose([*words, "division=open"], [bench])
+    overrides = ["model=toy", "size=full", "sample_dir=/samples", "synthetic=true"]
+    run = compose([*overrides, "division=open"], [bench])
     assert run.config["data_dir"].startswith("/samples/toy-")
     assert [(change.key, change.after) for change in run.changes] == [("synthetic", True)]
-    for refused, problem in ((words, "a closed run may not change this key"), (words[:3], "the case needs its data")):
+    for refused, problem in (
+        (overrides, "a closed run may not change this key"),
+        (overrides[:3], "the case needs its data"),
+    ):
         with pytest.raises(ConfigError, match=problem):
             compose(refused, [bench])
 
@@ -332,7 +335,7 @@ def test_any_file_and_folder_name(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "folder"),
+    ("override", "folder"),
     [
         pytest.param("data_dir=/数据/图片", "/数据/图片", id="no quotes needed"),
         pytest.param("data_dir='/d/$(ls) \"x\", {y}'", '/d/$(ls) "x", {y}', id="quoted"),
@@ -340,8 +343,8 @@ def test_any_file_and_folder_name(tmp_path: Path, name: str) -> None:
         pytest.param("data_dir=/a b/c\nd", "/a b/c\nd", id="space and line end"),
     ],
 )
-def test_any_text_as_value(word: str, folder: str) -> None:
-    assert compose([word]).config["data_dir"] == folder
+def test_any_text_as_value(override: str, folder: str) -> None:
+    assert compose([override]).config["data_dir"] == folder
 
 
 def test_composition_leaves_torch_alone() -> None:

@@ -34,7 +34,15 @@ GROUPS: dict[str, tuple[type, str, dict[str, Any]]] = {
     "cluster": (Cluster, "cluster/lab", CLUSTER),
 }
 TOOL = {"command": ["acme-smi"], "parse": "(?P<power>x)"}
-WORDS = ["model=resnet50", "vendor=acme", "hardware=A1", "cluster=lab", "size=full", "runtime=docker", "dry_run=true"]
+OVERRIDES = [
+    "model=resnet50",
+    "vendor=acme",
+    "hardware=A1",
+    "cluster=lab",
+    "size=full",
+    "runtime=docker",
+    "dry_run=true",
+]
 
 FOLDER = "the name of a folder: not empty, without /, not . or .."
 HOST = "the name or IP address of a host"
@@ -293,11 +301,11 @@ def test_files(tmp_path: Path, group: str, values: dict[str, Any], refusal: dict
     folder = bench(tmp_path, group, values)
     file = "vendor/acme" if refusal["key"].startswith("vendor") else GROUPS[group][1]
     expected = lines(refusal.pop("problem"), where=f"{{bench}}/{file}.yaml", **refusal)
-    assert message([*WORDS, "data_dir=/data"], folder) == expected
+    assert message([*OVERRIDES, "data_dir=/data"], folder) == expected
 
 
 @pytest.mark.parametrize(
-    ("word", "refusal"),
+    ("override", "refusal"),
     [
         pytest.param(
             "runtime.kind=dockr",
@@ -362,14 +370,14 @@ def test_files(tmp_path: Path, group: str, values: dict[str, Any], refusal: dict
         ),
     ],
 )
-def test_command_line(tmp_path: Path, word: str, refusal: str) -> None:
-    assert message([*WORDS, "data_dir=/data", "division=open", word], bench(tmp_path)) == refusal
+def test_command_line(tmp_path: Path, override: str, refusal: str) -> None:
+    assert message([*OVERRIDES, "data_dir=/data", "division=open", override], bench(tmp_path)) == refusal
 
 
 def test_a_tuning_names_a_variable_that_is_none(tmp_path: Path) -> None:
     folder = bench(tmp_path)
     write(folder, {"vendor/acme/resnet50/A1": "# @package _global_\nvendor: {environment: {A B: x}}\n"})
-    assert message([*WORDS, "data_dir=/data"], folder) == lines(
+    assert message([*OVERRIDES, "data_dir=/data"], folder) == lines(
         "wrong form of value",
         where="{bench}/vendor/acme/resnet50/A1.yaml",
         key="vendor.environment.A B",
@@ -390,7 +398,7 @@ def test_what_is_accepted(tmp_path: Path) -> None:
     }
     nodes = [{"address": "fe80::1%eth0", "name": "a b'\n…"}, {"address": "10.0.0.2", "name": None}]
     folder = bench(tmp_path, "cluster", {"nodes": nodes, "container": options, "work_dir": "/a b"})
-    run = compose([*WORDS, "data_dir=/data"], [folder])
+    run = compose([*OVERRIDES, "data_dir=/data"], [folder])
     assert [node.name for node in run.cluster.nodes] == ["a b'\n…", "10.0.0.2"]
     lists = {"devices": tuple(options["devices"])}  # type: ignore[arg-type]
     assert run.cluster.container == ContainerOptions(**{**options, **lists})  # type: ignore[arg-type]
@@ -399,6 +407,6 @@ def test_what_is_accepted(tmp_path: Path) -> None:
 def test_an_image_of_a_vendor_with_capitals_has_a_name_that_docker_takes(tmp_path: Path) -> None:
     vendor = f"# @package _global_\n{yaml.safe_dump({'vendor': VENDOR})}"
     product = yaml.safe_dump({**HARDWARE, "vendor": "Acme 2"})
-    words = ["vendor='Acme 2'", "hardware=A1", "runtime=docker", "size=full", "data_dir=/data"]
-    run = compose(words, [write(tmp_path, {"vendor/Acme 2": vendor, "hardware/A1": product})])
+    overrides = ["vendor='Acme 2'", "hardware=A1", "runtime=docker", "size=full", "data_dir=/data"]
+    run = compose(overrides, [write(tmp_path, {"vendor/Acme 2": vendor, "hardware/A1": product})])
     assert run.image is not None and run.image.reference.startswith("flagperf-acme-2-pytorch:")

@@ -1,4 +1,4 @@
-"""What goes into a build, the tag made of it, and the words of the docker command."""
+"""What goes into a build, the tag made of it, and the overrides of the docker command."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from flagperf.plan.plan import make_plan
 @pytest.mark.parametrize(("vendor", "hardware"), [("nvidia", "A100"), ("iluvatar", "BI-V100")])
 def test_threads_of_detection(vendor: str, hardware: str, case: str) -> None:
     """torchrun would set them for several ranks on a node only."""
-    words = [f"model={case}", f"vendor={vendor}", f"hardware={hardware}", "runtime=process", "data_dir=/data"]
-    run = compose([*words, "dry_run=true"])
+    overrides = [f"model={case}", f"vendor={vendor}", f"hardware={hardware}", "runtime=process", "data_dir=/data"]
+    run = compose([*overrides, "dry_run=true"])
     assert run.scale == "1x1"
     assert make_plan(run, 1).nodes[0].launch.env["OMP_NUM_THREADS"] == "1"
 

@@ -1,4 +1,4 @@
-"""The report of a run: read from files alone, and put into words."""
+"""The report of a run: read from files alone, and told."""
 
 from __future__ import annotations
 
@@ -336,7 +336,7 @@ def make_run(folder: Path, *, rounds: int = 2, repeat: int = 2, name: str = "res
     job.mkdir(parents=True)
     for number in range(1, rounds + 1):
         write_round(job / f"round{number}")
-        sweep = dict(word.split("=") for word in name.split(",")[1:])
+        sweep = dict(part.split("=") for part in name.split(",")[1:])
         found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", status="finished", sweep=sweep)
         result.write(found, job / f"round{number}")
     (job / "config.yaml").write_text("# a comment\n" + yaml.safe_dump({**CONFIG, "repeat": repeat}))

@@ -1,4 +1,4 @@
-"""The table of words: complete, and right about what it accepts."""
+"""The table of overrides: complete, and right about what it accepts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def keys(tree: dict[str, Any], prefix: str = "") -> Iterator[str]:
 @pytest.mark.parametrize("file", ["config", "training"])
 def test_every_key_is_in_the_table(file: str) -> None:
     tree = yaml.safe_load((CONF / f"{file}.yaml").read_text(encoding="utf-8"))
-    for other in ("defaults", "hydra", *PARTS):
-        tree.pop(other, None)
+    for part in ("defaults", "hydra", *PARTS):
+        tree.pop(part, None)
     assert [key for key in keys(tree) if key not in KEYS and key != "target"] == []
 
 
@@ -35,9 +35,8 @@ def test_every_default_is_accepted(file: str) -> None:
     tree.pop("defaults", None)
     refused = {
         key: value
-        for part in [tree]
-        for key in keys(part)
-        if key in KEYS and (value := _at(part, key)) != "???" and not KEYS[key].accepts(value)
+        for key in keys(tree)
+        if key in KEYS and (value := _at(tree, key)) != "???" and not KEYS[key].accepts(value)
     }
     assert refused == {}
 
@@ -71,11 +70,11 @@ def _at(tree: Any, key: str) -> Any:
         ),
     ],
 )
-def test_what_a_word_accepts(key: str, accepted: list[Any], refused: list[Any], text: str) -> None:
-    word = KEYS[key]
-    assert [word.accepts(value) for value in accepted] == [True] * len(accepted)
-    assert [word.accepts(value) for value in refused] == [False] * len(refused)
-    assert str(word) == text
+def test_what_a_field_accepts(key: str, accepted: list[Any], refused: list[Any], text: str) -> None:
+    field = KEYS[key]
+    assert [field.accepts(value) for value in accepted] == [True] * len(accepted)
+    assert [field.accepts(value) for value in refused] == [False] * len(refused)
+    assert str(field) == text
 
 
 def test_platform_keys() -> None:
