@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hosts import TestCluster, why_not
@@ -23,10 +22,3 @@ def lab(_session_cluster: TestCluster) -> TestCluster:
     """The cluster, with every host in order."""
     _session_cluster.repair()
     return _session_cluster
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.timeout(120))

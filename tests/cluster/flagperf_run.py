@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from hosts import IMAGE, TestCluster, image_mounts
+from hosts import IMAGE, OURS, TestCluster, image_mounts
 
 DOCKER = ("runtime=docker", f"vendor.image.pytorch.name={IMAGE}", f"runtime.python={sys.executable}")
 SMALL = ("max_steps=6", "log_freq=1", "num_workers=0")
@@ -30,7 +30,6 @@ STEPS = {
 }
 WORKLOAD = Path(__file__).parent / "workload"
 FAKE = (f"code_dir={WORKLOAD}", "model=resnet50", "size=tiny")
-OURS = "[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600"  # processes of a run, for pgrep
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,12 @@ class User:
             start_new_session=True,
         )
 
-    def run(self, *words: str, run_name: str = "run", scenario: str = "fine", timeout: float = 100) -> Done:
+    def run(self, *words: str, run_name: str = "run", scenario: str = "fine", timeout: float = 270) -> Done:
         process = self.start(*words, run_name=run_name, scenario=scenario)
-        output, _ = process.communicate(timeout=timeout)
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        finally:
+            process.kill()  # where it is late, and the next test must not meet it
         return Done(process.returncode, output, self.home / "result" / run_name)
 
 

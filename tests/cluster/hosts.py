@@ -31,6 +31,7 @@ HOME = str(Path.home()).lstrip("/")  # empty on the hosts: no start files of a s
 OWN_PLACES = (HOME, "tmp", "var/tmp", "srv")  # each host has its own
 IMAGE = "flagperf-test:empty"
 AS_MADE_IMAGE = "flagperf-test:as-made"  # tells whether a test replaced IMAGE
+OURS = "[f]lagperf-(process|[0-9a-f]{8})|[s]teps|[s]leep 3600"  # processes of a run, for pgrep
 BOOT_SECONDS = 30.0
 
 INIT = """
@@ -55,7 +56,8 @@ ip link set lo up
 exec docker-init -- sleep infinity
 """
 
-EMPTY_DISK = """
+EMPTY_DISK = f"""
+pkill -9 -f '{OURS}'
 pgrep sleep | tail -n +2 | xargs -r kill -9
 umount /srv/* 2>/dev/null
 rm -rf /srv/* /var/tmp/* /tmp/* 2>/dev/null || true  # Python stays, where it lies in one of them

@@ -50,7 +50,7 @@ def test_check_doctor_a_run_on_two_nodes_and_its_report(acme: User) -> None:
     assert doctor.exit_code == 0, doctor.output
     assert rows(doctor)["h2 image"] == f"ok {ACME_IMAGE} is there"
 
-    done = acme.run(*WORDS, "model=glm", "max_steps=20", "monitor.interval=1", "num_workers=0", timeout=110)
+    done = acme.run(*WORDS, "model=glm", "max_steps=20", "monitor.interval=1", "num_workers=0")
     assert done.exit_code == 0, done.output
     result = done.result("glm-pytorch-A1x2x1")
     assert (result["vendor"], result["verdict"], result["reasons"]) == ("acme", "VALID", [])
