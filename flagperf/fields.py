@@ -15,7 +15,7 @@ from flagperf.errors import ConfigError, meant
 
 @dataclass(frozen=True)
 class Field:
-    """What one key accepts. `platform`: it says where, how often or how a job runs, and so is no part of the case."""
+    """What one key accepts. A key of the `platform` says where, how often or how a job runs; no case has it."""
 
     type: type
     low: float | None = None  # smallest value allowed …
@@ -122,7 +122,7 @@ def folder_name(*, null: bool = False, platform: bool = False) -> Field:
     return Field(str, form=r"(?!\.{1,2}\Z)[^/\0]+", said=said, null=null, platform=platform)
 
 
-SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, of any case
+SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, in capitals or not
 
 NotNegative = Annotated[float, Field(float, low=0)]
 Positive = Annotated[float, Field(float, above=0)]

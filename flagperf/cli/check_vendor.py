@@ -30,7 +30,7 @@ from flagperf.config.values import Hardware, ImageSettings, NumberFormat, RunCon
 from flagperf.errors import ConfigError, nearest
 from flagperf.monitor_log import DEVICE_FIGURES
 
-SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc, at which FlagPerf wants every case of a vendor
+SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc at which FlagPerf asks for every case of a vendor
 NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_devices": None}
 
 
@@ -78,7 +78,7 @@ def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
 
 
 def _vendor(name: str, path: Path, products: Mapping[str, Product]) -> Iterator[Lack]:
-    """The vendor's file by itself. A field that is wrong hides nothing of the others."""
+    """What the vendor's own file lacks. A wrong field does not hide what is wrong with the others."""
     text = read(path)
     said = text.get("vendor", {key: value for key, value in text.items() if key != "defaults"})
     if not isinstance(said, dict):
@@ -115,7 +115,7 @@ def _options(vendor: Vendor, path: Path) -> Iterator[Lack]:
 
 
 def _image(vendor: Vendor, path: Path) -> Iterator[Lack]:
-    """For PyTorch, and what other frameworks the file names: an image by name, or a Dockerfile."""
+    """PyTorch, and each further framework that the file names, needs an image by name or a Dockerfile."""
     for framework in {"pytorch": None, **vendor.image}:
         try:
             choose_image(vendor, framework, ImageSettings(), always(path))
@@ -167,7 +167,7 @@ def _unused(tunings: Iterable[Tuning], products: Mapping[str, Product], folders:
 def _refused(
     name: str, products: Mapping[str, Product], tunings: Iterable[Tuning], config_dirs: Sequence[Path]
 ) -> list[Lack]:
-    """What a run would be refused for: with each product as it is, and with each tuning."""
+    """Why runs would be refused: one with each product as it is, and one with each tuning."""
     cases = options("model", search_path(config_dirs))
     jobs = [Tuning(product.path, "resnet50", name, 1, 1) for name, product in products.items()]
     jobs += [tuning for tuning in tunings if tuning.case in cases and tuning.product in products]
@@ -189,7 +189,7 @@ def _refused(
 
 
 def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[Lack]:
-    """Why a job is refused, or that its tuning is not the one that it is composed with."""
+    """Why a job is refused, or which tuning is used in place of its own."""
     if isinstance(run, ConfigError):
         yield lack_of(run, job.path)
     elif job.path.parent.name == job.case and run.tuning != f"{name}/{job.case}/{job.path.stem}":

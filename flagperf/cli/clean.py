@@ -1,4 +1,7 @@
-"""`flagperf clean`: removes from a cluster's hosts what runs left there whose launcher is dead, and nothing else."""
+"""`flagperf clean`: removes what dead runs left on the hosts of a cluster, and nothing else.
+
+A run is dead when its launcher is.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 async def clean(run: RunConfig) -> list[Row]:
-    """Clean every host of the cluster; what was removed, and what could not be."""
+    """Clean every host of the cluster. Each row says what was removed, or what could not be."""
     transports = make_transports(run, run.cluster.nodes)
     rows = await asyncio.gather(*(_clean(run, transport) for transport in transports))
     return [row for found in rows for row in found]

@@ -18,12 +18,12 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError, HostError
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}  # of each state
-UNFOLDED = 100_000  # characters of a line where nothing needs to fit a screen
+UNFOLDED = 100_000  # characters: the width of a table that goes to a file
 
 
 @dataclass(frozen=True)
 class Row:
-    """What one check found on one host, and what to do where all is not well."""
+    """What one check found on one host, and what to do about it."""
 
     host: str
     check: str
@@ -44,7 +44,7 @@ def failed_row(host: str, check: str, error: FlagperfError) -> Row:
 def look_at_cluster(
     options: argparse.Namespace, look: Callable[[RunConfig], Coroutine[Any, Any, Sequence[Row]]]
 ) -> int:
-    """Compose one job, look at its cluster, print what was found; the exit code."""
+    """Compose one job, look at its cluster, and print what was found. Returns the exit code."""
     run = compose([*options.arguments, "dry_run=true"], options.config_dir)  # which needs no data_dir
     return print_rows(asyncio.run(look(run)))
 

@@ -74,9 +74,9 @@ def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Pa
 
 
 def read(run: RunConfig) -> bool:
-    """Open the data sets with the case's own code, which says how many samples they have, and read the first of each.
+    """Open the data sets with the case's own code, print how many samples they have, and read the first of each.
 
-    False where nothing was done, because this machine has no training environment.
+    Returns False when this machine has no training environment, so that nothing was done.
 
     Raises:
         ConfigError: the data cannot be read; the reason is on the terminal.
@@ -112,7 +112,7 @@ def prepare(run: RunConfig, source: str | None) -> None:
     """Convert the original data at `source` into the files that the case reads, in data_dir.
 
     Raises:
-        ConfigError: the case needs no conversion, the source is not what it should be, or a file would be overwritten.
+        ConfigError: the case needs no conversion, the source is wrong, or a file would be overwritten.
         TrainingError: the conversion crashed; its traceback is on the terminal.
     """
     data, folder = run.data, Path(run.data_dir)
@@ -133,7 +133,7 @@ def prepare(run: RunConfig, source: str | None) -> None:
 
 
 def _data_there(run: RunConfig, folder: Path) -> Path | None:
-    """What of a case's data is in the folder: a split, or the folder itself where all is there that the case needs."""
+    """The data of the case that is in the folder already: a split, or the folder itself when it is complete."""
     splits = [folder / run.config[key] for key in ("train_path", "eval_path") if run.config.get(key)]
     complete = run.data["require"] and has_layout(run.data, folder)
     return next((path for path in splits if path.exists()), folder if complete else None)
@@ -141,7 +141,7 @@ def _data_there(run: RunConfig, folder: Path) -> Path | None:
 
 @contextlib.contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
-    """A temporary folder in `folder`. Its content moves up when the block ends well, else nothing of it stays."""
+    """A temporary folder in `folder`. Its content moves up when the block ends well; otherwise it is removed."""
     made = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,7 +166,7 @@ def _staged(folder: Path) -> Iterator[Path]:
 
 
 def _taken(source: Path, target: Path) -> Iterator[Path]:
-    """What is in the way of moving the content of one folder into another; folders are merged."""
+    """The files that would be overwritten by moving one folder's content into another. Folders are merged."""
     for path in sorted(source.iterdir()):
         there = target / path.name
         if path.is_dir() and there.is_dir():
@@ -176,7 +176,7 @@ def _taken(source: Path, target: Path) -> Iterator[Path]:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Sorted, so that the marker of sample data is there before the data is."""
+    """Move the content of a folder, in sorted order: the marker of sample data comes before the data."""
     for path in sorted(source.iterdir()):
         if (target / path.name).is_dir():
             _move(path, target / path.name)
@@ -185,7 +185,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _call_case(run: RunConfig, what: str, *paths: str) -> None:
-    """Call the case's own code in the training environment; what it says goes to this terminal."""
+    """Call the case's own code in the training environment; its output goes to this terminal."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as config:
         yaml.safe_dump(dict(run.config), config, sort_keys=False)
         config.flush()
@@ -203,10 +203,10 @@ def _python(run: RunConfig) -> str:
 
 
 def _call(*argv: str) -> int:
-    """Run a command to its end; exit status. Whatever happens here, no process of it stays."""
+    """Run a command to its end; its exit status. No process of it outlives this one."""
     command = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *argv]
     before = signal.signal(signal.SIGTERM, _interrupt)
-    # A session of its own: Ctrl-C reaches this process only, which then closes the guard's input, its sign to stop.
+    # A session of its own: Ctrl-C reaches only this process, which then closes the guard's input. That stops the guard.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     try:
         return process.wait()

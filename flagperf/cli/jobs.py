@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) -> int:
-    """Run all jobs, one after another, and report them. A job that fails does not keep the next from running.
+    """Run all jobs, one after another, and report them. After a failed job the next one runs.
 
     `began`: when the command was given, in seconds since the epoch. The first round counts from then.
 
@@ -58,8 +58,8 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
 async def _run_job(job: RunConfig, folder: Path, console: Console, began: float | None) -> tuple[Summary, int]:
     """All rounds of a job, and its exit code.
 
-    A failed round does not keep the next from running. One that could not start does, for what refused it is still
-    there, and so does an interrupt.
+    After a failed round the next one runs. After a round that could not start none does, because the reason is still
+    there; nor after an interrupt.
     """
     run_folder.write_configuration(job, job.config, folder / job.name)
     results: list[Result] = []
@@ -98,7 +98,7 @@ async def _run_round(job: RunConfig, number: int, folder: Path, console: Console
 
 
 def _since_command(outcome: Outcome, began: float) -> Outcome:
-    """The outcome of a round to which what came before it belongs, as its phase `compose`."""
+    """The outcome with the time from the command to the round added, as its phase `compose`."""
     seconds = outcome.started - began
     phases = {node: {"compose": seconds, **found} for node, found in outcome.phases.items()}
     return dataclasses.replace(outcome, phases=phases, started=began, seconds=outcome.seconds + seconds)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from flagperf.errors import ConfigError
 
-INDENT = 11  # columns of a line's seconds in what `flagperf.run.progress` prints
+INDENT = 11  # columns that `flagperf.run.progress` gives to the seconds at the start of a line
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
     """Log what `flagperf` does into `folder`/flagperf_run.log while the block runs.
 
     A line is `time<TAB>[LEVEL]<TAB>[file,line]message`. Warnings are also printed on `console`, whatever `level` is,
-    each once in a run. Errors are not: whoever logs one says it in words of its own.
+    each once in a run. Errors are not: the code that logs an error also prints it.
     """
     path = folder / "flagperf_run.log"
     try:
@@ -47,7 +47,7 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings, above the line that is renewed where there is one."""
+    """Prints warnings, above the line that a terminal renews."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""The files of a vendor, its products and its tunings, read as far as they can be; and what a file lacks."""
+"""The files of a vendor, its products and its tunings, read as far as possible; and what a file lacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Tuning(NamedTuple):
 
 
 def products_of(name: str, folders: Sequence[Path]) -> tuple[dict[str, Product], list[Lack]]:
-    """The products of a vendor, and the hardware files that cannot be read, which may be of any vendor."""
+    """The products of a vendor, and what is wrong with hardware files that cannot be read, of whatever vendor."""
     products, unread = {}, []
     for product in options("hardware", folders):
         path = find(f"hardware/{product}", folders)
@@ -80,7 +80,7 @@ def always(path: Path) -> Where:
 
 
 def lack_of(error: ConfigError, path: Path) -> Lack:
-    """A refusal as a row; of that file where the error names none."""
+    """A refusal as a lack, of `path` unless the error names a file."""
     told = [error.problem, f"given {error.given}" if error.given is not None else None, error.advice or error.allowed]
     file = str(path) if error.where in ("command line", FILES) else error.where
     return Lack(file, error.key or "", "; ".join(part for part in told if part))

@@ -18,7 +18,7 @@ from flagperf.config.values import Deadlines, Framework, Limits, MonitorInterval
 from flagperf.errors import ConfigError
 from flagperf.target import Target
 
-IN_NAME = ("model", "hardware", "nnodes", "nproc")  # a result folder's name says these anyway
+IN_NAME = ("model", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
 
 
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
@@ -52,7 +52,7 @@ def compose_jobs(
 
 
 def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] = ()) -> list[RunConfig | ConfigError]:
-    """Compose one job of each command: what is wrong with one hides nothing of the others."""
+    """Compose one job of each command. One that is wrong gives its error and does not stop the others."""
     folders = search_path(config_dirs)
     found: list[RunConfig | ConfigError] = []
     with hydra_session(folders) as load:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from flagperf.errors import ConfigError
 from flagperf.trainer.sample_data import sample_name
 
-DATA_DIR = "<data_dir>"  # stands for the folder where a dry run is not given one
+DATA_DIR = "<data_dir>"  # stands for the folder in a dry run without data_dir
 
 
 def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path:
@@ -19,7 +19,7 @@ def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path
 
 
 def moved(value: Any, old: str, new: str) -> Any:
-    """A configuration in which all paths below the data_dir `old` are below `new`."""
+    """The configuration with every path below the data_dir `old` moved below `new`."""
     if isinstance(value, Mapping):
         return {key: moved(item, old, new) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -53,7 +53,7 @@ def check_layout(data: Mapping[str, Any], folder: Path) -> None:
 
 
 def has_layout(data: Mapping[str, Any], folder: Path) -> bool:
-    """Whether `check_layout` has nothing to say."""
+    """Whether `check_layout` accepts the folder."""
     try:
         check_layout(data, folder)
     except ConfigError:
@@ -62,7 +62,7 @@ def has_layout(data: Mapping[str, Any], folder: Path) -> bool:
 
 
 class Entries(NamedTuple):
-    """What there is in a data_dir of one of the globs that the case requires."""
+    """How many entries of a data_dir match one of the globs that the case requires."""
 
     pattern: str
     least: int
@@ -70,13 +70,13 @@ class Entries(NamedTuple):
 
 
 def count_entries(data: Mapping[str, Any], folder: Path) -> list[Entries]:
-    """Count all entries of a data_dir that the case requires, which takes some seconds where there are millions."""
+    """Count the entries of a data_dir that the case requires. Millions of them take some seconds."""
     required = data.get("require", {}).items()
     return [Entries(pattern, least, sum(1 for _ in folder.glob(pattern))) for pattern, least in required]
 
 
 def expected(data: Mapping[str, Any]) -> str | None:
-    """What a case's data is, and its tree; None where the case says nothing of it."""
+    """What a case's data is, and its tree; None when the case does not say."""
     tree = data.get("tree", "").splitlines()
     if not tree:
         return None

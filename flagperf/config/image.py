@@ -1,4 +1,4 @@
-"""Which image a run uses: chosen from what the vendor's and the cluster's files say. Asks no docker."""
+"""Which image a run uses: chosen from what the vendor's and the cluster's files say. No docker is asked."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from flagperf.config.values import Image, ImageSettings, ImageSource, Vendor
 from flagperf.errors import ConfigError
 
 DOCKERFILE = "Dockerfile"
-REQUIREMENTS = "requirements.txt"  # what a training process needs; made from flagperf's own where the vendor has none
+REQUIREMENTS = "requirements.txt"  # what a training process needs; flagperf's own unless the vendor has the file
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
-CHUNK = 1 << 20  # bytes of a file in memory at one time
+CHUNK = 1 << 20  # bytes of a file that are read at a time
 
 
 def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where: Where) -> Image:
     """The image for a vendor's framework.
 
     Raises:
-        ConfigError: the policy asks for something that is not there, such as a Dockerfile; packages for a ready image.
+        ConfigError: the policy lacks something, such as a Dockerfile; or a ready image is to get packages.
     """
     source = vendor.image.get(framework) or ImageSource()
     folder = Path(source.folder).expanduser() if source.folder else VENDORS / vendor.name / "docker" / framework
@@ -74,9 +74,9 @@ def build_context(folder: Path, source: ImageSource) -> Mapping[str, Path | byte
 
 
 def content_tag(context: Mapping[str, Path | bytes], source: ImageSource) -> str:
-    """Twelve hexadecimal digits that change whenever something changes that goes into the image.
+    """Twelve hexadecimal digits that change with anything that goes into the image.
 
-    Of a file's permissions only "executable" counts, and only that reaches the build.
+    Of a file's permissions only "executable" counts, because only that reaches the build.
     """
     digest = hashlib.sha256(repr(source.base).encode())
     for name, content in context.items():
@@ -91,7 +91,7 @@ def content_tag(context: Mapping[str, Path | bytes], source: ImageSource) -> str
 
 @cache
 def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
-    """SHA-256 of a file, which may have gigabytes; each job of a sweep asks for it."""
+    """SHA-256 of a file. It is kept, because a file may have gigabytes and each job of a sweep asks for it."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):

@@ -47,7 +47,7 @@ KEYS: dict[str, Field] = {
     "warmup": Field(float, low=0, high=1),
 }
 
-# Groups of which a command line or an experiment chooses; mutable list and framework are the case's to choose.
+# Groups from which a command line or an experiment chooses. The case chooses mutable list and framework.
 GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
 
 # Parts of the configuration beside the table: they say where and how a job runs …
@@ -55,7 +55,7 @@ PLATFORM_PARTS = ("cluster", "runtime", "size")
 # … and all of them.
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")
 
-# FlagPerf's names of what has another name here.
+# FlagPerf's name of a key → its name here.
 RENAMED = {
     "amp": "precision=amp_fp16 or precision=amp_bf16",
     "fp16": "precision=amp_fp16 or precision=amp_bf16",
@@ -70,7 +70,7 @@ RENAMED = {
     "nodes": "nnodes",
 }
 
-# FlagPerf's names of what a group offers by another name here.
+# Group and FlagPerf's name of an option → its name here.
 RENAMED_OPTIONS = {("hardware", "9100"): "Ascend910"}
 
 

@@ -34,7 +34,7 @@ class Layer:
         self.leaves = self._leaves()
 
     def get(self, key: str) -> Any:
-        """The value of a dotted key as plain data, interpolations resolved; None where there is none."""
+        """The value of a dotted key as plain data, with interpolations resolved; None when there is no such key."""
         from omegaconf import OmegaConf
 
         with config_errors():
@@ -42,7 +42,7 @@ class Layer:
         return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
 
     def with_values(self, values: Mapping[str, Any]) -> Layer:
-        """A layer on top of this one. Mappings are merged."""
+        """This layer with values set on top. Mappings are merged."""
         from omegaconf import OmegaConf
 
         config = self._config.copy()
@@ -91,7 +91,7 @@ def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
     @cache
     def load(*overrides: str) -> Layer:
         with config_errors():
-            # An empty searchpath makes Hydra read the search path again, which has more folders by now.
+            # An empty searchpath makes Hydra read its search path again, to which folders were added.
             config = compose("config", ["hydra.searchpath=[]", *overrides], return_hydra_config=True)
         OmegaConf.set_struct(config, False)
         choices = dict(config.pop("hydra").runtime.choices)
@@ -131,7 +131,7 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
 
 
 def _quoted(option: str) -> str:
-    """The option as Hydra's grammar takes any text."""
+    """The option in quotes, so that Hydra's grammar takes any text."""
     return "'" + option.replace("'", r"\'") + "'"
 
 

@@ -46,7 +46,7 @@ UNITS = {  # the same with Device's own unit, which comes first
     for name, figure in DEVICE_FIGURES.items()
     if name.startswith(quantity)
 }
-MAX_POWER = 10_000.0  # W; a device that is out of order may show 65535
+MAX_POWER = 10_000.0  # W; a broken device may show 65535
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Table:
         return replace(device, power=None) if device.power and device.power > MAX_POWER else device
 
     def _share(self, card: list[Device]) -> list[Device]:
-        """The devices of a card with each one's share of the power that one or all of them show."""
+        """The devices of a card, each with an equal share of its power, which one or all of them show."""
         shown = [device.power for device in card if device.power is not None]
         if self.card == 1 or not shown:
             return card
@@ -129,7 +129,7 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
 
 
 def _percent_of_memory(hardware: Hardware) -> float:
-    """MiB of one percent of a device's memory; not a number where the hardware's file does not say how much it has."""
+    """MiB of one percent of a device's memory; NaN when the hardware's file does not say how much there is."""
     return math.nan if hardware.memory_gib is None else hardware.memory_gib * 1024 / 100
 
 

@@ -1,4 +1,4 @@
-"""The parts of a RunConfig that need more than their type checked: data, hardware, cluster."""
+"""The parts of a RunConfig that need more than a check of their types: data, vendor, hardware, cluster, image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whos
 
 
 def names(final: Layer) -> dict[str, Any]:
-    """The names of the options chosen, and of nodes that have none: the host name of this machine, else the address."""
+    """The names of the chosen options, and of nodes without a name: this machine's host name, or the address."""
     found: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
     nodes = final.get("cluster.nodes")
     if isinstance(nodes, list):
@@ -38,14 +38,14 @@ def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def data_dir(final: Layer) -> tuple[str, str | None]:
-    """Where the data lies, and a note for the log where it is not the user's."""
+    """Where the data lies, and a note for the log unless the user chose the place."""
     given = final.get("data_dir")
     if given is not None:
         if not (given.startswith("/") or _is_local(final)):
             raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
         return str(Path(given).expanduser().absolute()), None
     sample = final.get("data.sample")
-    # A full case trains on generated data only where data_dir says so, or where nothing but the shapes counts.
+    # A full case trains on generated data only when data_dir says so, or when it is synthetic and only shapes count.
     if sample and (final.choices["size"] != "full" or final.get("synthetic")):
         folder = sample_folder(final.get("sample_dir"), final.get("case"), sample)
         return str(folder), f"sample data: {folder}"
@@ -62,7 +62,7 @@ def _is_local(final: Layer) -> bool:
 
 
 def data_section(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The case's `data`. `require` also asks for the weights to start from, where they lie below data_dir.
+    """The case's `data`. `require` also asks for the weights to start from, if they lie below data_dir.
 
     ${…} is replaced in its globs, which are keys: OmegaConf resolves values only.
     """
@@ -109,7 +109,7 @@ def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor
 
 
 def container_options(runtime: RuntimeSettings, maker: Vendor, hosts: Cluster) -> ContainerOptions | None:
-    """How containers are made, where the runtime has them: as it says, then the vendor, then the cluster."""
+    """How containers are made, by the runtime, then the vendor, then the cluster; None without containers."""
     return merged(runtime.container, maker.container, hosts.container) if runtime.kind == "docker" else None
 
 
@@ -131,5 +131,5 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
 
 
 def image(runtime: RuntimeSettings, maker: Vendor, framework: str, hosts: Cluster, where: Where) -> Image | None:
-    """The image, where the runtime needs one."""
+    """The image; None when the runtime needs none."""
     return choose_image(maker, framework, hosts.image, where) if runtime.kind == "docker" else None

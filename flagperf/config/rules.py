@@ -30,7 +30,7 @@ class CaseRules:
 
     @classmethod
     def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> CaseRules:
-        """The rules of a case, which it chooses itself."""
+        """The rules of a case, from its own files."""
         model, mutable = (layers.case.choices[group] for group in ("model", "mutable"))
         if (chosen := layers.final.choices["mutable"]) != mutable:
             problem = "the mutable list is the case's to choose"

@@ -12,7 +12,7 @@ import yaml
 from flagperf.config.search_path import find, is_shipped
 from flagperf.errors import ConfigError
 
-FILES = "configuration files"  # where an error is of which no file is known
+FILES = "configuration files"  # the place of an error when no file is known
 GLOBAL = "# @package _global_"
 ROOTED = ("model", "dataset", "size", "experiment")  # groups whose files write their keys from the root
 

@@ -26,7 +26,7 @@ from flagperf.fields import (
 from flagperf.target import Target
 
 Division = Literal["closed", "open"]
-FOLDER_SAFE = "+,=@[]{}' "  # beside letters, digits and "_.-~": kept in the name of a folder; others become %XX
+FOLDER_SAFE = "+,=@[]{}' "  # kept in a folder's name, as letters, digits and "_.-~" are; others become %XX
 NumberFormat = Literal["fp32", "tf32", "fp16", "bf16"]
 Ulimit = Literal[
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",

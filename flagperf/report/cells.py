@@ -20,7 +20,7 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "warmup": "warmup",
 }
 RATES = ("p_whole", "p_train", "p_core")
-NOISY = 0.05  # coefficient of variation over rounds from which a note warns
+NOISY = 0.05  # coefficient of variation over rounds; above it a note warns
 SAMPLE_DATA_NOTE = (
     "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
     "it does not show that the case's own target is reached."
@@ -42,7 +42,7 @@ NOISE_NOTE = (
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure with so many significant digits; whole from 1000 on."""
+    """A figure with the given significant digits; a whole number from 1000."""
     if value is None:
         return ABSENT
     if math.isfinite(value) and abs(value) >= 1000:
@@ -55,7 +55,7 @@ def percent(share: float | None) -> str:
 
 
 def spread(figure: Statistics | None) -> str:
-    """Mean, and standard deviation where there is one, to the same decimals: "41.30 ± 0.52"."""
+    """Mean and, if known, standard deviation, to the same decimals: "41.30 ± 0.52"."""
     if figure is None:
         return ABSENT
     if not figure.stdev or figure.stdev < abs(figure.mean) * 1e-5:
@@ -100,7 +100,7 @@ def fix_hp(summary: Summary) -> str:
 
 
 def accuracy(summary: Summary) -> str:
-    """Final value of the case's metric, with its name unless that is accuracy."""
+    """Final value of the case's metric. The name follows unless it is accuracy."""
     name = metric(summary)
     if name is None or name not in summary.statistics:
         return ABSENT
@@ -110,7 +110,7 @@ def accuracy(summary: Summary) -> str:
 
 
 def memory(summary: Summary) -> str:
-    """Peak memory of one device, of all that it has; or of the host where the device has none of its own."""
+    """Peak memory of one device, and how much it has; the host's, marked so, when the device has none of its own."""
     used = summary.statistics.get("peak_memory")
     if used is None:
         return ABSENT

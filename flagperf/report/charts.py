@@ -24,11 +24,11 @@ Point = list[float]
 MOST_POINTS = 600  # of one curve; a longer one is thinned
 BINS = 24
 AFTER_TRAINING = ("stop", "collect", "clean")  # phases of the launcher
-SHORTEST = 1e-3  # seconds of a phase that is worth showing
+SHORTEST = 1e-3  # seconds; shorter phases are not shown
 
 
 def job_charts(job_folder: Path, summary: Summary) -> list[Chart]:
-    """All charts of one job, without those that have no data."""
+    """All charts of one job that have data."""
     logs = {result.round: first_rank_log(job_folder / f"round{result.round}") for result in summary.results}
     rounds = {number: log.events if log else () for number, log in logs.items()}
     first = next((result for result in summary.results if rounds[result.round]), None)
@@ -40,7 +40,7 @@ def job_charts(job_folder: Path, summary: Summary) -> list[Chart]:
 
 
 def thin(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """At most about `most` points; of each stretch that is left out, the lowest and the highest stay."""
+    """At most about `most` points: of each stretch only the lowest and the highest stay."""
     if len(points) <= most:
         return list(points)
     stretch = math.ceil(2 * len(points) / most)
@@ -145,7 +145,7 @@ def _waterfall(result: Result, events: Sequence[Event]) -> Chart:
 
 
 def _phases(phases: Mapping[str, float], whole: float | None) -> Iterator[list[Any]]:
-    """The launcher's phases one after another; those that follow the training end with the round."""
+    """The launcher's phases one after another. Those after the training end when the round does."""
     at = 0.0
     training = (whole or 0.0) - sum(phases.values())
     for phase, seconds in phases.items():

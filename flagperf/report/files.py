@@ -24,7 +24,7 @@ _ROUND = re.compile(r"round(\d+)")
 
 
 def read_run(run_dir: Path) -> tuple[Summary, ...]:
-    """Every job of a run, from its files alone; a job that broke off says what is missing.
+    """Every job of a run, from its files alone. A job that broke off says what is missing.
 
     Raises:
         ConfigError: there is no run in the folder.
@@ -76,6 +76,6 @@ def _swept(job: str) -> dict[str, str]:
 
 
 def _order(job: Summary) -> tuple[float, list[tuple[int, str]]]:
-    """Sort key: jobs as they were started, others by name, where 8 comes before 16."""
+    """Sort key: jobs as they were started, then the others by name; 8 comes before 16."""
     started = min((result.started for result in job.results if result.started is not None), default=math.inf)
     return started, [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", job.name)]

@@ -64,7 +64,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
 
 
 def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
-    """A table for the template: columns with whether they hold numbers (never where `text`), and the lines."""
+    """A table for the template: its lines, and its columns, each with whether it holds numbers (never if `text`)."""
     names = list(rows[0]) if rows else []
     texts = {name: {row[name] for row in rows} - {cells.ABSENT} for name in names}
     numeric = {name: not text and bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
@@ -96,7 +96,7 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
 
 
 def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Each node's sys_info.log, of the first round that has one: node, and its lines as a table."""
+    """Each node with its sys_info.log as a table, from the first round that has these logs."""
     for round_folder in sorted(job_folder.glob("round*")):
         found = [(path.name, path / "sys_info.log") for _, _, path in node_folders(round_folder)]
         infos = [(node, path.read_text(encoding="utf-8", errors="replace")) for node, path in found if path.exists()]
@@ -111,7 +111,7 @@ def _facts(text: str) -> list[dict[str, str]]:
 
 
 def _bars(summaries: Sequence[Summary]) -> list[str]:
-    """p_core of each job in percent of the largest, for the bars of the sweep; empty where units differ."""
+    """p_core of each job in percent of the largest, for the bars of the sweep; 0 % when units differ."""
     values = [summary.statistics["p_core"].mean if "p_core" in summary.statistics else 0.0 for summary in summaries]
     units = {(summary.config["case"], summary.config["throughput_unit"]) for summary in summaries}
     most = max(values, default=0.0)

@@ -41,7 +41,7 @@ def figure_units(summary: Summary) -> dict[str, str]:
 
 
 def round_rows(summary: Summary) -> list[dict[str, str]]:
-    """What each round did, also those that do not count."""
+    """What each round did. Rounds that do not count are listed too."""
     return [
         {
             "round": str(result.round),
@@ -91,7 +91,7 @@ def monitor_rows(result: Result) -> list[dict[str, str]]:
 
 
 def phase_rows(results: Iterable[Result]) -> list[dict[str, str]]:
-    """Seconds of each phase of a round, of the node that took longest."""
+    """Seconds of each phase of a round, on the node that took longest."""
     known = [result for result in results if result.phases]
     names = dict.fromkeys(name for result in known for phases in result.phases.values() for name in phases)
     return [
@@ -106,7 +106,7 @@ def _longest(nodes: Iterable[Mapping[str, float]], phase: str) -> str:
 
 
 def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
-    """Each figure of a node, and of how many devices: cpu, mem and pwr are one themselves, a vendor's has several."""
+    """Each figure of a node, and of how many devices. cpu, mem and pwr are one each, a vendor's tool has several."""
     for name, known in monitors.items():
         parts = known if name not in NODE_FIGURES else {name: known}
         for part, figures in parts.items():
@@ -115,13 +115,13 @@ def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping
 
 
 def _coverage(figures: Mapping[str, Any], devices: int) -> str:
-    """The share of the time, and the devices that told the figure where some did not."""
+    """The share of the time; and how many devices told the figure, if not all did."""
     told = figures.get("devices", devices)
     return percent(figures.get("coverage")) + (f", {told} of {devices} devices" if told < devices else "")
 
 
 def missing_monitors(results: Iterable[Result]) -> list[str]:
-    """Monitors that had no figures, and why; each once."""
+    """Monitors without figures, and why. Each is named once."""
     nodes = [item for result in results for item in result.monitors.get("nodes", {}).items()]
     lacks = [(node, *lack) for node, monitors in nodes for lack in _missing(monitors)]
     return list(dict.fromkeys(f"Not available on {node}: {what} ({why})" for node, what, why in lacks))

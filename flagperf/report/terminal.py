@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 STYLES = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
-UPRIGHT = 3  # up to so many jobs each get a column, so that nothing is cut off in a narrow terminal
+UPRIGHT = 3  # so many jobs at most get a column each, so that a narrow terminal cuts nothing off
 WIDEST_UNIT = 11  # columns; audio samples/s takes two lines
-SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # columns where each job gets a line
+SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # the columns when each job gets a line
 
 
 def terminal_table(summaries: Sequence[Summary]) -> Group:
@@ -39,7 +39,7 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
         for name in SHORT:
             table.add_column(name, no_wrap=name != "unit", max_width=WIDEST_UNIT if name == "unit" else None)
         for summary, row in zip(summaries, rows, strict=True):
-            name = summary.name.replace("-pytorch-", "-")  # what nearly every job has, in little room
+            name = summary.name.replace("-pytorch-", "-")  # nearly every job has it, and there is little room
             table.add_row(Text(name), *(_styled(row[column]) for column in SHORT))
     return Group(table, *_remarks(summaries))
 

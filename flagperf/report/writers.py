@@ -25,7 +25,7 @@ class Writer(Protocol):
     """Writes one file of a report."""
 
     def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
-        """Write the file into the run folder, over one that is there; its path. Called after each job of a run."""
+        """Write the file into the run folder and return its path. Called after each job: an older file is replaced."""
 
 
 def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:

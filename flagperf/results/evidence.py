@@ -34,11 +34,11 @@ class Evidence:
 
     @property
     def finished(self) -> Mapping[str, Any]:
-        """FINISHED of the lowest rank that has one; empty when none has."""
+        """FINISHED of the lowest rank that logged it; empty when none did."""
         return next((log.finished for log in self.logs if log.finished is not None), {})
 
     def number(self, name: str) -> float | None:
-        """A figure of FINISHED; None where it is absent."""
+        """A figure of FINISHED; None when it is absent."""
         value = self.finished.get(name)
         return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 

@@ -19,7 +19,7 @@ from flagperf.monitor_log import (
     node_samples,
 )
 
-GAP = 3.0  # two samples that lie further apart than so many usual distances leave a hole between them
+GAP = 3.0  # times the usual distance: two samples that are further apart have a hole between them
 JOULES_PER_WH = 3600.0
 
 
@@ -98,7 +98,7 @@ def job_energy(nodes: Sequence[Mapping[str, Any]], samples: float | None) -> Map
 
 
 def _energies(node: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
-    """The mapping of a node that holds this kind of energy, if any."""
+    """The mappings of a node that hold this kind of energy."""
     for name, figures in node.items():
         part = figures if name == "pwr" else figures.get("power", {}) if name not in NODE_FIGURES else {}
         if "energy_j" in part and kind == (part["source"] if name == "pwr" else "devices"):
@@ -129,12 +129,12 @@ def _device_figures(text: str, started: float, ended: float, devices: Sequence[i
 
 
 def _device(block: Sequence[Device], index: int) -> Device:
-    """A device of a block; one without figures where the tool left it out."""
+    """A device of a block. It has no figures when the tool left it out."""
     return block[index] if index < len(block) else Device()
 
 
 def _device_figure(name: str, samples: Sequence[DeviceSample], started: float, ended: float) -> dict[str, float]:
-    """One figure, over the devices that tell it."""
+    """One figure, over the devices for which the tool knows it."""
     each = [(time, [getattr(device, name) for device in sample]) for time, sample in samples]
     within = [values for time, values in each if started <= time <= ended]
     telling = [place for place, told in enumerate(zip(*within, strict=True)) if set(told) != {None}]
@@ -146,7 +146,7 @@ def _device_figure(name: str, samples: Sequence[DeviceSample], started: float, e
         return {}
     if name != "power":
         figures["max"] = max(max(values) for time, values in known if started <= time <= ended)
-    elif len(telling) == len(samples[0][1]):  # energy of some devices would pass for that of the job
+    elif len(telling) == len(samples[0][1]):  # the energy of some devices must not pass for that of the job
         figures |= _energy([_power_point(time, sample) for time, sample in samples], started, ended)
     return {**figures, "devices": len(telling)}
 
@@ -160,7 +160,7 @@ def _power_point(time: float, sample: list[Device]) -> Point:
 
 
 def _figures(points: list[Point], started: float, ended: float) -> dict[str, float]:
-    """Mean, maximum and coverage of the samples within the time; nothing when there is none."""
+    """Mean, maximum and coverage of the samples within the time; empty without samples."""
     values = [point.value for point in points if started <= point.time <= ended]
     if not values:
         return {}
@@ -169,7 +169,7 @@ def _figures(points: list[Point], started: float, ended: float) -> dict[str, flo
 
 
 def _energy(points: list[Point], started: float, ended: float) -> dict[str, float]:
-    """Energy of the time and what of it is above the idle power; nothing when no two samples tell it."""
+    """Energy of the time, and the part of it above the idle power; empty without two samples in a row."""
     covered = joules = 0.0
     for before, after, seconds in _stretches(points, started, ended):
         power = _power_between(before, after)

@@ -28,7 +28,7 @@ class RankLog:
 
     @property
     def finished(self) -> Mapping[str, Any] | None:
-        """Value of FINISHED; None when this rank never got there."""
+        """Value of FINISHED; None when this rank did not finish."""
         found = self.all("FINISHED")
         return found[-1].value if found else None
 
@@ -40,7 +40,7 @@ def node_folders(round_folder: Path) -> tuple[tuple[str, int, Path], ...]:
 
 
 def read_rank_logs(round_folder: Path) -> tuple[RankLog, ...]:
-    """Every rank log of a round, by rank; ordinary output and torn lines are left out."""
+    """Every rank log of a round, by rank; other output and torn lines are left out."""
     return tuple(_read(*found) for found in _find(round_folder))
 
 

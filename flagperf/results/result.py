@@ -55,7 +55,7 @@ def result_of_logs(
     seconds: float | None = None,
     sweep: Mapping[str, str] | None = None,
 ) -> Result:
-    """The result of a round from its logs alone, with whatever is there.
+    """The result of a round from its logs alone, however few there are.
 
     Args:
         config: the configuration of the job, as config.yaml holds it.
@@ -112,7 +112,7 @@ def result_of_logs(
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
-    """0: every round can be used; 5: one is INVALID, as a failed one is; 6: one was not shown to reach its target."""
+    """0: every round can be used; 5: a round is INVALID, as after a failure; 6: a round did not show its target."""
     results = [result for summary in summaries for result in summary.results]
     if any(result.verdict == "INVALID" for result in results):
         return 5
@@ -182,7 +182,7 @@ def _target(config: Mapping[str, Any]) -> Target | None:
 
 
 def _reached(target: Target | None, values: Mapping[str, Any], asked: Sequence[str]) -> bool | None:
-    """None where no target applies, where its metric was not measured, or where a limit asked for came first."""
+    """None when no target applies, its metric was not measured, or a limit that the user set came first."""
     finals = {name: values.get(f"final_{name}") for name in target.values} if target else {}
     if target is None or None in finals.values():
         return None
@@ -208,7 +208,7 @@ def _monitors(
 def _node_monitors(
     folder: Path, started: float, ended: float, config: Mapping[str, Any], visible: str | None
 ) -> dict[str, Any]:
-    """One node's. Where it is not known which devices the job used, none are summed up: they would be others."""
+    """What one node's monitors saw. Devices count only when it is known which ones the job used."""
     try:
         devices = used_devices(config, visible)
     except ValueError as error:

@@ -68,7 +68,7 @@ def read(folder: Path) -> Summary:
 
 
 def _statistics(results: Sequence[Result]) -> dict[str, Statistics]:
-    """Of every figure that at least one round has."""
+    """Statistics of each figure that at least one round has."""
     target = results[0].target if results else None
     figures = (*FIGURES, f"final_{target.metric}") if target else FIGURES
     found = {figure: [result.values.get(figure) for result in results] for figure in figures}

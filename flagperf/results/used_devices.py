@@ -9,7 +9,7 @@ from typing import Any
 
 
 def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, ...]:
-    """The devices of a node's ranks, by their places in the tool's output, that of local rank 0 first.
+    """The devices of a node's ranks, as places in the tool's output. The device of local rank 0 comes first.
 
     A container may be given some of a host's devices, by `gpus` or by their files; a process may see some of those that
     are there (`visible`). Each counts what it was given from 0, and local rank N uses the Nth device that it sees.
@@ -31,7 +31,7 @@ def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, .
 
 
 def _given(config: Mapping[str, Any]) -> list[int] | None:
-    """The devices that the container is given; None: all of them, or the first ones."""
+    """The devices that the container is given; None: they keep the numbers of the host."""
     options = [config[source].get("container") or {} for source in ("cluster", "vendor", "runtime")]
     gpus = next((found["gpus"] for found in options if found.get("gpus")), "")
     if gpus.startswith("device="):

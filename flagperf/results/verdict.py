@@ -1,7 +1,7 @@
 """Can a round's numbers be believed? VALID, SUSPECT or INVALID, with reasons. Pure: no files, no clock.
 
 INVALID: the numbers cannot be used. SUSPECT: something is odd enough that a person should look before using them.
-Every rule is one function below; docs/results.md lists them in words.
+Every rule is one function below; docs/results.md lists them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Finding = tuple[Verdict, str]
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
-EXPLAINED = ("failed", "interrupted", "not started")  # how a round ended says why its ranks have no FINISHED
+EXPLAINED = ("failed", "interrupted", "not started")  # with this status it is plain why ranks have no FINISHED
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
@@ -32,7 +32,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict of several together; of none at all, INVALID."""
+    """The worst of several verdicts; INVALID when there is none."""
     order: tuple[Verdict, ...] = ("VALID", "SUSPECT", "INVALID")
     return max(verdicts, key=order.index, default="INVALID")
 

@@ -17,7 +17,7 @@ from flagperf.hosts.transport import Transport
 
 LOOK_TIMEOUT = 30.0  # seconds
 BUILDER = "docker --version && docker buildx version >/dev/null"
-BUILDX_SINCE = 23  # docker's version from which on BuildKit needs its plug-in buildx
+BUILDX_SINCE = 23  # from this version of docker, BuildKit needs the plug-in buildx
 
 
 class DockerChecks:
@@ -25,7 +25,7 @@ class DockerChecks:
 
     def __init__(self, run: RunConfig, node: Node, transport: Transport) -> None:
         self.run, self.node, self.transport = run, node, transport
-        self.layers: list[str] | None = None  # of the image, where it is there
+        self.layers: list[str] | None = None  # of the image; None: it is not there
         self._docker = DockerHost(transport)
         self._answers = False
 
@@ -65,11 +65,11 @@ class DockerChecks:
         builds = image.policy == "build" and self.node is self.run.cluster.nodes[0]
         return Finding(
             f"{image.reference} is not there yet; policy {image.policy} gets it",
-            await self._lacking_builder() if builds else "",
+            await self._missing_builder() if builds else "",
         )
 
-    async def _lacking_builder(self) -> str:
-        """What to install for a build; empty where nothing lacks."""
+    async def _missing_builder(self) -> str:
+        """What to install for a build; empty when nothing is missing."""
         done = await self.transport.run(Command(("sh", "-c", BUILDER)), timeout=LOOK_TIMEOUT)
         version = re.search(r"version (\d+)", done.stdout)
         if version is None:

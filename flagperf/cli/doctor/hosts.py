@@ -37,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 async def examine(run: RunConfig) -> list[Row]:
-    """Look at every host of the cluster. What is found there is told in rows, never raised."""
+    """Look at every host of the cluster. Problems become rows; none is raised."""
     transports = make_transports(run, run.cluster.nodes)
     hosts = [_Host(run, *pair) for pair in zip(run.cluster.nodes, transports, strict=True)]
     await asyncio.gather(*(host.examine() for host in hosts))
@@ -65,7 +65,7 @@ class _Host:
                 self.rows += rows
 
     def _checks(self) -> list[tuple[str, Check]]:
-        """Checks that need nothing of each other."""
+        """The checks that do not depend on each other."""
         return [
             ("clock", self._clock),
             ("own name", self._own_name),
@@ -80,7 +80,7 @@ class _Host:
         ]
 
     async def _check(self, name: str, check: Check) -> bool:
-        """Add the row of a check; whether it did not fail."""
+        """Make a check and add its row. Returns False when it failed."""
         self.rows.append(row := await look(self.node.name, name, check))
         return row.state != "failed"
 
@@ -178,7 +178,7 @@ class _Host:
 
 
 def _cluster_rows(run: RunConfig) -> list[Row]:
-    """A row where the run cannot be planned on the cluster."""
+    """A row that says why the run cannot be planned on the cluster, if it cannot."""
     try:
         make_plan(run, 1)
     except ConfigError as error:
@@ -187,7 +187,7 @@ def _cluster_rows(run: RunConfig) -> list[Row]:
 
 
 def _image_rows(hosts: list[_Host]) -> list[Row]:
-    """A row for each host whose image is another one than the first host's that has it."""
+    """A row for each host whose image differs from that of the first host that has one."""
     there = [host for host in hosts if host.docker.layers is not None]
     return [
         Row(
