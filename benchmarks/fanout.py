@@ -27,7 +27,8 @@ import asyncssh
 
 from flagperf.cli.doctor.hosts import examine
 from flagperf.config.compose import compose
-from flagperf.config.values import Cluster, Node, RunConfig, Ssh
+from flagperf.config.platform import Cluster, Node, Ssh
+from flagperf.config.values import RunConfig
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import make_plan
 from flagperf.run.node_run import NodeRun

@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flagperf.config.compose import compose
-from flagperf.config.values import Node, RunConfig, Ssh
+from flagperf.config.platform import Node, Ssh
+from flagperf.config.values import RunConfig
 from flagperf.hosts.guard import descendants
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import running

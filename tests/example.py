@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flagperf.config.build import of_same_name
-from flagperf.config.values import (
-    Cluster,
-    Deadlines,
-    Framework,
-    Hardware,
-    Limits,
-    MonitorIntervals,
-    Node,
-    RunConfig,
-    RuntimeSettings,
-    Vendor,
-)
+from flagperf.config.platform import Cluster, Framework, Hardware, Node, RuntimeSettings, Vendor
+from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 
 DEADLINES = Deadlines(connect=15.0, start=300.0, first_step=600.0, stall=300.0, stop=10.0)
 LAUNCH = ["{python}", "--nnodes", "{nnodes}", "--nproc", "{nproc}", "--rank", "{node_rank}"]

@@ -24,9 +24,10 @@ from flagperf.config.compose import compose_each
 from flagperf.config.image import choose_image
 from flagperf.config.keys import is_under
 from flagperf.config.monitor_tool import make_table
+from flagperf.config.platform import Hardware, ImageSettings, NumberFormat, Vendor
 from flagperf.config.search_path import find, options, search_path
 from flagperf.config.user_files import check_user_files
-from flagperf.config.values import Hardware, ImageSettings, NumberFormat, RunConfig, Vendor
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, nearest
 from flagperf.monitor_log import DEVICE_FIGURES
 

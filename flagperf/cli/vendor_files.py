@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from flagperf.config.build import read_fields
+from flagperf.config.platform import Hardware
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import find, options
 from flagperf.config.user_files import FILES, check_user_files
-from flagperf.config.values import Hardware
 from flagperf.errors import ConfigError
 
 NO_FIGURES: dict[str, Any] = {"title": "", "memory_gib": None, "power_w": None, "peak_flops": {}}

@@ -9,12 +9,13 @@ from typing import Any
 from flagperf.config.build import build, of_same_name
 from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
+from flagperf.config.platform import Framework, RuntimeSettings
 from flagperf.config.provenance import changes, origin
 from flagperf.config.resolve import cluster, container_options, data_dir, data_section, hardware, image, names, vendor
 from flagperf.config.rules import CaseRules
 from flagperf.config.search_path import search_path
 from flagperf.config.sweep import Job, make_jobs
-from flagperf.config.values import Deadlines, Framework, Limits, MonitorIntervals, RunConfig, RuntimeSettings
+from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.target import Target
 

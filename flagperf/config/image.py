@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from flagperf.config.platform import Image, ImageSettings, ImageSource, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import VENDORS
-from flagperf.config.values import Image, ImageSettings, ImageSource, Vendor
 from flagperf.errors import ConfigError
 
 DOCKERFILE = "Dockerfile"

@@ -1,7 +1,7 @@
 """The keys of a configuration: type, range and options of each, in one table.
 
 A key that is not in the table belongs to one case, and its type is that of the value in the case file; or to a vendor,
-a product, a runtime or a cluster, whose keys are the fields of values.py.
+a product, a runtime or a cluster, whose keys are the fields of platform.py.
 """
 
 from __future__ import annotations

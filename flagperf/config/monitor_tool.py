@@ -23,7 +23,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from flagperf.config.values import Hardware, MonitorTool
+from flagperf.config.platform import Hardware, MonitorTool
 from flagperf.errors import ConfigError, nearest
 from flagperf.monitor_log import DEVICE_FIGURES, Device
 

@@ -15,8 +15,8 @@ from flagperf.config.data_layout import DATA_DIR, sample_folder
 from flagperf.config.image import choose_image
 from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
+from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
-from flagperf.config.values import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.errors import ConfigError
 
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name

@@ -14,7 +14,7 @@ from secrets import token_hex
 
 from flagperf.command import Command
 from flagperf.config.image import build_context
-from flagperf.config.values import Image
+from flagperf.config.platform import Image
 from flagperf.errors import HostError
 from flagperf.hosts.leftovers import claim
 from flagperf.hosts.shell import script, shell

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from flagperf.config.values import Node, RunConfig
+from flagperf.config.platform import Node
+from flagperf.config.values import RunConfig
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.transport import Transport
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flagperf.command import Command
-from flagperf.config.values import MonitorTool
+from flagperf.config.platform import MonitorTool
 from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport

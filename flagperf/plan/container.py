@@ -15,7 +15,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from flagperf.command import Command
-from flagperf.config.values import ContainerOptions, Node, RunConfig
+from flagperf.config.platform import ContainerOptions, Node
+from flagperf.config.values import RunConfig
 from flagperf.fields import SIZE
 from flagperf.plan.values import Container, Mount
 from flagperf.trainer.sample_data import is_sample

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from flagperf.command import Command
-from flagperf.config.values import Node, RunConfig
+from flagperf.config.platform import Node
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flagperf.command import Command
-from flagperf.config.values import ContainerOptions, Deadlines, Node
+from flagperf.config.platform import ContainerOptions, Node
+from flagperf.config.values import Deadlines
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from flagperf.cli.clean import clean
 from flagperf.cli.doctor.findings import Row
 from flagperf.cli.doctor.hosts import examine
 from flagperf.config.compose import compose
-from flagperf.config.values import Node, RunConfig, Ssh
+from flagperf.config.platform import Node, Ssh
+from flagperf.config.values import RunConfig
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.ssh.transport import SshTransport

@@ -13,8 +13,9 @@ import yaml
 from user_folder import SAMPLE, TOY, write
 
 from flagperf.config.compose import compose, compose_jobs
+from flagperf.config.platform import Cluster, Hardware, Node, Vendor
 from flagperf.config.search_path import CONF
-from flagperf.config.values import Change, Cluster, Hardware, Node, Vendor
+from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.target import Target
 

@@ -12,8 +12,8 @@ from refusals import lines, message
 from user_folder import SAMPLE, TOY, write
 
 from flagperf.config.compose import compose, compose_each
+from flagperf.config.platform import Cluster
 from flagperf.config.search_path import CONF, options
-from flagperf.config.values import Cluster
 from flagperf.errors import ConfigError
 
 VENDORS, HARDWARE, CASES = (", ".join(options(group, [CONF])) for group in ("vendor", "hardware", "model"))

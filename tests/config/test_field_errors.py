@@ -12,8 +12,8 @@ from user_folder import write
 
 from flagperf.config.build import build
 from flagperf.config.compose import compose
+from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Ulimit, Vendor
 from flagperf.config.search_path import VENDORS
-from flagperf.config.values import Cluster, ContainerOptions, Hardware, Ulimit, Vendor
 from flagperf.errors import ConfigError
 
 DOCKER = VENDORS / "cpu/docker/pytorch"

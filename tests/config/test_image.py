@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flagperf.config.image import build_context, content_tag
-from flagperf.config.values import Image, ImageSettings, ImageSource
+from flagperf.config.platform import Image, ImageSettings, ImageSource
 from flagperf.docker.image_build import build_argv, build_secrets, lay_out, proxies
 
 PLAIN = ImageSource()

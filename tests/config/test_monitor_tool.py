@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flagperf.config.monitor_tool import make_table
-from flagperf.config.values import Hardware, MonitorTool
+from flagperf.config.platform import Hardware, MonitorTool
 from flagperf.errors import ConfigError
 
 PARSE = r"""

@@ -14,8 +14,8 @@ from example import example_run
 
 from flagperf.command import Command
 from flagperf.config.data_layout import sample_folder
+from flagperf.config.platform import ContainerOptions, Image, Node
 from flagperf.config.resolve import merged
-from flagperf.config.values import ContainerOptions, Image, Node
 from flagperf.plan.container import (
     STAND_IN_OWNER,
     Paths,

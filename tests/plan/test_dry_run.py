@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from example import example_run
 
-from flagperf.config.values import Change, Framework
+from flagperf.config.platform import Framework
+from flagperf.config.values import Change
 from flagperf.plan.dry_run import dry_run_text
 
 

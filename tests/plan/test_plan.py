@@ -14,16 +14,8 @@ from user_folder import write
 
 from flagperf.command import Command
 from flagperf.config.compose import compose
-from flagperf.config.values import (
-    Cluster,
-    ContainerOptions,
-    Image,
-    Node,
-    RendezvousSettings,
-    RunConfig,
-    RuntimeSettings,
-    Vendor,
-)
+from flagperf.config.platform import Cluster, ContainerOptions, Image, Node, RendezvousSettings, RuntimeSettings, Vendor
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.plan.plan import make_plan, with_rendezvous

@@ -11,7 +11,7 @@ from example import example_run
 from test_blame import CLOSED, NOTICE
 
 from flagperf.command import Command
-from flagperf.config.values import Cluster, Node
+from flagperf.config.platform import Cluster, Node
 from flagperf.hosts.local import LocalTransport
 from flagperf.plan.plan import make_plan
 from flagperf.run.diagnose import PortTaken, failed_exit, passed_deadline

@@ -9,7 +9,8 @@ import pytest
 from example import example_run
 
 from flagperf.config.data_layout import sample_folder
-from flagperf.config.values import Cluster, Node, RunConfig, Vendor
+from flagperf.config.platform import Cluster, Node, Vendor
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport

@@ -7,7 +7,8 @@ import re
 from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Finding, look
 from flagperf.command import Command
-from flagperf.config.values import Node, RunConfig
+from flagperf.config.platform import Node
+from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
 from flagperf.docker.runtime import containers

@@ -13,7 +13,8 @@ from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.command import Command
 from flagperf.config.data_layout import DATA_DIR
-from flagperf.config.values import Node, RunConfig
+from flagperf.config.platform import Node
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts

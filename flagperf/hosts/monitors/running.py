@@ -14,7 +14,8 @@ from pathlib import Path
 
 from flagperf.command import Command
 from flagperf.config.monitor_tool import make_table
-from flagperf.config.values import MonitorTool, RunConfig
+from flagperf.config.platform import MonitorTool
+from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.monitors import node as node_monitors
 from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, node_script

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import asyncssh
 
-from flagperf.config.values import Node, Ssh
+from flagperf.config.platform import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.login import options, way

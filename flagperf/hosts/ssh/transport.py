@@ -13,7 +13,7 @@ from typing import TypeVar
 import asyncssh
 
 from flagperf.command import Command
-from flagperf.config.values import Node, Ssh
+from flagperf.config.platform import Node, Ssh
 from flagperf.errors import HostError
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess

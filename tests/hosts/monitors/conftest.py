@@ -12,7 +12,8 @@ import pytest
 from example import HERE, example_run
 
 from flagperf.command import Command
-from flagperf.config.values import Hardware, MonitorIntervals, MonitorTool, RunConfig, RuntimeSettings, Vendor
+from flagperf.config.platform import Hardware, MonitorTool, RuntimeSettings, Vendor
+from flagperf.config.values import MonitorIntervals, RunConfig
 from flagperf.plan.values import NodePlan
 
 FAKE_NVML = Path(__file__).with_name("fake_nvml.c")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.config.values import MonitorTool, Node, RunConfig
+from flagperf.config.platform import MonitorTool, Node
+from flagperf.config.values import RunConfig
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import Recorder, monitors, running
 from flagperf.plan.values import NodePlan

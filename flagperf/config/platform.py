@@ -1,0 +1,203 @@
+"""What the files of a vendor, a product, a cluster, a runtime and a framework may say. All frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from flagperf.fields import (
+    AbsolutePath,
+    Address,
+    ByteSize,
+    Count,
+    DeviceFile,
+    FolderName,
+    Gpus,
+    Limit,
+    MountTarget,
+    NotNegative,
+    Port,
+    Positive,
+    Variable,
+)
+
+NumberFormat = Literal["fp32", "tf32", "fp16", "bf16"]
+Ulimit = Literal[
+    "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
+    "rttime", "sigpending", "stack",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host of a cluster."""
+
+    name: FolderName  # its logs lie in a folder of this name
+    address: Address
+    port: Port | None = None  # None: what the ssh configuration says, else 22
+    user: str | None = None  # None: what the ssh configuration says, else the launcher's user
+    data_dir: AbsolutePath | None = None  # root of the data on this host, where it differs from data_dir
+    local: bool = False  # this machine itself: no ssh
+
+
+@dataclass(frozen=True)
+class Ssh:
+    """How the hosts of a cluster are reached. Paths may start with ~; None: as OpenSSH's client would."""
+
+    key: str | None = None  # private key file; None: the agent's and the usual files
+    config: str | None = None  # ssh_config file; None: ~/.ssh/config
+    jump: str | None = None  # [user@]host[:port] that all connections go through
+    known_hosts: str | None = None  # file of host keys; None: ~/.ssh/known_hosts
+    strict: bool = True  # false: accept any host key, which the log repeats at each run
+    keepalive: Positive = 2.0  # seconds between signs of life; after three without answer the connection is lost
+    reconnect: Positive = 20.0  # seconds for which a lost connection is tried again before the host counts as lost
+
+
+@dataclass(frozen=True)
+class ContainerOptions:
+    """How a container is made, by docker's names. The runtime, the vendor and the cluster each add to it."""
+
+    network: str | None = None
+    ipc: str | None = None
+    pid: str | None = None
+    uts: str | None = None
+    init: bool | None = None  # an init process that reaps orphans and passes signals on
+    shm_size: ByteSize | None = None  # of /dev/shm: "32g"
+    memory: ByteSize | None = None  # limit: "64g"
+    cpus: Positive | None = None  # limit
+    gpus: Gpus | None = None  # "all", a count, or "device=0,1"
+    runtime: str | None = None  # OCI runtime, such as a vendor's
+    privileged: bool | None = None
+    user: str | None = None  # uid[:gid]; None: the image's
+    devices: tuple[DeviceFile, ...] = ()  # host[:container[:permissions]]
+    cap_add: tuple[str, ...] = ()
+    security_opt: tuple[str, ...] = ()
+    group_add: tuple[str, ...] = ()
+    ulimits: Mapping[Ulimit, Limit | None] = field(default_factory=dict)  # soft and hard; -1: none, null: the daemon's
+    mounts: Mapping[AbsolutePath, MountTarget | None] = field(default_factory=dict)  # host → container[:rw], read-only
+
+
+@dataclass(frozen=True)
+class RuntimeSettings:
+    """conf/runtime/<name>.yaml: where the ranks run."""
+
+    name: str
+    kind: Literal["docker", "process"]
+    title: str = ""
+    python: str | None = None  # interpreter of the training processes; None: the launcher's own, on hosts python3
+    container: ContainerOptions = ContainerOptions()  # kind docker
+
+
+@dataclass(frozen=True)
+class RendezvousSettings:
+    """Where the ranks of a cluster meet. What is None is found out when a round starts."""
+
+    address: Address | None = None  # of node 0
+    interface: str | None = None  # network interface of all nodes
+    port: Port | None = None
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """How a cluster's hosts come to an image. None of it becomes part of the image."""
+
+    policy: Literal["build", "pull", "load", "present"] | None = None  # None: build with a Dockerfile, else present
+    archive: str | None = None  # policy load: file of `docker save` on the launcher's machine
+    index: str | None = None  # Python package index for building
+    ca_certificate: str | None = None  # file of certificates to trust while building
+    http_proxy: str | None = None
+    https_proxy: str | None = None
+    no_proxy: str | None = None
+    network: str = "host"  # of the build
+
+
+@dataclass(frozen=True)
+class ImageSource:
+    """What a vendor says of its image for a framework: a ready one by name, or what its Dockerfile starts from."""
+
+    name: str | None = None
+    base: str | None = None  # build argument BASE_IMAGE
+    folder: str | None = None  # of the Dockerfile; None: vendors/<vendor>/docker/<framework>
+    requirements: tuple[str, ...] = ()  # further Python packages, as in a requirements file
+
+
+@dataclass(frozen=True)
+class Image:
+    """The image of a run, and how hosts come to it."""
+
+    reference: str
+    policy: Literal["build", "pull", "load", "present"]
+    settings: ImageSettings = ImageSettings()
+    folder: Path | None = None  # policy build: of the Dockerfile
+    source: ImageSource = ImageSource()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """conf/cluster/<name>.yaml."""
+
+    name: str
+    title: str
+    nodes: tuple[Node, ...]
+    ssh: Ssh = Ssh()
+    work_dir: AbsolutePath = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
+    rendezvous: RendezvousSettings = RendezvousSettings()
+    container: ContainerOptions = ContainerOptions()  # what this site's containers need beside the vendor's
+    image: ImageSettings = ImageSettings()
+
+
+@dataclass(frozen=True)
+class MonitorTool:
+    """How a vendor's tool is asked for its devices' temperature, power, memory and utilisation (docs/monitors.md)."""
+
+    command: tuple[str, ...]  # argv, on a host; prints one sample and ends
+    parse: str  # regular expression, one match a device, its groups named after the figures
+    units: Mapping[str, str] = field(default_factory=dict)  # of power, memory, utilisation, energy, where unusual
+    power_of: Literal["device", "card"] = "device"  # card: each device gets its share of what its card draws
+    interval: NotNegative = 0.0  # least seconds between two samples, for a tool that costs much
+    timeout: Positive = 10.0  # seconds a sample may take
+    module: str | None = None  # Python module that does the same with less cost, where Python is on the host
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
+
+    name: str
+    title: str
+    device: str  # torch device type: cpu, cuda, npu, mlu, sdaa, xpu, musa
+    backend: str  # torch.distributed backend: gloo, nccl, hccl, cncl, tccl, xccl, mccl
+    plugin: str | None  # module to import before the device exists: torch_npu, torch_mlu …
+    visible_devices: str | None  # variable naming the devices a process may use
+    interface_variables: tuple[Variable, ...] = ()  # variables that tell the backend's library the network interface
+    device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
+    container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
+    image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
+    environment: Mapping[Variable, str] = field(default_factory=dict)
+    deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
+    monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """conf/hardware/<name>.yaml."""
+
+    name: str
+    title: str
+    memory_gib: Positive | None
+    power_w: Positive | None
+    peak_flops: Mapping[NumberFormat, Positive]  # FLOP/s of one device; absent where no public source gives it
+    vendor: str | None = None  # whose product it is; None: any
+    devices_per_node: Count | None = None
+    devices_per_card: Count = 1
+
+
+@dataclass(frozen=True)
+class Framework:
+    """conf/framework/<name>.yaml."""
+
+    name: str
+    launch: tuple[str, ...]  # the command that starts a node's ranks; the plan fills in {python}, {nnodes} …
+    title: str = ""
