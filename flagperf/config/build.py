@@ -1,4 +1,4 @@
-"""Builds the frozen dataclasses of platform.py and values.py from plain configuration, checking names and values of the fields."""
+"""Builds the frozen dataclasses of platform.py and values.py from plain configuration, and checks each field."""
 
 from __future__ import annotations
 
