@@ -60,7 +60,7 @@ overrides are `key=value`. The ones needed most:
   dry_run=true                     print configuration, changes and commands
 
 options:
-  -m, --multirun       of run: sweep over comma-separated values
+  -m, --multirun       sweep over comma-separated values: one job per combination (run only)
   --config-dir DIR     a folder of your own with model/, vendor/, cluster/, experiment/ …; may be repeated
   -sc, --shell-completion install=bash|zsh|fish     shell completion, e.g. eval "$(flagperf -sc install=bash)"
   --version, -h, --help
