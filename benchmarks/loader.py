@@ -32,7 +32,8 @@ from torchvision.transforms import v2
 
 from flagperf.config.compose import compose
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.data import TrainBatches, loader
+from flagperf.trainer.pytorch.batches import TrainBatches
+from flagperf.trainer.pytorch.loading import Loader
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]
@@ -141,7 +142,7 @@ def loaded(config: Config, seconds: float) -> tuple[float, float]:
     data = component(config, "train_data")
     batches = TrainBatches(data, config["train_batch_size"], 1, World(), seed=0)
     epoch = batches.steps(1)
-    stream = iter(loader(data, batches, 1, torch.device("cpu")))
+    stream = iter(Loader(data, batches, 1, torch.device("cpu")))
     (process,) = psutil.Process().children()
     for _ in range(WARMUP):
         next(stream)

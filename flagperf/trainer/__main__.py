@@ -20,7 +20,9 @@ import yaml
 
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.perflog import PerfLog
+from flagperf.trainer.framework import import_framework
 from flagperf.trainer.imports import import_components, lasting
+from flagperf.trainer.sample_data import ensure_sample_data
 from flagperf.trainer.sinks import open_sinks
 
 
@@ -51,20 +53,11 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
     perflog.log("SUBMIT_INFO", submitted)
     with lasting():
-        from flagperf.trainer.pytorch.loop import Training, check_loss  # imports torch, which takes seconds
-        from flagperf.trainer.pytorch.parts import build_parts
-        from flagperf.trainer.sample_data import ensure_sample_data
-
+        framework = import_framework(config)
         import_components(config)
     perflog.log("INIT_START")
     ensure_sample_data(config)
-    training = Training(build_parts(config), perflog)
-    training.run()
-    from flagperf.trainer.pytorch.finish import finished  # not needed before, and the first step should not wait for it
-
-    perflog.log("FINISHED", finished(training, began))
-    training.parts.world.disconnect()
-    check_loss(training)
+    framework.train(config, perflog, began)
 
 
 def read_config(argv: list[str]) -> dict[str, Any]:

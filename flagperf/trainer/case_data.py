@@ -1,10 +1,10 @@
-"""A case's own code for its data, in the training environment; for `flagperf data`:
+"""What `flagperf data` runs in the training environment: the case's own code for its data.
 
     python -m flagperf.trainer.case_data config.yaml sample FOLDER
     python -m flagperf.trainer.case_data config.yaml prepare SOURCE FOLDER
     python -m flagperf.trainer.case_data config.yaml read
 
-Progress goes to standard error. Exit status 2 where the error says what the user has to mend.
+Progress goes to standard error. Exit status 2 where the user has to mend something; the message says what.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import yaml
 
 from flagperf.errors import FlagperfError
 from flagperf.trainer.components import component
+from flagperf.trainer.framework import import_framework
 from flagperf.trainer.sample_data import write_sample_data
 
 
@@ -40,19 +41,7 @@ def prepare(config: Mapping[str, Any], source: Path, folder: Path) -> None:
 
 def read(config: Mapping[str, Any]) -> None:
     """Open the data sets as a training does, and read the first sample of each."""
-    from flagperf.trainer.pytorch.data import Seeded  # imports torch, which writers need not
-    from flagperf.trainer.pytorch.parts import check_classes
-
-    datasets = {key: component(config, key) for key in ("train_data", "eval_data")}
-    for key, dataset in datasets.items():
-        if dataset is None:
-            continue
-        seeded = Seeded(dataset)
-        sample = seeded.collate(seeded.__getitems__((0, [0])))
-        if isinstance(sample, FlagperfError):
-            raise sample
-        print(f"{len(dataset):>12,}  samples of {key}; the first one can be read")
-    check_classes(datasets["train_data"], datasets["eval_data"])
+    import_framework(config).read_first_samples(config)
 
 
 ACTIONS: dict[str, Callable[..., None]] = {"sample": write_sample_data, "prepare": prepare, "read": read}

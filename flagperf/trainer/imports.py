@@ -1,4 +1,4 @@
-"""Imports at the start of a rank, which take most of the time to its first step."""
+"""Imports at the start of a rank: they take most of the time to its first step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ COMPONENTS = ("task", "network", "optimizer", "lr_scheduler", "train_data", "eva
 
 @contextlib.contextmanager
 def lasting() -> Iterator[None]:
-    """A block of imports: what they make stays, so the garbage collector need not look at it, now or later.
+    """A block of imports, whose objects the garbage collector never looks at, now or later: they all stay.
 
-    PyTorch and what comes with it are several hundred thousand objects, which it would go through again and again
+    PyTorch and its libraries are several hundred thousand objects. The collector would go through them again and again
     while they are made.
     """
     gc.disable()
@@ -27,10 +27,12 @@ def lasting() -> Iterator[None]:
 
 
 def import_components(config: Mapping[str, Any]) -> None:
-    """Import the vendor's plug-in, which may change torch, and then the modules that a training's components are in.
+    """Import the vendor's plug-in, which may change torch; then the modules of the training's components.
 
-    What cannot be imported is left to who needs it, and says for which key.
+    A module that cannot be imported is passed over here. Whoever needs it later says for which key.
     """
+    import hydra.utils  # noqa: F401  # it makes the components
+
     plugin = config["vendor"]["plugin"]
     for target in (*([plugin] if plugin else []), *_targets([config.get(key) for key in COMPONENTS])):
         with contextlib.suppress(Exception):

@@ -12,7 +12,8 @@ import toy
 from torch.utils.data import Dataset
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.pytorch.data import TrainBatches, eval_batches, loader
+from flagperf.trainer.pytorch.batches import TrainBatches, eval_batches
+from flagperf.trainer.pytorch.loading import Loader
 from flagperf.trainer.pytorch.ranks import World
 
 CPU = torch.device("cpu")
@@ -136,7 +137,7 @@ def noisy(workers: int, ranks: int = 1, rank: int = 0) -> list[torch.Tensor]:
     """Four batches of randomly augmented points."""
     data = toy.Points(32, noise=1.0)
     batches = TrainBatches(data, 4, 1, World(rank, ranks), seed=3)
-    stream = iter(loader(data, batches, workers, CPU))
+    stream = iter(Loader(data, batches, workers, CPU))
     return [inputs for inputs, _ in itertools.islice(stream, 4)]
 
 
@@ -165,10 +166,10 @@ class Broken(toy.Points):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_for_the_user_arrives_as_it_was_raised(workers: int) -> None:
-    from flagperf.trainer.pytorch.data import on_device
+    from flagperf.trainer.pytorch.loading import on_device
 
     data = Broken(8)
-    stream = on_device(loader(data, eval_batches(8, 2, World()), workers, CPU), lambda batch: batch, CPU)
+    stream = on_device(Loader(data, eval_batches(8, 2, World()), workers, CPU), lambda batch: batch, CPU)
     with pytest.raises(ConfigError) as refused:
         list(stream)
     assert str(refused.value) == "cannot read an image\n  where:   /data/5.jpg\n  do:      replace it"
@@ -185,8 +186,17 @@ class ProcessIds(Dataset[int]):
         return os.getpid()
 
 
-@pytest.mark.parametrize(("again", "processes"), [(True, 2), (False, 4)], ids=["kept", "made anew"])
-def test_processes_of_a_loader(again: bool, processes: int) -> None:
-    batches = loader(ProcessIds(), [(0, [0, 1]), (0, [2, 3])], 2, CPU, again=again)
-    found = {pid for _ in range(2) for batch in batches for pid in batch.tolist()}
-    assert (len(found), os.getpid() in found) == (processes, False)
+def test_processes_of_a_loader_start_with_it_and_stay() -> None:
+    forks: list[None] = []
+    os.register_at_fork(before=lambda: forks.append(None))
+    batches = Loader(ProcessIds(), [(0, [0, 1]), (0, [2, 3])], 2, CPU)
+    assert len(forks) == 2
+    found = [sorted({pid for batch in batches for pid in batch.tolist()}) for _ in range(2)]
+    assert (found[0], len(found[0]), os.getpid() in found[0]) == (found[1], 2, False)
+    assert len(forks) == 2
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_may_stop_early(workers: int) -> None:
+    batches = Loader(ProcessIds(), TrainBatches(ProcessIds(), 1, 1, World(), seed=0), workers, CPU, limit=3)
+    assert [len(list(batches)) for _ in range(2)] == [3, 3]

@@ -11,7 +11,7 @@ import torch
 import toy
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.pytorch.data import TrainBatches
+from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.synthetic import HELD, HeldBatches
 

@@ -21,7 +21,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from flagperf.perflog import Event, PerfLog, parse
-from flagperf.trainer.pytorch.data import TrainBatches
+from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.task import Task
 
 ROOT = Path(__file__).parents[2]
@@ -101,6 +101,7 @@ def config(**settings: Any) -> dict[str, Any]:
         "resume": None,
         "log_level": "info",
         "throughput_unit": "points/s",
+        "framework": {"name": "pytorch"},
         "vendor": {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None, "visible_devices": None},
         "hardware": {"name": "cpu", "peak_flops": {"fp32": 1e12}},
         "train_batch_size": 8,
@@ -146,11 +147,10 @@ def train(
     path = folder / f"log{len(list(folder.glob('log*')))}"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:
-        perflog = PerfLog(0, fd)
-        training = Training(build_parts(configuration), perflog)
+        perflog, parts = PerfLog(0, fd), build_parts(configuration)
         with watched or nullcontext():
-            training.run()
-        perflog.log("FINISHED", finished(training, began))
+            trained = Training(parts, perflog).run()
+        perflog.log("FINISHED", finished(parts, trained, began))
     finally:
         os.close(fd)
     return read_log(path)
@@ -192,8 +192,13 @@ def torchrun(configuration: Mapping[str, Any], folder: Path, ranks: int = 2) -> 
 def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) -> list[Any]:
     """Call a function in two processes that are ranks of one job, as torchrun would make them; what each returned.
 
-    Forked from this process, they need not import torch again, which takes seconds.
+    Forked from this process, they need not import torch and the trainer again, which takes seconds.
     """
+    import torch._dynamo  # the first optimizer imports it
+
+    import flagperf.trainer.pytorch.entry
+    import flagperf.trainer.pytorch.finish  # noqa: F401
+
     fork = multiprocessing.get_context("fork")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -211,7 +216,6 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
         own.mkdir(parents=True, exist_ok=True)
         try:
             answers.put((rank, function(own)))
-            distributed.destroy_process_group()
         except BaseException:
             answers.put((rank, traceback.format_exc()))
         os._exit(0)

@@ -11,22 +11,22 @@ from typing import Any
 import torch
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.agenda import Position
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state
-from flagperf.trainer.rules import Progress
 
-KEPT = 2  # checkpoints in a folder; the older one is there in case the newer is hurt
+KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
 
 
 def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where this training keeps its checkpoints: one folder a round, beside the log folders of its nodes."""
+    """The folder of this training's checkpoints: one a round, beside the log folders of its nodes."""
     if "FLAGPERF_CHECKPOINT_DIR" in environment:
         return Path(environment["FLAGPERF_CHECKPOINT_DIR"])
     return Path(environment.get("FLAGPERF_LOG_DIR", "log")).parent / "checkpoint"
 
 
 def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
-    """Write `step<step>.pt`, whole or not at all, and remove all but the newest two."""
+    """Write `step<step>.pt`, whole or not at all; then remove all checkpoints but the newest two."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step{step:09d}.pt"
     partial = path.with_suffix(".partial")
@@ -47,7 +47,7 @@ def load(folder: str, identity: Mapping[str, Any]) -> dict[str, Any]:
         identity: what must be the same for the training to go on in the same way, by configuration key.
 
     Raises:
-        ConfigError: there is none, or it belongs to a training that differs.
+        ConfigError: there is no checkpoint, or it belongs to another training.
     """
     found = _checkpoints(Path(folder))
     if not found:
@@ -71,24 +71,24 @@ def load(folder: str, identity: Mapping[str, Any]) -> dict[str, Any]:
     return state
 
 
-def snapshot(parts: Parts, progress: Progress) -> None:
-    """Save a training; returns on every rank when the file is complete."""
+def snapshot(parts: Parts, position: Position) -> None:
+    """Write a checkpoint. It is complete when the call returns, on every rank."""
     for network in dict.fromkeys((parts.network, parts.evaluated)):
         parts.world.copy_buffers(network)
     random_states = parts.world.gather(random_state(parts.device))
     if parts.world.rank == 0:
         state = {name: part.state_dict() for name, part in _stateful(parts)}
-        state |= {"identity": _identity(parts), "progress": asdict(progress), "random": random_states}
-        save(checkpoint_folder(), progress.step, state)
+        state |= {"identity": _identity(parts), "progress": asdict(position), "random": random_states}
+        save(checkpoint_folder(), position.step, state)
     parts.world.wait()
 
 
-def restore(parts: Parts, folder: str) -> tuple[Progress, dict[str, Any]]:
-    """Bring all parts to the newest checkpoint; gives where it was, and this rank's random state."""
+def restore(parts: Parts, folder: str) -> tuple[Position, dict[str, Any]]:
+    """Bring all parts to the newest checkpoint of a folder: its position, and this rank's random state."""
     state = load(folder, _identity(parts))
     for name, part in _stateful(parts):
         part.load_state_dict(state[name])
-    return Progress(**state["progress"]), state["random"][parts.world.rank]
+    return Position(**state["progress"]), state["random"][parts.world.rank]
 
 
 def _stateful(parts: Parts) -> list[tuple[str, Any]]:

@@ -9,7 +9,7 @@ import torch
 
 from flagperf.errors import ConfigError
 from flagperf.target import Target
-from flagperf.trainer.pytorch.data import on_device
+from flagperf.trainer.pytorch.loading import on_device
 from flagperf.trainer.pytorch.parts import Parts
 
 
@@ -19,17 +19,16 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     Raises:
         ConfigError: the metric of the target is not among the metrics.
     """
-    settings, network = parts.settings, parts.evaluated
-    # First: a process that is forked while gloo's threads end a collective was seen to hang, with CPython 3.11.
-    loaded = iter(parts.eval_loader)
+    network, target = parts.evaluated, parts.settings.target
+    assert parts.datasets.eval_loader is not None  # or no setting asks for an evaluation
     parts.world.copy_buffers(network)
-    batches = on_device(loaded, parts.to_device, parts.device)
+    batches = on_device(parts.datasets.eval_loader, parts.to_device, parts.device)
     network.eval()
     with torch.no_grad(), parts.precision.autocast:
         metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
     network.train()
-    if settings.target is not None:
-        _check(settings.target, metrics)
+    if target is not None:
+        _check(target, metrics)
     return metrics
 
 

@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from flagperf.trainer.pytorch.data import Seeded, TrainBatches
+from flagperf.trainer.pytorch.batches import TrainBatches
+from flagperf.trainer.pytorch.loading import Seeded
 from flagperf.trainer.pytorch.precision import PEAK, Precision
 from flagperf.trainer.pytorch.task import Task
 

@@ -7,78 +7,66 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Generator, Mapping
-from contextlib import nullcontext
+from collections.abc import Mapping
 from time import perf_counter, time
 from typing import Any
 
-from torch import Tensor
-
-from flagperf.errors import TrainingError
 from flagperf.perflog import PerfLog
+from flagperf.trainer.agenda import Agenda, Position
 from flagperf.trainer.pytorch.checkpoint import restore, snapshot
-from flagperf.trainer.pytorch.clock import CHECKPOINT, COMPUTE, DATA, EVALUATE, STEP, clock_for
-from flagperf.trainer.pytorch.data import loader, on_device
+from flagperf.trainer.pytorch.clock import CHECKPOINT, DATA, EVALUATE, clock_for
 from flagperf.trainer.pytorch.evaluation import evaluate
+from flagperf.trainer.pytorch.feed import Feed
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import set_random_state
-from flagperf.trainer.pytorch.records import Step, StepRecords
-from flagperf.trainer.pytorch.synthetic import held_stream
-from flagperf.trainer.rules import Progress, Rules
+from flagperf.trainer.pytorch.records import StepRecords
+from flagperf.trainer.pytorch.step import Stepper
 from flagperf.trainer.sample_data import is_sample_data
+from flagperf.trainer.trained import Trained
 
 HOLD = 0.2  # seconds that records of fast steps may wait, to be written together
 HEARTBEAT = 10.0  # seconds without a PerfLog line after which a loop that moves says so
 
 
 class Training:
-    """One training on this rank. `run` runs it; what it measured stays in its attributes."""
+    """One training on this rank; `run` runs it and says what it measured."""
 
     def __init__(self, parts: Parts, perflog: PerfLog) -> None:
-        self.parts, self.perflog = parts, perflog
-        self.settings, self.task, self.precision = parts.settings, parts.task, parts.precision
-        self.loss = self.precision.cast(self.task.loss)
-        self.micro_steps = self.settings.gradient_accumulation_steps
-        self.optimizer = parts.optimizer
-        self.step_scheduler = parts.scheduler if self.settings.lr_interval == "step" else None
-        self.epoch_scheduler = parts.scheduler if self.settings.lr_interval == "epoch" else None
+        self.parts, self.settings, self.perflog = parts, parts.settings, perflog
         self.sample_data = is_sample_data(parts.config["data_dir"])
         # A result on sample data never claims the target of the full case.
         self.target = None if self.sample_data and parts.config["size"] == "full" else self.settings.target
-        self.rules = Rules(self.settings, parts.world)
+        self.agenda = Agenda(self.settings, parts.world.largest)
         self.clock = clock_for(parts.device)
         self.records = StepRecords(perflog, self.clock, parts.world, parts.device)
+        self.epoch_scheduler = parts.scheduler if self.settings.lr_interval == "epoch" else None
 
-        self.progress = Progress()
-        self.stop_reason: str | None = None
+        self.position, self.random_state = Position(), None
+        if parts.config["resume"] is not None:
+            self.position, self.random_state = restore(parts, parts.config["resume"])
+        self.resumed_from = self.position.step
+        parts.datasets.train_batches.start_at(self.position.epoch, self.position.step_in_epoch)
+        self.feed = Feed(parts)
+        self.stepper = Stepper(parts, self.feed.batches, self.clock)
+        self.stop_reason = self.agenda.limit(self.position)  # a resumed training may have nothing left to do
         self.metrics: dict[str, float] = {}  # of the last evaluation
-        self.samples = self.units = 0  # of this rank, in this process
         self.units_by_step = array("q")  # units of this rank up to the end of each step
         self.next_look = 0
-        self.random_state: Mapping[str, Any] | None = None
-        if parts.config["resume"] is not None:
-            self.progress, self.random_state = restore(parts, parts.config["resume"])
-        self.resumed_from = self.progress.step
-        self.distributed, self.model = parts.wrapped()
 
     # ---------------------------------------------------------------- the loop
 
-    def run(self) -> None:
-        """Train until a rule says stop."""
+    def run(self) -> Trained:
+        """Train until a limit or the target is reached."""
         if self.settings.initial_evaluation and not self.resumed_from:
-            began = perf_counter()
-            metrics = evaluate(self.parts, self._heartbeat)
-            self._log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
-        self.batches = self._train_stream()
+            self._evaluate_initially()
         self.parts.world.wait()
         self._log("INIT_END", {"rendezvous": self.parts.rendezvous})
         self._log("TRAIN_START")
-        self.began, self.began_wall = perf_counter(), time()
+        began, began_wall = perf_counter(), time()
         if self.random_state is not None:
             set_random_state(self.random_state, self.parts.device)
         self.clock.start()
-        self.rules.start()
-        self.stop_reason = self.rules.limit(self.progress)  # a resumed training may have none left
+        self.agenda.start()
         try:
             while self.stop_reason is None:
                 self._epoch()
@@ -86,79 +74,61 @@ class Training:
         finally:
             self.records.write()
         self.clock.read()
-        self.seconds, self.seconds_wall = perf_counter() - self.began, time() - self.began_wall
+        trained = self._trained(began, perf_counter() - began, time() - began_wall)
         self._log("TRAIN_END")
-        self.batches.close()  # ends the processes of the loader
+        self.feed.batches.close()
+        self.parts.datasets.close()
+        return trained
 
     def _epoch(self) -> None:
-        progress = self.progress
-        self.epoch = progress.epoch
+        position = self.position
+        self.epoch = position.epoch
         self._log("EPOCH_BEGIN", {"epoch": self.epoch})
-        steps = self.parts.train_batches.steps(self.epoch)
-        for samples in steps[progress.step_in_epoch :]:
-            self._step()
-            progress.advance(samples)
-            if progress.step >= self.next_look:
+        steps = self.parts.datasets.train_batches.steps(self.epoch)
+        for samples in steps[position.step_in_epoch :]:
+            self.stepper.step(position.step + 1)
+            self.units_by_step.append(self.feed.units)
+            position.advance(samples)
+            if position.step >= self.next_look:
                 self._after_step(samples)
-            if progress.step_in_epoch == len(steps):
+            if position.step_in_epoch == len(steps):
                 self._after_epoch()
-            if self.rules.saves(progress.step):
+            if self.agenda.saves(position.step):
                 self._save()
-            if self.step_ended - self.perflog.written > HOLD:
+            if self.stepper.ended - self.perflog.written > HOLD:
                 self._heartbeat()
             if self.stop_reason is not None:
                 break
         self._log("EPOCH_END", {"epoch": self.epoch})
 
-    def _step(self) -> None:
-        """One optimizer step; the last of its micro steps averages the gradients over the ranks."""
-        self.step_began = time()
-        self.losses: list[Tensor] = []  # of the micro steps
-        for _ in range(self.micro_steps - 1):
-            with self._without_sync():
-                self._micro_step()
-            self.clock.lap(COMPUTE)
-        self._micro_step()
-        self.learning_rate = self.optimizer.param_groups[0]["lr"]
-        self.grad_norm = self.precision.step(self.optimizer, self.parts.parameters, self.settings.clip_grad)
-        self.parts.update_average(self.progress.step + 1)
-        self.optimizer.zero_grad()
-        if self.step_scheduler is not None:
-            self.step_scheduler.step()
-        self.clock.lap(STEP)
-        self.units_by_step.append(self.units)
-        self.step_ended = time()
-
-    def _micro_step(self) -> None:
-        batch = next(self.batches)
-        self.clock.lap(DATA)
-        loss = self.loss(self.model, batch)
-        self.precision.backward(loss, self.micro_steps)
-        self.losses.append(loss)
-
     def _after_step(self, samples: int) -> None:
-        """What may be due after a step of so many samples of the whole job."""
-        step = self.progress.step
-        if self.rules.logs(step):
-            self.records.open(self._last_step())
+        """Do what is due after a step of so many samples of the whole job."""
+        step = self.position.step
+        if self.agenda.logs(step):
+            self._open_record()
         if self.records.due == step:
             self._settle_record()
-        if self.rules.evaluates(self.progress, samples):
+        if self.agenda.evaluates(self.position, samples):
             self._evaluate()
-        self.stop_reason = self.stop_reason or self.rules.stop_reason(self.progress)
-        self.next_look = self.records.due or self.rules.next_look(self.progress)
+        self.stop_reason = self.stop_reason or self.agenda.stop_reason(self.position)
+        self.next_look = self.records.due or self.agenda.next_look(self.position)
 
     def _after_epoch(self) -> None:
-        if self.rules.evaluates_epoch(self.progress):
+        if self.agenda.evaluates_epoch(self.position):
             self._evaluate()
         if self.epoch_scheduler is not None:
             self.epoch_scheduler.step()
-        if self.rules.ends_with_epoch(self.progress.epoch):
+        if self.agenda.ends_with_epoch(self.position.epoch):
             self.stop_reason = self.stop_reason or "max_epochs"
-        self.progress.epoch += 1
-        self.progress.step_in_epoch = 0
+        self.position.epoch += 1
+        self.position.step_in_epoch = 0
 
     # ---------------------------------------------------------------- what it does now and then
+
+    def _evaluate_initially(self) -> None:
+        began = perf_counter()
+        metrics = evaluate(self.parts, self._heartbeat)
+        self._log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
 
     def _evaluate(self) -> None:
         self._settle_record()
@@ -169,7 +139,7 @@ class Training:
         self.clock.lap(EVALUATE)
         self.records.write()
         self.clock.read()
-        value = {"step": self.progress.step, "samples": self.progress.samples, **self.metrics}
+        value = {"step": self.position.step, "samples": self.position.samples, **self.metrics}
         self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
         if self.target is not None and self.target.reached(self.metrics):
             self.stop_reason = "target"
@@ -178,8 +148,20 @@ class Training:
         self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
-        snapshot(self.parts, self.progress)
+        snapshot(self.parts, self.position)
         self.clock.lap(CHECKPOINT)
+
+    def _heartbeat(self) -> None:
+        """Show that the loop moves: with the records that are held, or a line of its own."""
+        self.records.write()
+        if time() - self.perflog.written > HEARTBEAT:
+            phase = "train" if self.parts.evaluated.training else "evaluate"
+            self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.position.step})
+
+    # ---------------------------------------------------------------- records and events
+
+    def _open_record(self) -> None:
+        self.records.open(self.stepper.last(self.position.step, self.epoch, self.feed.units))
 
     def _settle_record(self) -> None:
         self.records.settle()
@@ -188,62 +170,35 @@ class Training:
 
     def _finish_records(self) -> None:
         """The last step is always logged."""
-        if self.resumed_from < self.progress.step and self.records.opened < self.progress.step:
-            self.records.open(self._last_step())
+        if self.resumed_from < self.position.step and self.records.opened < self.position.step:
+            self._open_record()
         self._settle_record()
-
-    def _heartbeat(self) -> None:
-        """Show that the loop moves: with the records that are held, or a line of its own."""
-        self.records.write()
-        if time() - self.perflog.written > HEARTBEAT:
-            phase = "train" if self.parts.evaluated.training else "evaluate"
-            self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.progress.step})
-
-    # ---------------------------------------------------------------- small parts
-
-    def _train_stream(self) -> Generator[Any]:
-        """Batches on the device without end, counted as they are taken."""
-        parts = self.parts
-        parts.train_batches.start_at(self.progress.epoch, self.progress.step_in_epoch)
-        if self.settings.synthetic:
-            return held_stream(parts, self._count)
-
-        def move(batch: Any) -> Any:
-            self._count(self.task.samples(batch), self.task.units(batch))
-            return parts.to_device(batch)
-
-        return on_device(
-            loader(parts.train_data, parts.train_batches, self.settings.num_workers, parts.device), move, parts.device
-        )
-
-    def _count(self, samples: int, units: int) -> None:
-        self.samples += samples
-        self.units += units
-
-    def _without_sync(self) -> Any:
-        return self.distributed.no_sync() if self.parts.world.size > 1 else nullcontext()  # type: ignore[operator]
-
-    def _last_step(self) -> Step:
-        return Step(
-            number=self.progress.step,
-            epoch=self.epoch,
-            learning_rate=self.learning_rate,
-            began=self.step_began,
-            ended=self.step_ended,
-            losses=self.losses,
-            grad_norm=self.grad_norm,
-            loss_scale=self.precision.loss_scale(),
-            units=self.units,
-        )
 
     def _log(self, event: str, value: Mapping[str, Any] | None = None) -> None:
         self.records.write()
         self.perflog.log(event, value, stacklevel=2)
 
-
-def check_loss(training: Training) -> None:
-    """Raise TrainingError where the loss became NaN or infinite."""
-    if training.stop_reason == "non_finite_loss":
-        raise TrainingError(
-            f"training diverged: the loss was {training.records.loss} at step {training.records.opened}"
+    def _trained(self, began: float, train_time: float, wall_time: float) -> Trained:
+        return Trained(
+            position=self.position,
+            resumed_from=self.resumed_from,
+            stop_reason=self.stop_reason,
+            target=self.target,
+            metrics=self.metrics,
+            loss=self.records.loss,
+            loss_step=self.records.opened,
+            loss_checksum=self.records.checksum,
+            sample_data=self.sample_data,
+            samples=self.feed.samples,
+            units=self.feed.units,
+            units_by_step=self.units_by_step,
+            began=began,
+            train_time=train_time,
+            wall_time=wall_time,
+            step_times=self.clock.steps,
+            compute_time=self.clock.compute,
+            data_wait=self.clock.seconds[DATA],
+            eval_time=self.clock.seconds[EVALUATE],
+            checkpoint_time=self.clock.seconds[CHECKPOINT],
+            clock=self.clock.name,
         )

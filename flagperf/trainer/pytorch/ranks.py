@@ -1,4 +1,4 @@
-"""This process among the others of the job, and what they tell each other beside gradients."""
+"""The ranks of a job: which one this process is, and what they tell each other beside gradients."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class World:
     def connect(self, device: torch.device, backend: str, timeout: float) -> None:
         """Join the process group. `timeout`: seconds a collective may wait.
 
-        Host values travel over gloo and device tensors over the vendor's backend, in one group, so that telling each
-        other a host value never waits for a device.
+        Host values travel over gloo, device tensors over the vendor's backend, in one group: a host value never waits
+        for a device. Gloo has threads, so no process may be forked from here on.
         """
         if self.size > 1:
             backends = backend if device.type == "cpu" else f"cpu:gloo,{device.type}:{backend}"

@@ -8,15 +8,9 @@ length, so do these.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
 from functools import cached_property
-from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any
 
-from flagperf.trainer.pytorch.data import TrainBatches, loader, on_device
-
-if TYPE_CHECKING:
-    from flagperf.trainer.pytorch.parts import Parts
+from flagperf.trainer.pytorch.batches import TrainBatches
 
 # Batches that a rank holds. Several, because the batches of detection, speech and text differ in size; no more, because
 # 256 images of 224 x 224 pixels are 0.15 GB. No cache of a device holds what was read eight batches ago.
@@ -45,22 +39,3 @@ class HeldBatches(TrainBatches):
         turn = math.lcm(different, self.per_step)
         numbers = range(math.ceil(len(own) / turn) * turn)
         return [own[number % different % len(own)] for number in numbers]
-
-
-def held_stream(parts: Parts, count: Callable[[int, int], None]) -> Generator[Any]:
-    """Load the batches to hold; then give them without end, and `count` the samples and units of each that is taken."""
-
-    def move(batch: Any) -> tuple[int, int, Any]:
-        return parts.task.samples(batch), parts.task.units(batch), parts.to_device(batch)
-
-    first = list(islice(parts.train_batches, HELD))
-    held = list(
-        on_device(loader(parts.train_data, first, parts.settings.num_workers, parts.device), move, parts.device)
-    )
-
-    def stream() -> Generator[Any]:
-        for samples, units, batch in cycle(held):
-            count(samples, units)
-            yield batch
-
-    return stream()

@@ -20,8 +20,8 @@ from cases.cpm.task import LanguageModel
 from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.batches import eval_batches
 from flagperf.trainer.pytorch.build import load_weights
-from flagperf.trainer.pytorch.data import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]

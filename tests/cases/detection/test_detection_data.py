@@ -16,7 +16,7 @@ from torchvision.transforms import v2
 from cases.detection.data import CocoImages, CocoObjects, PackedRecords, draw_masks
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.data import loader, on_device
+from flagperf.trainer.pytorch.loading import Loader, on_device
 
 Config = dict[str, Any]
 
@@ -227,7 +227,7 @@ def test_a_missing_image_is_named(shapes: Path, tmp_path: Path) -> None:
     data = objects(tmp_path / "copy")
     missing = tmp_path / "copy" / "val2017" / data.records[2]["file_name"]
     missing.unlink()
-    batches = loader(data, [(0, [0, 1]), (0, [2, 3])], 1, torch.device("cpu"))
+    batches = Loader(data, [(0, [0, 1]), (0, [2, 3])], 1, torch.device("cpu"))
     with pytest.raises(ConfigError) as caught:
         list(on_device(batches, lambda batch: batch, torch.device("cpu")))
     assert str(caught.value).startswith(f"cannot read an image of the data set\n  where:   {missing}\n")

@@ -19,8 +19,8 @@ from cases.image_classification.data import images
 from flagperf.config.data_layout import moved
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.data import loader, on_device
-from flagperf.trainer.pytorch.parts import check_classes
+from flagperf.trainer.pytorch.datasets import check_classes
+from flagperf.trainer.pytorch.loading import Loader, on_device
 
 AS_IS = [v2.Identity()]
 
@@ -85,7 +85,7 @@ def test_a_corrupt_image_is_named(data_dir: Callable[[str], Path], tmp_path: Pat
     broken = min(split.glob("0/*"))
     broken.write_bytes(broken.read_bytes()[:100])
     folder = images(str(split), 10, AS_IS)
-    batches = loader(folder, [(0, [1, 2]), (0, [0, 3])], 1, torch.device("cpu"))
+    batches = Loader(folder, [(0, [1, 2]), (0, [0, 3])], 1, torch.device("cpu"))
     with pytest.raises(ConfigError) as caught:
         list(on_device(batches, lambda batch: batch, torch.device("cpu")))
     problem, where, *_ = str(caught.value).splitlines()

@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 from cases.image_classification.data import RandomErasing, RepeatedAugmentation, images
 from flagperf.config.compose import compose
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.data import TrainBatches
+from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.ranks import World
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

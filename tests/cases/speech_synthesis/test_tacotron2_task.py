@@ -18,7 +18,7 @@ from cases.speech_synthesis.data import EvalSentences, Sentences
 from cases.speech_synthesis.task import TextToMel
 from flagperf.config.compose import compose
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]

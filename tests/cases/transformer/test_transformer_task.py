@@ -16,7 +16,7 @@ from toy import fork_ranks
 
 from cases.transformer.data import END, PAD, EvalSentences
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.data import eval_batches
+from flagperf.trainer.pytorch.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.settings import Settings
+
+Largest = Callable[[float], float]  # a number of this rank → the largest of all ranks, the same on each
 
 
 @dataclass
-class Progress:
+class Position:
     """Where the training is. Counts of the whole job since its first start, resumed or not."""
 
     step: int = 0  # optimizer steps done
@@ -25,21 +27,21 @@ class Progress:
         self.samples += samples
 
 
-class Rules:
-    """The settings that say when."""
+class Agenda:
+    """What is due when, by the settings."""
 
-    def __init__(self, settings: Settings, world: World) -> None:
+    def __init__(self, settings: Settings, largest: Largest) -> None:
         self.settings = settings
-        self.time_limit = None if settings.max_time is None else TimeLimit(settings.max_time, world)
+        self.time_limit = None if settings.max_time is None else TimeLimit(settings.max_time, largest)
 
     def start(self) -> None:
         """The training starts now: max_time begins to count."""
         if self.time_limit is not None:
             self.time_limit.start()
 
-    def next_look(self, progress: Progress) -> int:
-        """The next step after which any of the rules below may apply; until then nobody needs to ask them."""
-        settings, step = self.settings, progress.step
+    def next_look(self, position: Position) -> int:
+        """The next step after which something may be due; until then nobody needs to ask."""
+        settings, step = self.settings, position.step
         if settings.max_time or settings.max_samples_termination or settings.eval_interval_samples:
             return step + 1
         every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq)
@@ -47,45 +49,45 @@ class Rules:
         return max(step + 1, min([*looks, settings.max_steps or looks[0]]))
 
     def logs(self, step: int) -> bool:
-        """Step 1 and every log_freq steps; the last step is logged in any case."""
+        """Whether to log this step: step 1, and every log_freq steps. The loop logs the last step too."""
         return step % self.settings.log_freq == 0 or step == 1
 
-    def evaluates(self, progress: Progress, samples: int) -> bool:
-        """After a step of so many samples: whether eval_interval_steps or eval_interval_samples is due."""
-        if progress.samples < self.settings.eval_start_samples:
+    def evaluates(self, position: Position, samples: int) -> bool:
+        """Whether to evaluate after a step of so many samples: by eval_interval_steps or eval_interval_samples."""
+        if position.samples < self.settings.eval_start_samples:
             return False
         if self.settings.eval_interval_steps is not None:
-            return progress.step % self.settings.eval_interval_steps == 0
+            return position.step % self.settings.eval_interval_steps == 0
         interval = self.settings.eval_interval_samples
-        return interval is not None and progress.samples // interval > (progress.samples - samples) // interval
+        return interval is not None and position.samples // interval > (position.samples - samples) // interval
 
-    def evaluates_epoch(self, progress: Progress) -> bool:
-        """After an epoch: whether eval_interval_epochs is due; steps and samples, where set, count instead."""
+    def evaluates_epoch(self, position: Position) -> bool:
+        """Whether to evaluate after this epoch: by eval_interval_epochs, where neither of the others is set."""
         settings = self.settings
         return (
             settings.eval_interval_steps is None
             and settings.eval_interval_samples is None
             and settings.eval_interval_epochs is not None
-            and progress.epoch % settings.eval_interval_epochs == 0
-            and progress.samples >= settings.eval_start_samples
+            and position.epoch % settings.eval_interval_epochs == 0
+            and position.samples >= settings.eval_start_samples
         )
 
     def saves(self, step: int) -> bool:
-        """Every checkpoint_freq steps."""
+        """Whether to write a checkpoint after this step: every checkpoint_freq steps."""
         return self.settings.checkpoint_freq is not None and step % self.settings.checkpoint_freq == 0
 
-    def stop_reason(self, progress: Progress) -> str | None:
-        """After a step: the limit that is reached, if any."""
-        return self.limit(progress) or ("max_time" if self.time_limit and self.time_limit.passed() else None)
+    def stop_reason(self, position: Position) -> str | None:
+        """The limit that is reached after this step, max_time included; None where there is none."""
+        return self.limit(position) or ("max_time" if self.time_limit and self.time_limit.passed() else None)
 
-    def limit(self, progress: Progress) -> str | None:
-        """The limit of steps, samples or epochs that is reached, if any."""
+    def limit(self, position: Position) -> str | None:
+        """The limit of steps, samples or epochs that is reached; None where there is none."""
         settings = self.settings
-        if settings.max_steps is not None and progress.step >= settings.max_steps:
+        if settings.max_steps is not None and position.step >= settings.max_steps:
             return "max_steps"
-        if settings.max_samples_termination is not None and progress.samples >= settings.max_samples_termination:
+        if settings.max_samples_termination is not None and position.samples >= settings.max_samples_termination:
             return "max_samples_termination"
-        return "max_epochs" if self.ends_with_epoch(progress.epoch - 1) else None
+        return "max_epochs" if self.ends_with_epoch(position.epoch - 1) else None
 
     def ends_with_epoch(self, epoch: int) -> bool:
         """Whether this epoch is the last one."""
@@ -93,11 +95,14 @@ class Rules:
 
 
 class TimeLimit:
-    """Whether max_time has passed on any rank. Asking the others costs a message, so it is done every few steps only,
-    more often towards the end: at most every 10 steps, and at least twice in the time that is left."""
+    """Whether max_time has passed on any rank.
 
-    def __init__(self, seconds: float, world: World) -> None:
-        self.seconds, self.world = seconds, world
+    Asking the other ranks costs a message, so it is done every 10 steps at most. Towards the end it is done more often:
+    at least twice in the time that is left.
+    """
+
+    def __init__(self, seconds: float, largest: Largest) -> None:
+        self.seconds, self.largest = seconds, largest
         self._steps = self._next = 0
         self._started = time.perf_counter()
 
@@ -106,11 +111,11 @@ class TimeLimit:
         self._started = time.perf_counter()
 
     def passed(self) -> bool:
-        """Call it once after each step on every rank."""
+        """Whether the time is over. Call it once after each step, on every rank."""
         self._steps += 1
         if self._steps < self._next:
             return False
-        elapsed = self.world.largest(time.perf_counter() - self._started)
+        elapsed = self.largest(time.perf_counter() - self._started)
         steps_left = (self.seconds - elapsed) / max(elapsed / self._steps, 1e-9)
         self._next = self._steps + max(1, min(10, int(steps_left / 2)))
         return elapsed >= self.seconds

@@ -1,28 +1,28 @@
-"""Batches: which samples each rank gets, in what order, and their way to the device."""
+"""Batches: which samples each rank gets, and in what order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler, default_collate, get_worker_info
+from torch.utils.data import Sampler
 
-from flagperf.errors import ConfigError, FlagperfError
-from flagperf.trainer.pytorch.randomness import seed_host
+from flagperf.errors import ConfigError
 from flagperf.trainer.pytorch.ranks import World
 
 Numbered = tuple[int, list[int]]  # seed of a batch, indices of its samples
 
 
 class TrainBatches(Sampler[Numbered]):
-    """An endless row of this rank's batches, epoch after epoch, from any place on.
+    """This rank's batches without end, epoch after epoch, from any place on.
 
-    Each epoch is one permutation of the data set, cut into full batches that are dealt to the ranks in turn: no sample
-    twice, the same number of steps on every rank, samples that fill no step left out. A data set that groups its
-    samples itself has a method `batches(batch_size, generator) -> list[list[int]]`, all batches of one epoch. One that
-    is too large to be shuffled as a whole has `order(generator) -> Sequence[int]`, all samples of one epoch; slices are
-    taken as they are needed, so that it may make them then.
+    Each epoch is one permutation of the data set, cut into full batches that are dealt to the ranks in turn. No sample
+    comes twice, every rank has the same number of steps, and samples that fill no step are left out.
+
+    A data set may group its samples itself: `batches(batch_size, generator) -> list[list[int]]` gives all batches of
+    one epoch. A data set that is too large to be shuffled as a whole has `order(generator) -> Sequence[int]`, all
+    samples of one epoch; it may make them late, because slices are taken only as they are needed.
 
     In a process of the loader, the random numbers of a batch depend on seed, epoch and its number only, not on the
     rank, the process or what was drawn before. So a resumed training sees the same augmentation without replaying what
@@ -80,7 +80,7 @@ class TrainBatches(Sampler[Numbered]):
 
 
 class FullBatches(Sequence[list[int]]):
-    """An order of samples cut into batches of one size, each when it is asked for; what fills no batch is left out."""
+    """An order of samples, cut into full batches as they are asked for; samples that are left over go unused."""
 
     def __init__(self, order: Sequence[int], size: int) -> None:
         self.order, self.size = order, size
@@ -104,74 +104,3 @@ def eval_batches(samples: int, batch_size: int, world: World) -> list[Numbered]:
 def batch_seed(seed: int, epoch: int, number: int) -> int:
     """32 bits for the random numbers of one batch."""
     return ((seed * 1_000_003 + epoch) * 1_000_003 + number) % 2**32
-
-
-class Seeded(Dataset[Any]):
-    """A data set as the loader sees it: whole batches, in its processes each with random numbers of its own.
-
-    An error that is meant for the user comes back in place of the batch, because the loader would bury its message
-    in a traceback.
-    """
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-        self._collate = getattr(dataset, "collate_fn", None) or default_collate
-
-    def __getitems__(self, batch: Numbered) -> Any:
-        seed, indices = batch
-        if get_worker_info() is not None:
-            seed_host(seed)
-        try:
-            whole = getattr(self.dataset, "__getitems__", None)
-            return whole(indices) if whole else [self.dataset[index] for index in indices]
-        except FlagperfError as error:
-            return error
-
-    def collate(self, items: Any) -> Any:
-        return items if isinstance(items, FlagperfError) else self._collate(items)
-
-
-def loader(
-    dataset: Any, batches: Iterable[Numbered], workers: int, device: torch.device, *, again: bool = False
-) -> DataLoader[Any]:
-    """Load batches in `workers` processes, into pinned memory where there is a device to copy them to.
-
-    `again`: the batches are loaded more than once, so the processes are kept from one time to the next.
-    """
-    seeded = Seeded(dataset)
-    return DataLoader(
-        seeded,
-        batch_sampler=batches,  # type: ignore[arg-type]
-        num_workers=workers,
-        collate_fn=seeded.collate,
-        pin_memory=device.type != "cpu",
-        persistent_workers=again and workers > 0,
-        generator=torch.Generator(),  # it draws a number, which must not be missing from the rank's own generator
-    )
-
-
-def on_device(batches: Iterable[Any], move: Callable[[Any], Any], device: torch.device) -> Generator[Any]:
-    """Move batches to the device, each while the device still computes on the one before.
-
-    The copy runs on a stream of its own. It may reuse memory of older batches, so it waits until the computation
-    before the current one is done; `moved` keeps the current batch alive that long.
-    """
-    if device.type == "cpu":
-        for batch in batches:
-            yield move(_checked(batch))
-        return
-    main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
-    begun = main.record_event()
-    for batch in batches:
-        copies.wait_event(begun)
-        with copies:
-            moved = move(_checked(batch))
-        main.wait_stream(copies)
-        begun = main.record_event()
-        yield moved
-
-
-def _checked(batch: Any) -> Any:
-    if isinstance(batch, FlagperfError):
-        raise batch
-    return batch

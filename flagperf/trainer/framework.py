@@ -1,0 +1,40 @@
+"""The trainer of a framework: a package beside this file that has an entry.py."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from flagperf.errors import ConfigError
+from flagperf.perflog import PerfLog
+
+
+class Entry(Protocol):
+    """What the entry.py of a framework offers."""
+
+    def train(self, config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
+        """Train on this rank, and log all events from INIT_END to FINISHED."""
+
+    def read_first_samples(self, config: Mapping[str, Any]) -> None:
+        """Open the data sets as a training does, and read the first sample of each."""
+
+
+def import_framework(config: Mapping[str, Any]) -> Entry:
+    """Import the trainer of the configuration's framework, which may take seconds.
+
+    Raises:
+        ConfigError: there is no trainer for it.
+    """
+    name = config["framework"]["name"]
+    existing = sorted(path.parent.name for path in Path(__file__).parent.glob("*/entry.py"))
+    if name not in existing:
+        raise ConfigError(
+            "there is no trainer for this framework",
+            where="config.yaml",
+            key="framework.name",
+            given=name,
+            allowed=", ".join(existing),
+        )
+    return cast(Entry, importlib.import_module(f"flagperf.trainer.{name}.entry"))

@@ -1,0 +1,92 @@
+"""The data sets of a training, and their loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.batches import TrainBatches, eval_batches
+from flagperf.trainer.pytorch.loading import Loader, Seeded
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.synthetic import HELD, HeldBatches
+from flagperf.trainer.settings import Settings
+
+
+@dataclass(frozen=True)
+class Datasets:
+    """What this rank trains and evaluates on."""
+
+    train: Any  # the data set itself
+    train_batches: TrainBatches
+    train_loader: Loader
+    eval_loader: Loader | None  # None: nothing is evaluated
+
+    def close(self) -> None:
+        """End the processes that load."""
+        self.train_loader.close()
+        if self.eval_loader is not None:
+            self.eval_loader.close()
+
+
+def open_datasets(config: Mapping[str, Any], settings: Settings, world: World, device: torch.device) -> Datasets:
+    """Open the data sets and start the processes that load; to be called before the process group is made.
+
+    Raises:
+        ConfigError: the training data is too small for one step, or the data sets do not fit each other.
+    """
+    train = component(config, "train_data")
+    evaluated = None if settings.synthetic else component(config, "eval_data")
+    check_classes(train, evaluated)
+    sampler = HeldBatches if settings.synthetic else TrainBatches
+    batches = sampler(train, settings.train_batch_size, settings.gradient_accumulation_steps, world, settings.seed)
+    workers, eval_loader = settings.num_workers, None
+    if evaluated is not None and settings.evaluates:
+        share = eval_batches(len(evaluated), settings.eval_batch_size, world)
+        eval_loader = Loader(evaluated, share, workers, device)
+    train_loader = Loader(train, batches, workers, device, limit=HELD if settings.synthetic else None)
+    return Datasets(train, batches, train_loader, eval_loader)
+
+
+def read_first_samples(config: Mapping[str, Any]) -> None:
+    """Open the data sets as a training does, read the first sample of each, and print how many there are."""
+    datasets = {key: component(config, key) for key in ("train_data", "eval_data")}
+    for key, dataset in datasets.items():
+        if dataset is None:
+            continue
+        seeded = Seeded(dataset)
+        sample = seeded.collate(seeded.__getitems__((0, [0])))
+        if isinstance(sample, FlagperfError):
+            raise sample
+        print(f"{len(dataset):>12,}  samples of {key}; the first one can be read")
+    check_classes(datasets["train_data"], datasets["eval_data"])
+
+
+def check_classes(train_data: Any, eval_data: Any) -> None:
+    """Refuse an evaluation on other classes than the training's, where the data sets name theirs in `classes`.
+
+    Folders are numbered in the order of their names: one that a split lacks would shift the labels of all that follow.
+    """
+    trained, evaluated = (getattr(data, "classes", None) for data in (train_data, eval_data))
+    if trained is None or evaluated is None or list(trained) == list(evaluated):
+        return
+    missing = {
+        "missing in the evaluation data": [str(name) for name in trained if name not in evaluated],
+        "missing in the training data": [str(name) for name in evaluated if name not in trained],
+    }
+    found = [
+        f"{len(names)} {where}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+        for where, names in missing.items()
+        if names
+    ]
+    raise ConfigError(
+        "training and evaluation data have different classes",
+        where=str(getattr(eval_data, "root", "config.yaml")),
+        key="data_dir",
+        given="; ".join(found) or "the same classes in another order",
+        allowed="the same classes in both splits",
+    )
