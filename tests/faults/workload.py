@@ -20,6 +20,8 @@ def main(max_steps: int, collective: bool, step_seconds: float, fault: str, rank
 
     def strike(now: int) -> None:
         if now == step and rank in (me, -1):
+            while now and not peers_began():  # on a busy machine a peer may still be importing
+                time.sleep(0.02)
             FAULTS[fault]()
 
     strike(0)
@@ -40,6 +42,12 @@ def main(max_steps: int, collective: bool, step_seconds: float, fault: str, rank
     log.log("TRAIN_END")
     log.log("FINISHED", {"global_steps": max_steps})
     os._exit(0)
+
+
+def peers_began() -> bool:
+    """Whether every rank of this node has logged that it begins."""
+    logs = Path(os.environ["FLAGPERF_LOG_DIR"]).glob("rank*.out.log")
+    return sum("INIT_START" in log.read_text() for log in logs) == int(os.environ["LOCAL_WORLD_SIZE"])
 
 
 def fail() -> None:
