@@ -24,6 +24,7 @@ class Field:
     options: tuple[str, ...] = ()
     form: str | None = None  # regular expression that the whole text matches …
     said: str = ""  # … and what it allows, for people
+    classes: bool = False  # an item of the list may also be a mapping with the path of a class as _target_
     null: bool = False
     platform: bool = False
 
@@ -33,7 +34,7 @@ class Field:
             return self.null
         if not is_a(value, self.type):
             return False
-        if self.options and any(item not in self.options for item in (value if self.type is list else [value])):
+        if self.options and not all(map(self._is_option, value if self.type is list else [value])):
             return False
         if self.form is not None and not re.fullmatch(self.form, value, re.DOTALL):
             return False
@@ -45,10 +46,14 @@ class Field:
             )
         return True
 
+    def _is_option(self, item: Any) -> bool:
+        return item in self.options or (self.classes and is_a(item, dict) and is_a(item.get("_target_"), str))
+
     def __str__(self) -> str:
         null = ", or null" if self.null else ""
         if self.options:
-            return f"{'a list of' if self.type is list else 'one of'}: {', '.join(self.options)}{null}"
+            options = ", ".join(self.options) + (", {_target_: path of a class, …}" if self.classes else "")
+            return f"{'a list of' if self.type is list else 'one of'}: {options}{null}"
         bounds = {"at least": self.low, "above": self.above, "at most": self.high}
         limits = "".join(f", {name} {at}" for name, at in bounds.items() if at is not None)
         return (self.said or TYPE_NAMES[self.type]) + limits + null

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from flagperf.errors import ConfigError, FlagperfError
+from flagperf.errors import FlagperfError
 from flagperf.results.values import Summary
-from flagperf.trainer.components import component
+from flagperf.trainer.components import with_write
 
 log = logging.getLogger(__name__)
 
@@ -49,20 +49,7 @@ def make_writers(config: Mapping[str, Any]) -> list[Writer]:
         ConfigError: an entry names no class of a writer, or its arguments do not fit.
     """
     entries = config.get(KEY, BUILT_IN)
-    return [_make_writer(f"{KEY}[{index}]", entry) for index, entry in enumerate(entries)]
-
-
-def _make_writer(key: str, entry: Any) -> Writer:
-    def refused(problem: str, advice: str | None = None) -> ConfigError:
-        allowed = "a mapping with the class of a writer as _target_, and its arguments"
-        return ConfigError(problem, where="config.yaml", key=key, given=entry, allowed=allowed, advice=advice)
-
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("_target_"), str):
-        raise refused("this names no writer of reports")
-    try:
-        writer: Writer = component({key: entry}, key)
-    except TypeError as error:
-        raise refused("the writer of reports cannot be made", str(error)) from error
-    if not callable(getattr(writer, "write", None)):
-        raise refused("this is no writer of reports", "docs/results.md says what a writer is")
-    return writer
+    return [
+        with_write(f"{KEY}[{index}]", entry, "writer of reports", "docs/results.md")
+        for index, entry in enumerate(entries)
+    ]

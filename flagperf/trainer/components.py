@@ -34,3 +34,34 @@ def component(config: Mapping[str, Any], key: str, *arguments: Any) -> Any:
                 advice=str(error.__cause__ or error),
             ) from error
         raise
+
+
+def with_write(key: str, node: Any, kind: str, page: str, *arguments: Any) -> Any:
+    """The object with a method `write` that an entry of a list in the configuration describes.
+
+    Args:
+        key: the dotted key of the entry, for messages.
+        node: the entry, a mapping with `_target_` and its arguments.
+        kind: what the object must be, for messages.
+        page: the page that explains it.
+        arguments: come before the configured ones.
+
+    Raises:
+        ConfigError: the entry names no class, or one without `write`, or the object cannot be made.
+    """
+
+    def refused(problem: str, advice: str | None = None) -> ConfigError:
+        allowed = f"a mapping with the class of a {kind} as _target_, and its arguments"
+        return ConfigError(problem, where="config.yaml", key=key, given=node, allowed=allowed, advice=advice)
+
+    if not isinstance(node, Mapping) or not isinstance(node.get("_target_"), str):
+        raise refused(f"this names no {kind}")
+    try:
+        made = component({key: node}, key, *arguments)
+    except FlagperfError:
+        raise
+    except Exception as error:
+        raise refused(f"the {kind} cannot be made", f"{type(error).__name__}: {error}") from error
+    if not callable(getattr(made, "write", None)):
+        raise refused(f"this is no {kind}", f"{page} says what a {kind} is")
+    return made

@@ -21,12 +21,13 @@ from flagperf.errors import ConfigError
 from flagperf.fields import Count, CountFrom0, Field, Positive, Share
 from flagperf.target import Target
 from flagperf.trainer.sample_data import is_sample_data
+from flagperf.trainer.sinks import SHORT_NAMES
 
 MISSING = "???"  # OmegaConf's mark of a value that the case must set
 ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
 EVALUATIONS = ("eval_interval_steps", "eval_interval_samples", "eval_interval_epochs")
 
-Sinks = Annotated[list[Any], Field(list, options=("mllog", "dllogger", "tensorboard"))]
+Sinks = Annotated[list[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 
 
 def setting(comment: str, default: Any = MISSING, *, new_group: bool = False) -> Any:
@@ -100,7 +101,7 @@ class Settings:
     log_freq: Count = setting("optimizer steps between STEP events", default=10)
     warmup_steps: CountFrom0 = setting("first optimizer steps left out of the steady-state throughput", default=5)
     process_group_timeout: Positive = setting("seconds a collective may wait", default=600)
-    sinks: Sinks = setting("further formats beside PerfLog: mllog, dllogger, tensorboard", default=[])
+    sinks: Sinks = setting("formats beside PerfLog: mllog, dllogger, tensorboard, {_target_: your.Class}", default=[])
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> Settings:

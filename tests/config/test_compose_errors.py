@@ -87,7 +87,7 @@ COMMAND_LINES = [
         "sinks=[mlog]",
         "no such option",
         given="['mlog']",
-        allowed="a list of: mllog, dllogger, tensorboard",
+        allowed="a list of: mllog, dllogger, tensorboard, {_target_: path of a class, …}",
         do="did you mean 'mllog'?",
     ),
     refused("text for a number", "nnodes=two", "wrong type of value", allowed=COUNT),

@@ -66,7 +66,11 @@ def _at(tree: Any, key: str) -> Any:
             id="name of a folder",
         ),
         pytest.param(
-            "sinks", [[], ["mllog"]], ["mllog", ["x"]], "a list of: mllog, dllogger, tensorboard", id="list of options"
+            "sinks",
+            [[], ["mllog"], [{"_target_": "mine.Sink", "name": "x"}, "mllog"]],
+            ["mllog", ["x"], [{}], [{"_target_": 3}]],
+            "a list of: mllog, dllogger, tensorboard, {_target_: path of a class, …}",
+            id="list of options",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_writer_with_a_bug_costs_only_its_file(tmp_path: Path, caplog: pytest.
     assert record.exc_info
 
 
-ALLOWED = "  allowed: a mapping with the class of a writer as _target_, and its arguments\n"
+ALLOWED = "  allowed: a mapping with the class of a writer of reports as _target_, and its arguments\n"
 
 
 @pytest.mark.usefixtures("python")
@@ -85,14 +85,14 @@ ALLOWED = "  allowed: a mapping with the class of a writer as _target_, and its 
             "{_target_: mine.CsvReport, seperator: x}",
             "the writer of reports cannot be made\n  where:   config.yaml\n  key:     reports[0]\n"
             f"  given:   {{'_target_': 'mine.CsvReport', 'seperator': 'x'}}\n{ALLOWED}"
-            "  do:      CsvReport.__init__() got an unexpected keyword argument 'seperator'\n",
+            "  do:      TypeError: CsvReport.__init__() got an unexpected keyword argument 'seperator'\n",
             id="no such argument",
         ),
         pytest.param(
             "{_target_: builtins.dict}",
             "this is no writer of reports\n  where:   config.yaml\n  key:     reports[0]\n"
             f"  given:   {{'_target_': 'builtins.dict'}}\n{ALLOWED}"
-            "  do:      docs/results.md says what a writer is\n",
+            "  do:      docs/results.md says what a writer of reports is\n",
             id="another class",
         ),
     ],

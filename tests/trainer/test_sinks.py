@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import toy
 
+from flagperf.errors import ConfigError
 from flagperf.perflog import Event
 from flagperf.trainer.sinks import open_sinks
 
@@ -110,6 +113,80 @@ def test_tensorboard(tmp_path: Path) -> None:
 def test_only_rank_0_writes(tmp_path: Path) -> None:
     assert open_sinks(["mllog", "dllogger"], 1, str(tmp_path)) == []
     assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- a sink of the user's own
+
+PAGE = toy.ROOT / "docs" / "perflog.md"
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    """A folder of modules with the sink that docs/perflog.md shows."""
+    shown = re.search(
+        r"^```python\n(import json\n.*?^class LossFile.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S
+    )
+    assert shown
+    folder = tmp_path / "python"
+    folder.mkdir()
+    (folder / "mine.py").write_text(shown[1], encoding="utf-8")
+    return folder
+
+
+def test_a_users_own_beside_a_training(python: Path, tmp_path: Path) -> None:
+    sinks = ["mllog", {"_target_": "mine.LossFile", "name": "own.jsonl"}]
+    done = toy.start(toy.config(sinks=sinks, max_steps=2), tmp_path, python=python)
+    log = tmp_path / "rank0.out.log"
+    assert done.returncode == 0, log.read_text()
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "own.jsonl").read_text().splitlines()]
+    assert (losses, len(losses)) == (toy.losses(toy.read_log(log)), 2)
+    assert (tmp_path / "mllog.log").is_file()
+
+
+ALLOWED = "  allowed: a mapping with the class of a sink as _target_, and its arguments"
+
+
+@pytest.mark.parametrize(
+    ("sink", "message"),
+    [
+        pytest.param(
+            {"_target_": "mine.LosFile"},
+            "no such class or function\n  where:   config.yaml\n  key:     sinks[1]._target_\n"
+            "  given:   mine.LosFile\n",
+            id="no such class",
+        ),
+        pytest.param(
+            {"_target_": "mine.LossFile", "nam": "x"},
+            "the sink cannot be made\n  where:   config.yaml\n  key:     sinks[1]\n"
+            f"  given:   {{'_target_': 'mine.LossFile', 'nam': 'x'}}\n{ALLOWED}\n"
+            "  do:      TypeError: LossFile.__init__() got an unexpected keyword argument 'nam'",
+            id="no such argument",
+        ),
+        pytest.param(
+            {"_target_": "mine.LossFile", "name": "no/such/folder"},
+            "the sink cannot be made\n  where:   config.yaml\n  key:     sinks[1]\n",
+            id="it raises",
+        ),
+        pytest.param(
+            {"_target_": "pathlib.Path"},
+            "this is no sink\n  where:   config.yaml\n  key:     sinks[1]\n"
+            f"  given:   {{'_target_': 'pathlib.Path'}}\n{ALLOWED}\n"
+            "  do:      docs/perflog.md says what a sink is",
+            id="another class",
+        ),
+        pytest.param(
+            {"target": "x"}, "this names no sink\n  where:   config.yaml\n  key:     sinks[1]\n", id="no class"
+        ),
+    ],
+)
+def test_a_wrong_sink_is_refused(
+    sink: dict[str, str], message: str, python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(python))
+    with pytest.raises(ConfigError) as refused:
+        open_sinks(["mllog", sink], 0, str(tmp_path))
+    assert str(refused.value).startswith(message)
+    sys.modules.pop("mine", None)
 
 
 def test_beside_a_training(tmp_path: Path) -> None:

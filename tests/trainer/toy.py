@@ -163,14 +163,20 @@ def reset_settings() -> None:
     torch.set_deterministic_debug_mode("default")
 
 
-def start(configuration: Mapping[str, Any], folder: Path, *launcher: str) -> subprocess.CompletedProcess[str]:
-    """Start `-m flagperf.trainer` with the configuration; its ranks find this file and log into the folder."""
+def start(
+    configuration: Mapping[str, Any], folder: Path, *launcher: str, python: Path = Path(__file__).parent
+) -> subprocess.CompletedProcess[str]:
+    """Start `-m flagperf.trainer` with the configuration; its ranks find this file and log into the folder.
+
+    Args:
+        python: another folder of modules that they find.
+    """
     folder.mkdir(exist_ok=True)
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(dict(configuration)), encoding="utf-8")
     environment = os.environ | {
         "FLAGPERF_LOG_DIR": str(folder),
-        "PYTHONPATH": str(Path(__file__).parent),
+        "PYTHONPATH": f"{python}:{Path(__file__).parent}",
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, *launcher, "-m", "flagperf.trainer", str(path)]
