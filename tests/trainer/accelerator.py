@@ -94,8 +94,8 @@ class Leaving(toy.Classification):
 
 def environment() -> dict[str, str]:
     """The variables of a process that finds flagperf, the tests' own modules and the chip."""
-    paths = (toy.ROOT, Path(__file__).parent, CHIP / "code")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "OMP_NUM_THREADS": "1"}
+    paths = [str(toy.ROOT), str(Path(__file__).parent), str(CHIP / "code"), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
 
 
 def train_each(trainings: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, Answer]:
@@ -132,6 +132,8 @@ def main(folder: Path) -> None:
     import torch.distributed.tensor
 
     torch.set_num_threads(1)
+    # The chip has plain attention only; rounding otherwise, a CPU's losses would differ from its.
+    torch.backends.cuda.enable_flash_sdp(False)  # on a CPU, too
     for name, configuration in yaml.safe_load((folder / "trainings.yaml").read_text(encoding="utf-8")).items():
         os.environ["FLAGPERF_CHECKPOINT_DIR"] = str(checkpoints(folder, name))
         try:

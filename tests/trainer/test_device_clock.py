@@ -1,4 +1,4 @@
-"""Reading device events late. Real ones need a GPU (test_accelerator.py); these happen when the test says so."""
+"""Reading device events late. No chip made of Python runs behind the host; these events happen when the test says so."""
 
 from __future__ import annotations
 

@@ -11,45 +11,22 @@ because torch counts its devices then.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, distributed
 
 if not "2.11" <= torch.__version__ < "2.15":
     raise ImportError(f"torch_acme is made for torch 2.11 to 2.14, this is {torch.__version__}")
 
+from torch import distributed
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from torch_acme import autocast, runtime, tensor
+from torch_acme import autocast, operators, runtime
 
 _setup_privateuseone_for_python_backend("acme", backend_module=runtime)
-_EVERY = torch.library.Library("_", "IMPL")
-_ATEN = torch.library.Library("aten", "IMPL")
-autocast.register(_EVERY, _ATEN)
+operators.register()
+autocast.register()
 
-# C++ code that works below the wrappers, such as torch.tensor(…, device="acme"), and what takes no tensor at all
-_EVERY.fallback(lambda operator, *args, **kwargs: tensor.compute(operator, args, kwargs), "PrivateUse1")
+# A host's tensor cannot become a wrapper in place. Were a moved module given new parameters, tied ones would be torn.
+torch.__future__.set_swap_module_params_on_conversion(True)
 
-
-def _copy_from(source: Tensor, to: Tensor, non_blocking: bool = False) -> Tensor:
-    """Such code copies by an operator of its own."""
-    return tensor.compute(torch.ops.aten.copy_.default, (to, source, non_blocking), {})
-
-
-_ATEN.impl("_copy_from", _copy_from, "PrivateUse1")
-
-# A device of Python has no allocator of pinned memory: what is to be pinned is only copied.
-_empty = torch.empty
-
-
-def _unpinned_empty(*args: Any, **kwargs: Any) -> Tensor:
-    kwargs.pop("pin_memory", None)
-    return _empty(*args, **kwargs)
-
-
-torch.empty = _unpinned_empty
-_ATEN.impl("_pin_memory", lambda host, *_: host.clone(), "CPU")
-
-# gloo's collectives reach `compute` as operators c10d::…, like all others.
+# Collectives reach the chip's tensors as operators, like all others; so those of gloo are enough.
 distributed.Backend.register_backend("acmecl", distributed.ProcessGroupGloo, devices=["acme"])

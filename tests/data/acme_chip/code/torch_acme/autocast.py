@@ -33,16 +33,18 @@ FULL = (
     "sum.default",
 )
 KEY = "AutocastPrivateUse1"
+_EVERY = torch.library.Library("_", "IMPL")
+_LIBRARY = torch.library.Library("aten", "IMPL")
 
 
-def register(every: torch.library.Library, aten: torch.library.Library) -> None:
-    """Register the lists; all other operators compute in the precision of what they are given."""
-    every.fallback(torch.library.fallthrough_kernel, KEY)
+def register() -> None:
+    """Tell torch's dispatcher of them; all other operators compute in the precision of what they are given."""
+    _EVERY.fallback(torch.library.fallthrough_kernel, KEY)
     for names, dtype in ((LOWER, None), (FULL, torch.float32)):
         for name in names:
             base, _, overload = name.partition(".")
             operator = getattr(getattr(torch.ops.aten, base), overload)
-            aten.impl(operator, _kernel(operator, dtype), KEY)
+            _LIBRARY.impl(operator, _kernel(operator, dtype), KEY)
 
 
 def _kernel(operator: OpOverload, dtype: torch.dtype | None) -> Callable[..., Any]:

@@ -62,6 +62,11 @@ def max_memory_reserved(_device: Any = None) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def synchronize(_device: Any = None) -> None:
+    """Wait for all work of the chip."""
+    host_waits("synchronize")
+
+
 def manual_seed_all(seed: int) -> None:
     """Nothing to do: the chip draws from the host's generator, which torch seeds itself."""
 
