@@ -1,4 +1,4 @@
-"""Reading device events late. No chip made of Python runs behind the host; these events happen when the test says so."""
+"""Reading device events late. No chip made of Python is behind its host; these events happen when a test says so."""
 
 from __future__ import annotations
 
