@@ -169,8 +169,8 @@ def of_hint(kind: Any, null: bool) -> Field:
     """What a type hint without `| None` says of a value."""
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is Annotated:
-        word: Field = arguments[1]
-        return replace(word, null=null)
+        field: Field = arguments[1]
+        return replace(field, null=null)
     if origin is Literal:
         return Field(str, options=arguments, null=null)
     if origin is tuple:

@@ -1,7 +1,7 @@
 """One rank of a training, under torchrun: python -m flagperf.trainer config.yaml
 
-Writes to its own rank log in $FLAGPERF_LOG_DIR. Exit status 0 only when the training did what was asked; 2 for a
-configuration that cannot be used; 1 for everything else.
+It writes to its own rank log in $FLAGPERF_LOG_DIR. The exit status is 0 only when the training did what was asked, 2
+when the configuration cannot be used, and 1 for everything else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from flagperf.trainer.sinks import open_sinks
 
 
 def main() -> NoReturn:
-    """Run, and leave with the exit status that says how it went."""
+    """Train, and end the process with the exit status that says how it went."""
     began = time.perf_counter()
     rank = int(os.environ.get("RANK", "0"))
     redirect_output(rank)
@@ -47,7 +47,7 @@ def main() -> NoReturn:
 
 
 def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
-    """Train, from SUBMIT_INFO to FINISHED."""
+    """One training, from SUBMIT_INFO to FINISHED."""
     vendor = config["vendor"]
     visible = os.environ.get(vendor["visible_devices"] or "")
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
@@ -87,7 +87,7 @@ def redirect_output(rank: int) -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """End without the interpreter's own clean-up, in which torch's threads abort now and then."""
+    """End the process without Python's own clean-up, in which torch's threads abort now and then."""
     for process in multiprocessing.active_children():
         process.terminate()
     for stream in (sys.stdout, sys.stderr):

@@ -75,7 +75,7 @@ def job_figures(ranks: Sequence[RankFigures]) -> dict[str, Any]:
 
 
 def metric_figures(metrics: Mapping[str, float], target_metric: str | None) -> dict[str, float | None]:
-    """`final_<metric>` of the last evaluation, and `final_accuracy` where a metric is one, the target's first."""
+    """`final_<metric>` of the last evaluation; `final_accuracy` is the target's metric or else the first accuracy."""
     final: dict[str, float | None] = {} if target_metric is None else {f"final_{target_metric}": None}
     names = sorted(metrics, key=lambda name: name != target_metric)
     accuracy = next((name for name in names if name.startswith("acc") or name.endswith("accuracy")), None)

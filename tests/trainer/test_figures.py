@@ -109,17 +109,19 @@ def test_percentiles(times: list[float], expected: tuple[float | None, ...]) -> 
 
 def test_laps_leave_no_time_out() -> None:
     clock = Clock()
+    before = time.perf_counter()
     clock.start()
-    began = time.perf_counter()
+    after = time.perf_counter()
     kinds = [DATA, STEP, BOOKS, DATA, COMPUTE, DATA, STEP, EVALUATE, DATA, STEP, CHECKPOINT]
     for kind in kinds:
         time.sleep(0.002)
+        ending = time.perf_counter()
         clock.lap(kind)
         if kind == EVALUATE:
             clock.read(clock.mark())
-    passed = time.perf_counter() - began
+    ended = time.perf_counter()
     clock.read()
-    assert sum(clock.seconds) == pytest.approx(passed, rel=0.05)
+    assert ending - after <= sum(clock.seconds) <= ended - before
     assert all(clock.seconds[kind] >= 0.002 * kinds.count(kind) for kind in kinds)
     assert len(clock.steps) == 3
     assert sum(clock.steps) == pytest.approx(sum(clock.seconds) - clock.seconds[EVALUATE] - clock.seconds[CHECKPOINT])

@@ -1,4 +1,4 @@
-"""The network: its weights, what is changed inside it, and how its gradients are shared."""
+"""The network: its weights, what is changed inside it, and how its gradients are averaged over the ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flagperf.trainer.settings import Settings
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
-# What a NumPy array is made of in a checkpoint, by the names of NumPy 2 and 1: published ones hold random states.
+# What torch.load must know to read NumPy arrays, by the names of NumPy 2 and 1: published checkpoints hold some.
 _REBUILD: Any = np.empty(0).__reduce__()[0]
 NUMPY_ARRAYS: list[Any] = [
     np.ndarray,
@@ -101,7 +101,7 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
         raise ConfigError("no such file", where="config.yaml", key="init_checkpoint", given=path)
     try:
         content = _read_weights(path)
-    except Exception as error:  # torch.load raises what the damage happens to lead to
+    except Exception as error:  # which one depends on where the file is damaged
         raise ConfigError(
             "cannot read the weights",
             where=path,
@@ -141,7 +141,7 @@ def _read_weights(path: str) -> Any:
 
 
 def averaged(network: nn.Module, settings: Settings) -> AveragedModel | None:
-    """The moving average of the network's weights and buffers, where the settings ask for one."""
+    """The moving average of the network's weights and buffers; None where the settings ask for none."""
     if settings.ema.decay is None:
         return None
     from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -151,7 +151,7 @@ def averaged(network: nn.Module, settings: Settings) -> AveragedModel | None:
 
 
 def distribute(network: nn.Module, settings: Settings, device: torch.device, world: World) -> nn.Module:
-    """The network that the training step calls: gradients are averaged over the ranks."""
+    """The network that the training step calls: its backward pass averages the gradients over the ranks."""
     if world.size == 1:
         return network
     devices = None if device.type == "cpu" else [device]

@@ -1,4 +1,4 @@
-"""Where the time of a training goes, as one unbroken row of laps: by device events, or the host's clock on a CPU."""
+"""Where the time of a training goes: laps without a gap, by device events or, on a CPU, by the host's clock."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-# What a lap was spent on. A step is its data, its compute and the bookkeeping before it.
+# What a lap was spent on. The time of a step is that of its data, its compute and the bookkeeping before it.
 DATA, COMPUTE, STEP, BOOKS, EVALUATE, CHECKPOINT = range(6)
 
 
 class Clock:
-    """Laps by the monotonic clock of the host. They are only noted as they end; `read` adds them up.
+    """Laps by the monotonic clock of the host. A lap is only noted when it ends; `read` adds them up.
 
     Attributes:
         seconds: sums by kind of lap.
-        steps: seconds of each optimizer step: all time since the last one, without evaluation and checkpoints.
+        steps: seconds of each optimizer step: from the end of the last one, without evaluation and checkpoints.
     """
 
     name = "monotonic"
@@ -27,7 +27,7 @@ class Clock:
         self.steps = array("d")
         self._laps: list[tuple[int, Any]] = []
         self._read = 0
-        self._step = 0.0  # of the current step, as far as it is read
+        self._step = 0.0  # seconds of the current step that are read so far
         self._begin: Any = None
 
     def start(self) -> None:
@@ -39,13 +39,13 @@ class Clock:
         self._laps.append((kind, perf_counter()))
 
     def mark(self) -> int:
-        """The place in the row of laps, for `read`."""
+        """The number of laps so far, to be given to `read`."""
         return self._read + len(self._laps)
 
     def read(self, mark: int | None = None) -> None:
-        """Bring `seconds` and `steps` up to a mark, or to the last lap; waits until the device has got there.
+        """Add up the laps to a mark, or to the last lap; waits until the device has got there.
 
-        A mark that was read before reads nothing.
+        A mark that was read before adds nothing.
         """
         count = len(self._laps) if mark is None else max(0, mark - self._read)
         laps, self._laps = self._laps[:count], self._laps[count:]
@@ -71,7 +71,7 @@ class Clock:
 
 
 class DeviceClock(Clock):
-    """Laps by events on the device's stream: recorded in passing, so that the host never waits for them."""
+    """Laps by events on the device's stream. The host records them without waiting for the device."""
 
     name = "device events"
 

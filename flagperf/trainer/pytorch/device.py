@@ -1,4 +1,4 @@
-"""The accelerator of this process, by torch.accelerator and the vendor's plug-in module. Nothing here names a chip."""
+"""The accelerator of this process, by torch.accelerator and the vendor's plug-in module. No chip is named here."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def device_name(device: torch.device) -> str:
 
 
 def peak_memory(device: torch.device) -> tuple[float, str]:
-    """GiB held at the peak, and what was counted: the device's allocator, or this process on a CPU."""
+    """GiB held at the peak, and who held them: the device's allocator, or on a CPU this process."""
     if device.type == "cpu":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB, "host rss"
     return torch.get_device_module(device).max_memory_reserved(device) / GIB, "device"

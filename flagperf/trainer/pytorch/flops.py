@@ -1,4 +1,4 @@
-"""Floating-point operations of one batch, and what share of the device's peak a training uses."""
+"""Floating-point operations: how many a batch takes, and how many the device can do in a second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def first_batch(dataset: Any, batches: TrainBatches) -> Any:
 
 
 def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precision) -> tuple[float | None, str | None]:
-    """Operations of one forward pass over the batch, or None and why.
+    """Operations of one forward pass over the batch; or None, and why.
 
     Counted in training mode, because some networks take uncounted shortcuts in evaluation, and with plain attention,
     because fused kernels are not counted. Draws random numbers and updates running statistics: call it after training.
@@ -39,7 +39,7 @@ def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precisi
 
 
 def peak_flops(hardware: Mapping[str, Any], precision: str) -> tuple[float | None, str | None]:
-    """FLOP/s of one device in the precision, or None and why."""
+    """FLOP/s of one device in the precision; or None, and why."""
     peak = (hardware.get("peak_flops") or {}).get(PEAK[precision])
     if peak is None:
         return None, f"hardware {hardware['name']} gives no peak for {PEAK[precision]}"

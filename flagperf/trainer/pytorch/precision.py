@@ -17,7 +17,7 @@ PEAK = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}
 
 
 class Precision:
-    """How one training computes; `step` is backward's other half: unscale, clip, update."""
+    """How one training computes: `backward` adds gradients, `step` unscales and clips them and updates the weights."""
 
     def __init__(self, name: str, device: torch.device) -> None:
         self._device = device
@@ -36,7 +36,7 @@ class Precision:
         return self.autocast(function) if isinstance(self.autocast, torch.autocast) else function
 
     def backward(self, loss: Tensor, micro_steps: int) -> None:
-        """Add the gradients of the loss of one of so many micro steps."""
+        """Add the gradients of one micro step's loss, of so many micro steps in a step."""
         if micro_steps > 1:
             loss = loss / micro_steps
         if self.scaler is not None:
@@ -44,7 +44,7 @@ class Precision:
         loss.backward()  # type: ignore[no-untyped-call]
 
     def step(self, optimizer: Optimizer, parameters: list[nn.Parameter], clip: float | None) -> Tensor | None:
-        """Update the parameters from their gradients, clipped to the global norm `clip`; the norm before clipping."""
+        """Update the parameters from their gradients, clipped to the global norm `clip`. Returns the norm before."""
         norm = None
         if clip is not None:
             if self.scaler is not None:

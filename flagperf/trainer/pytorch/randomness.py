@@ -20,14 +20,17 @@ def seed_all(seed: int) -> None:
 
 
 def seed_host(seed: int) -> None:
-    """Seed the generators that data sets draw from; in microseconds, for use before each batch."""
+    """Seed the generators that data sets draw from. It takes microseconds, so that it can be done before each batch."""
     random.seed(seed)
     np.random.seed(seed)
     torch.default_generator.manual_seed(seed)
 
 
 def choose_algorithms(settings: Settings) -> None:
-    """Deterministic algorithms where the libraries have them (a warning names the others); let libraries try some."""
+    """Choose deterministic algorithms where the settings ask for them, and let cuDNN try several where they allow it.
+
+    A warning names an operation that has no deterministic algorithm.
+    """
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
     torch.backends.cudnn.deterministic = settings.deterministic
     if settings.deterministic:

@@ -1,4 +1,4 @@
-"""Step records: the numbers of a logged step travel from the device while it computes on, then are written."""
+"""Step records: the numbers of a logged step go to the host while the device computes on, and are written later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flagperf.trainer.pytorch.ranks import World
 
 
 class Step(NamedTuple):
-    """An optimizer step as the loop leaves it; tensors are still on the device."""
+    """An optimizer step as the loop leaves it. Its tensors are still on the device."""
 
     number: int
     epoch: int
@@ -30,7 +30,9 @@ class Step(NamedTuple):
 
 class _Record(NamedTuple):
     step: Step
-    values: Tensor | list[float]  # units, loss and what else there is; on their way to the host, or there
+    values: (
+        Tensor | list[float]
+    )  # units, loss, and norm and scale where there are any; on their way to the host, or there
     mark: int
 
 
@@ -40,7 +42,7 @@ class StepRecords:
     Attributes:
         opened: number of the newest step that was opened.
         loss: mean loss of the job in the newest step that was settled.
-        checksum: of all losses settled; the same on every rank, or the ranks do not agree.
+        checksum: of all settled losses; it is the same on every rank, unless the ranks disagree.
     """
 
     def __init__(self, perflog: PerfLog, clock: Clock, world: World, device: torch.device) -> None:
@@ -48,8 +50,8 @@ class StepRecords:
         self.opened = 0
         self.loss: float | None = None
         self.checksum = 0
-        # Where the device runs behind the host, a record settles a step later: the device has that step to compute on
-        # while the host waits.
+        # Where the device runs behind the host, a record is settled one step later: while the host waits, the device
+        # has that step to compute.
         self._lag = 0 if device.type == "cpu" else 1
         self._open: _Record | None = None
         self._settled: list[tuple[Step, dict[str, Any]]] = []  # with the value of its STEP_END
@@ -58,7 +60,7 @@ class StepRecords:
         self._data_wait = 0.0
 
     def open(self, step: Step) -> None:
-        """Start the way of a step's numbers to the host; no waiting on a device."""
+        """Send a step's numbers to the host, without waiting for a device."""
         self.settle()
         loss = step.losses[0] if len(step.losses) == 1 else torch.stack(step.losses).mean()
         numbers = [number for number in (loss.detach(), step.grad_norm, step.loss_scale) if number is not None]
@@ -79,7 +81,7 @@ class StepRecords:
 
     @property
     def due(self) -> int:
-        """The step after which the open record is to be settled; 0 where none is open."""
+        """The step after which to settle the open record; 0 where none is open."""
         return self.opened + self._lag if self._open is not None else 0
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""What the loop needs to know of a model: a task. One per kind of workload, named by the case's `task._target_`."""
+"""What the loop needs to know of a model: a task, one a kind of workload. The case's `task._target_` names it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Metric(Protocol):
-    """Accumulates over the evaluation batches of one rank; `compute` answers for the whole job.
+    """Takes the evaluation batches of one rank; `compute` answers for the whole job.
 
     torchmetrics.Metric and MetricCollection satisfy it.
     """
@@ -30,7 +30,7 @@ class Task:
         return network
 
     def initial_weights(self, checkpoint: Any) -> Mapping[str, Tensor]:
-        """State dict of that part from what `init_checkpoint` holds; published files may use other names."""
+        """State dict for that part, from the content of `init_checkpoint`. Published files may use other names."""
         weights: Mapping[str, Tensor] = checkpoint
         return weights
 

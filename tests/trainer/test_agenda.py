@@ -1,0 +1,55 @@
+"""What is due when: the time limit, which asks the other ranks rarely; and when nobody needs to ask at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import toy
+
+from flagperf.trainer.agenda import Agenda, Position, TimeLimit
+from flagperf.trainer.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step_time", "asked", "last"),
+    [
+        pytest.param(10.0, 1.0, [1, 5, 7, 8, 9, 10], 10, id="more often towards the end"),
+        pytest.param(
+            100.0, 1.0, [1, 11, 21, 31, 41, 51, 61, 71, 81, 90, 95, 97, 98, 99, 100], 100, id="every 10 steps"
+        ),
+        pytest.param(1.0, 3.0, [1], 1, id="over in the first step"),
+    ],
+)
+def test_time_limit(seconds: float, step_time: float, asked: list[int], last: int) -> None:
+    """Every step takes `step_time` on the slowest rank."""
+    steps: list[int] = []
+    step = 0
+
+    def largest(_: float) -> float:
+        steps.append(step)
+        return step * step_time
+
+    limit = TimeLimit(seconds, largest)
+    limit.start()
+    for step in range(1, 1000):  # noqa: B007  # `largest` reads it
+        if limit.passed():
+            break
+    assert (steps, step) == (asked, last)
+
+
+@pytest.mark.parametrize(
+    ("settings", "step", "following"),
+    [
+        pytest.param({}, 3, 10, id="next logged step"),
+        pytest.param({"eval_interval_steps": 4}, 3, 4, id="evaluation first"),
+        pytest.param({"checkpoint_freq": 7}, 3, 7, id="checkpoint first"),
+        pytest.param({"max_steps": 5}, 3, 5, id="end first"),
+        pytest.param({"max_time": 60.0}, 3, 4, id="time is asked at each step"),
+        pytest.param({"eval_interval_samples": 500}, 3, 4, id="samples are counted at each step"),
+        pytest.param({}, 10, 20, id="after a logged step"),
+    ],
+)
+def test_next_look(settings: dict[str, Any], step: int, following: int) -> None:
+    agenda = Agenda(Settings.read(toy.config(**{"log_freq": 10, **settings})), lambda number: number)
+    assert agenda.next_look(Position(step=step)) == following
