@@ -20,8 +20,8 @@ class Trained:
     stop_reason: str | None
     target: Target | None  # that it was to reach
     metrics: Mapping[str, float]  # of the last evaluation
-    loss: float | None  # mean over the job, in the last logged step
-    loss_step: int  # the last logged step
+    loss: float | None  # mean over the job, in the last logged step or the first where it was not finite
+    loss_step: int  # the step of that loss
     loss_checksum: int  # of all logged losses
     sample_data: bool
 

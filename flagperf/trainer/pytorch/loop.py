@@ -5,7 +5,6 @@ It knows devices, precision, distribution, timing, evaluation, stopping and logg
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Mapping
 from time import perf_counter, time
@@ -161,11 +160,12 @@ class Training:
     # ---------------------------------------------------------------- records and events
 
     def _open_record(self) -> None:
+        self._settle_record()  # that of the step before, where the device runs behind the host
         self.records.open(self.stepper.last(self.position.step, self.epoch, self.feed.units))
 
     def _settle_record(self) -> None:
         self.records.settle()
-        if self.records.loss is not None and not math.isfinite(self.records.loss):
+        if not self.records.finite:
             self.stop_reason = "non_finite_loss"
 
     def _finish_records(self) -> None:
@@ -186,7 +186,7 @@ class Training:
             target=self.target,
             metrics=self.metrics,
             loss=self.records.loss,
-            loss_step=self.records.opened,
+            loss_step=self.records.loss_step,
             loss_checksum=self.records.checksum,
             sample_data=self.sample_data,
             samples=self.feed.samples,

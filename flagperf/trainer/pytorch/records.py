@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ class StepRecords:
 
     Attributes:
         opened: number of the newest step that was opened.
-        loss: mean loss of the job in the newest step that was settled.
+        loss: mean loss of the job in the newest step that was settled; once one is not finite, it stays.
+        loss_step: number of the step of that loss.
         checksum: of all settled losses; it is the same on every rank, unless the ranks disagree.
     """
 
@@ -49,6 +51,7 @@ class StepRecords:
         self.perflog, self.clock, self.world, self.device = perflog, clock, world, device
         self.opened = 0
         self.loss: float | None = None
+        self.loss_step = 0
         self.checksum = 0
         # Where the device runs behind the host, a record is settled one step later: while the host waits, the device
         # has that step to compute.
@@ -84,6 +87,11 @@ class StepRecords:
         """The step after which to settle the open record; 0 where none is open."""
         return self.opened + self._lag if self._open is not None else 0
 
+    @property
+    def finite(self) -> bool:
+        """False once the loss of a settled step was NaN or infinite."""
+        return self.loss is None or math.isfinite(self.loss)
+
     def settle(self) -> None:
         """Take the numbers and times of the open step, waiting until the device has finished it."""
         if self._open is None:
@@ -91,13 +99,15 @@ class StepRecords:
         (step, values, mark), self._open = self._open, None
         self.clock.read(mark)
         units, *sums = values.tolist() if isinstance(values, Tensor) else values
-        self.loss, *extra = (value / self.world.size for value in sums)  # these are means over the ranks
-        self.checksum = zlib.crc32(struct.pack("<d", self.loss), self.checksum)
+        loss, *extra = (value / self.world.size for value in sums)  # these are means over the ranks
+        if self.finite:
+            self.loss, self.loss_step = loss, step.number
+        self.checksum = zlib.crc32(struct.pack("<d", loss), self.checksum)
         times, data_wait = self.clock.steps[self._steps :], self.clock.seconds[DATA]
         value: dict[str, Any] = {
             "step": step.number,
             "epoch": step.epoch,
-            "loss": self.loss,
+            "loss": loss,
             "learning_rate": float(step.learning_rate),
             "throughput": units / sum(times),
             "step_time": sum(times) / len(times),
