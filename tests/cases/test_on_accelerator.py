@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from flagperf.perflog import Event
 Tiny = Callable[[str], dict[str, Any]]
 Answers = dict[str, accelerator.Answer]
 
-BATCH_SIZES = {"resnet50": 16, "bert": 8, "glm": 8, "faster_rcnn": 2}
+BATCH_SIZES = {"resnet50": 32, "bert": 8, "glm": 8, "faster_rcnn": 2}
 STEPS = {"max_steps": 20, "log_freq": 1, "eval_interval_steps": 20, "initial_evaluation": False}
 ROUNDING = {"faster_rcnn": 0.1}  # rounding also decides which proposals it learns from
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
@@ -32,25 +31,18 @@ def trained(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     folder = tmp_path_factory.mktemp("cases")
     cpu = {case: tiny(case) | STEPS | {"train_batch_size": size} for case, size in BATCH_SIZES.items()}
     runs = {"cpu": cpu, "accelerator": {case: accelerator.on_device(config) for case, config in cpu.items()}}
-    with ThreadPoolExecutor() as pool:
-        answers = pool.map(lambda name: accelerator.train_each(runs[name], folder / name), runs)
-        return dict(zip(runs, answers, strict=True))
+    return accelerator.train_side_by_side(runs, folder)
 
 
 @pytest.mark.parametrize("case", BATCH_SIZES)
 def test_trains_as_on_a_cpu(trained: dict[str, Answers], case: str) -> None:
     """The chip made of Python gives exactly the CPU's losses and metrics; others round otherwise."""
-    expected, events = (events_of(trained[name][case]) for name in ("cpu", "accelerator"))
+    expected, events = (accelerator.events_of(trained[name][case]) for name in ("cpu", "accelerator"))
     assert len(toy.losses(expected)) == 20
     if accelerator.vendor() == accelerator.ACME:
         assert results(events) == results(expected)
     else:
         assert toy.losses(events) == pytest.approx(toy.losses(expected), rel=ROUNDING.get(case, 0.03))
-
-
-def events_of(answer: accelerator.Answer) -> list[Event]:
-    assert not isinstance(answer, str), answer
-    return answer[0]
 
 
 def results(events: list[Event]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from flagperf.perflog import Event
 CHIP = toy.ROOT / "tests/data/acme_chip"
 BACKENDS = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "mlu": "cncl", "musa": "mccl", "sdaa": "tccl"}
 ACME = {"name": "acme", "device": "acme", "backend": "acmecl", "plugin": "torch_acme", "visible_devices": None}
+Trainings = Mapping[str, Mapping[str, Any]]  # configurations by name
 Answer = list[list[Event]] | str  # the events of each rank; or the error that ended the training
 
 
@@ -98,7 +100,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
 
 
-def train_each(trainings: Mapping[str, Mapping[str, Any]], folder: Path) -> dict[str, Answer]:
+def train_each(trainings: Trainings, folder: Path) -> dict[str, Answer]:
     """Train configurations one after the other in one new process; those of two ranks should come first.
 
     `ranks` of a configuration: how many, 1 unless said. `never_waits: true`: the loop may not wait for the device.
@@ -112,9 +114,22 @@ def train_each(trainings: Mapping[str, Mapping[str, Any]], folder: Path) -> dict
     return {name: _answer(folder / name) for name in trainings}
 
 
+def train_side_by_side(runs: Mapping[str, Trainings], folder: Path) -> dict[str, dict[str, Answer]]:
+    """`train_each` for several runs at once; name of the run → its answers."""
+    with ThreadPoolExecutor() as pool:
+        answers = pool.map(lambda name: train_each(runs[name], folder / name), runs)
+        return dict(zip(runs, answers, strict=True))
+
+
 def checkpoints(folder: Path, name: str) -> Path:
     """Where a training of `train_each` keeps its checkpoints."""
     return folder / name / "checkpoint"
+
+
+def events_of(answer: Answer, rank: int = 0) -> list[Event]:
+    """The events of one rank of a training, which must have ended well."""
+    assert not isinstance(answer, str), answer
+    return answer[rank]
 
 
 def _answer(folder: Path) -> Answer:

@@ -42,11 +42,6 @@ def is_available() -> bool:
     return True
 
 
-def is_initialized() -> bool:
-    """There is nothing to prepare."""
-    return True
-
-
 def current_device() -> int:
     """Number of the chip."""
     return 0
