@@ -46,7 +46,7 @@ def start(user: User, *words: str, scenario: str = "fine", run_name: str = "run"
 
 
 def wait_for(log: Path, text: str, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 200  # a busy machine may take a minute to the first step
     while not (log.exists() and text in log.read_text()):
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
         time.sleep(0.05)
