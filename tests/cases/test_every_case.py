@@ -13,7 +13,11 @@ from toy import fork_ranks, losses, train
 from flagperf.config.search_path import CONF
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
-ROUNDING = {"faster_rcnn": 0.1, "mask_rcnn": 0.1}  # rounding also decides which proposals they learn from
+ROUNDING = {
+    "faster_rcnn": 0.1,  # rounding also decides which proposals it learns from
+    "mask_rcnn": 0.1,
+    "resnet50": 0.15,  # its large lr enlarges rounding from step to step, on some processors to 12 % at the third
+}
 QUICK = ("vit", "transformer", "waveglow")  # an image, a text and a speech case, in the default suite
 PARAMETERS = [pytest.param(case, id=case, marks=[] if case in QUICK else pytest.mark.slow) for case in CASES]
 Tiny = Callable[[str], dict[str, Any]]
