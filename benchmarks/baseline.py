@@ -43,7 +43,7 @@ def bare_environment() -> dict[str, str]:
 def bare_command(*, steps: int, warmup_steps: int, ranks: int = 2) -> list[str]:
     """The bare script for torchrun, on the sample data and with the batch size of resnet50 (tiny)."""
     batch_size = config()["train_batch_size"]
-    words = [str(sample_data()), str(batch_size), str(steps), str(warmup_steps)]
+    arguments = [str(sample_data()), str(batch_size), str(steps), str(warmup_steps)]
     launch = [
         *TORCHRUN,
         "--nnodes",
@@ -55,7 +55,7 @@ def bare_command(*, steps: int, warmup_steps: int, ranks: int = 2) -> list[str]:
         "--master-port",
         "29511",
     ]
-    return [*launch, str(BARE), *words]
+    return [*launch, str(BARE), *arguments]
 
 
 def last_json(output: str) -> dict[str, Any]:

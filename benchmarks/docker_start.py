@@ -56,9 +56,9 @@ def by_hand(cluster: TestCluster) -> float:
     for rank, host in enumerate(cluster.hosts):
         launch = ["--nnodes", "2", "--nproc-per-node", "1", "--node-rank", str(rank)]
         launch += ["--master-addr", cluster.hosts[0].address, "--master-port", str(PORT)]
-        words = ["docker", "run", "--rm", *options, IMAGE, sys.executable, "-m", "torch.distributed.run"]
+        argv = ["docker", "run", "--rm", *options, IMAGE, sys.executable, "-m", "torch.distributed.run"]
         ssh = ["ssh", "-i", cluster.key, "-o", f"UserKnownHostsFile={cluster.known_hosts}", f"root@{host.address}"]
-        running.append(subprocess.Popen([*ssh, *words, *launch, *script], stdout=subprocess.PIPE, text=True))
+        running.append(subprocess.Popen([*ssh, *argv, *launch, *script], stdout=subprocess.PIPE, text=True))
     outputs = [process.communicate()[0] for process in running]
     return float(last_json(outputs[0])["first_step"]) - started
 
@@ -66,10 +66,10 @@ def by_hand(cluster: TestCluster) -> float:
 def flagperf(folder: Path) -> tuple[float, dict[str, float]]:
     """Wall-clock seconds from the command to the end of the first step, and the phases of node 0."""
     with tempfile.TemporaryDirectory() as results:
-        words = [*ON_LAB, "max_steps=1", f"result_dir={results}", "run_name=run"]
+        overrides = [*ON_LAB, "max_steps=1", f"result_dir={results}", "run_name=run"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         started = time.time()
-        command = [*FLAGPERF, "--config-dir", str(folder), *words, "++vendor.environment.OMP_NUM_THREADS='1'"]
+        command = [*FLAGPERF, "--config-dir", str(folder), *overrides, "++vendor.environment.OMP_NUM_THREADS='1'"]
         subprocess.run(command, env=environment, capture_output=True, check=True)
         (round_,) = Path(results).glob("run/*/round1")
         events = map(perflog.parse, (round_ / "h1_noderank0/rank0.out.log").read_text().splitlines())

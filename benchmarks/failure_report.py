@@ -47,8 +47,8 @@ def said(log: Path) -> float:
 def report(folder: Path, host: Host, signal: str) -> float:
     """Seconds from the signal to the line."""
     with tempfile.TemporaryDirectory() as results:
-        words = [*ON_LAB, *ENDLESS, f"deadlines.stall={STALL:g}", f"result_dir={results}", "run_name=run"]
-        process = subprocess.Popen([*FLAGPERF, "--config-dir", str(folder), *words], stdout=subprocess.DEVNULL)
+        overrides = [*ON_LAB, *ENDLESS, f"deadlines.stall={STALL:g}", f"result_dir={results}", "run_name=run"]
+        process = subprocess.Popen([*FLAGPERF, "--config-dir", str(folder), *overrides], stdout=subprocess.DEVNULL)
         run = Path(results, "run")
         until_step(run / "resnet50-pytorch-cpux2x1" / "round1" / "h1_noderank0" / "rank0.out.log", process)
         rank = host.output("sh", "-c", RANK).split()

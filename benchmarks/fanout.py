@@ -85,8 +85,8 @@ def run_on(server: Sshd, hosts: int, folder: str) -> RunConfig:
     nodes = tuple(Node(f"h{number}", "127.0.0.1", server.port, getpass.getuser()) for number in range(hosts))
     ssh = Ssh(key=str(server.key), known_hosts=str(server.known_hosts), config="/dev/null")
     cluster = Cluster("loopback", "one sshd", nodes, ssh, work_dir=folder)
-    words = [f"runtime.python={sys.executable}", f"sample_dir={folder}"]
-    return replace(compose(words), nnodes=hosts, cluster=cluster)
+    overrides = [f"runtime.python={sys.executable}", f"sample_dir={folder}"]
+    return replace(compose(overrides), nnodes=hosts, cluster=cluster)
 
 
 async def true(server: Sshd, hosts: int) -> None:

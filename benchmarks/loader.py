@@ -51,7 +51,7 @@ class Pipeline:
     write: Callable[[Config, Path], None]
     baseline: str
     plain: Callable[[Config], Any]  # a sequence whose items are the samples
-    words: tuple[str, ...] = ()  # of the configuration
+    overrides: tuple[str, ...] = ()  # beside those of every pipeline
 
 
 def write_photos(config: Config, folder: Path) -> None:
@@ -174,8 +174,8 @@ def plainly(samples: Any, seconds: float) -> float:
 def measure(pipeline: Pipeline, seconds: float) -> dict[str, Any]:
     """The figures of one line."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [f"model={pipeline.case}", "size=full", "division=open", f"data_dir={folder}", *pipeline.words]
-        config = dict(compose(words).config)
+        overrides = [f"model={pipeline.case}", "size=full", "division=open", f"data_dir={folder}", *pipeline.overrides]
+        config = dict(compose(overrides).config)
         pipeline.write(config, Path(folder))
         batches, samples = loaded(config, seconds)
         plain = plainly(pipeline.plain(config), seconds)

@@ -30,9 +30,9 @@ def bare() -> float:
 
 def flagperf() -> float:
     with tempfile.TemporaryDirectory() as folder:
-        words = ["nproc=2", "max_steps=1", f"result_dir={folder}", f"data_dir={sample_data()}"]
+        overrides = ["nproc=2", "max_steps=1", f"result_dir={folder}", f"data_dir={sample_data()}"]
         started = time.time()
-        subprocess.run([*FLAGPERF, *words], capture_output=True, check=True)
+        subprocess.run([*FLAGPERF, *overrides], capture_output=True, check=True)
         (log,) = Path(folder).glob("run*/*/round1/*/rank0.out.log")
         events = [event for line in log.read_text().splitlines() if (event := perflog.parse(line))]
         return next(event.time_ms for event in events if event.event == "STEP_END") / 1000 - started

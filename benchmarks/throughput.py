@@ -30,7 +30,7 @@ def bare() -> tuple[float, float]:
 def flagperf() -> tuple[float, float]:
     """Images per second and GiB."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [
+        overrides = [
             "nproc=2",
             "division=open",
             f"max_steps={STEPS}",
@@ -39,7 +39,7 @@ def flagperf() -> tuple[float, float]:
             f"result_dir={folder}",
             f"data_dir={sample_data()}",
         ]
-        subprocess.run([*FLAGPERF, *words], capture_output=True, check=True)
+        subprocess.run([*FLAGPERF, *overrides], capture_output=True, check=True)
         (path,) = Path(folder).glob("run*/*/round1/result.json")
         values = yaml.safe_load(path.read_text())["values"]
         return float(values["steady_throughput"]), float(values["peak_memory"])
