@@ -18,7 +18,7 @@ from flagperf.command import Command
 from flagperf.config.platform import ContainerOptions, Node
 from flagperf.config.values import RunConfig
 from flagperf.fields import SIZE
-from flagperf.plan.values import Container, Mount
+from flagperf.plan.values import Container, Mount, launcher_log
 from flagperf.trainer.sample_data import is_sample
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, launch: 
         return None
     digest = hashlib.sha256(str(paths.run).encode()).hexdigest()[:8]
     name = f"flagperf-{digest}-{paths.round.name}-node{rank}"
-    log = paths.logs / f"start_{run.framework.name}_task.log"
+    log = launcher_log(str(paths.logs), run.framework.name)
     mounts = (
         *option_mounts(run.container),
         Mount(str(paths.run), str(paths.run)),
@@ -61,7 +61,7 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, launch: 
     return Container(
         name=name,
         image=run.image.reference,
-        argv=("sh", "-c", TO_LOG, str(log), *launch.argv),
+        argv=("sh", "-c", TO_LOG, log, *launch.argv),
         env={**launch.env, MARK: name},
         labels={f"{LABEL}.run": paths.run.name, f"{LABEL}.node": str(rank), OWNER: STAND_IN_OWNER},
         mounts=mounts,

@@ -146,7 +146,7 @@ def _commands(
     if interface := meeting.interfaces[rank]:
         names = ("GLOO_SOCKET_IFNAME", *run.vendor.interface_variables)  # torch uses gloo beside any vendor's backend
         env = dict.fromkeys(names, interface) | env
-    launch = Command(tuple(word.format(**fields) for word in run.framework.launch), env)
+    launch = Command(tuple(argument.format(**fields) for argument in run.framework.launch), env)
     return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), launch)
 
 

@@ -11,6 +11,11 @@ from flagperf.config.platform import ContainerOptions, Node
 from flagperf.config.values import Deadlines
 
 
+def launcher_log(log_dir: str, framework: str) -> str:
+    """Path of what the ranks' launcher prints, on the node whose log folder this is."""
+    return f"{log_dir}/start_{framework}_task.log"
+
+
 @dataclass(frozen=True)
 class Mount:
     """A folder of the host in a container."""
@@ -71,4 +76,4 @@ class Plan:
 
     def launcher_log(self, node: NodePlan) -> str:
         """Path, on the node, of what the launcher of its ranks prints."""
-        return f"{node.log_dir}/start_{self.framework}_task.log"
+        return launcher_log(node.log_dir, self.framework)

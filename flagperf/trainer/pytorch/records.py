@@ -31,9 +31,7 @@ class Step(NamedTuple):
 
 class _Record(NamedTuple):
     step: Step
-    values: (
-        Tensor | list[float]
-    )  # units, loss, and norm and scale where there are any; on their way to the host, or there
+    values: Tensor | list[float]  # units, loss, norm and scale where there are any; going to the host, or there
     mark: int
 
 
@@ -63,8 +61,7 @@ class StepRecords:
         self._data_wait = 0.0
 
     def open(self, step: Step) -> None:
-        """Send a step's numbers to the host, without waiting for a device."""
-        self.settle()
+        """Send a step's numbers to the host, without waiting for a device. The step before must be settled."""
         loss = step.losses[0] if len(step.losses) == 1 else torch.stack(step.losses).mean()
         numbers = [number for number in (loss.detach(), step.grad_norm, step.loss_scale) if number is not None]
         units = step.units - self._units
