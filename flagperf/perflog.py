@@ -23,6 +23,7 @@ PREFIX = "[PerfLog] "
 EVENTS = (
     "SUBMIT_INFO",
     "INIT_START",
+    "BUILT",
     "INIT_EVALUATION",
     "INIT_END",
     "TRAIN_START",

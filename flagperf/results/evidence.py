@@ -37,6 +37,11 @@ class Evidence:
         """FINISHED of the lowest rank that logged it; empty when none did."""
         return next((log.finished for log in self.logs if log.finished is not None), {})
 
+    @property
+    def built(self) -> Mapping[int, Mapping[str, Any]]:
+        """Rank → value of its BUILT, of the ranks that logged one."""
+        return {log.rank: found[-1].value for log in self.logs if (found := log.all("BUILT"))}
+
     def number(self, name: str) -> float | None:
         """A figure of FINISHED; None when it is absent."""
         value = self.finished.get(name)

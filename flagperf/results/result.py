@@ -107,6 +107,7 @@ def result_of_logs(
         monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
         sweep=sweep or {},
         seconds=seconds,
+        built=next(iter(evidence.built.values()), {}),
         synthetic=synthetic,
     )
 

@@ -39,6 +39,7 @@ class Result:
     sweep: Mapping[str, str] = field(default_factory=dict)
     started: float | None = None  # wall clock of the launcher, seconds since the epoch
     seconds: float | None = None  # the whole round, by the launcher's clock
+    built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
     synthetic: bool = False  # trained on batches that stay in device memory
 
 

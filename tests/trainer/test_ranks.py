@@ -78,9 +78,10 @@ def test_figures_are_of_the_whole_job(trained: Logs) -> None:
 
 def test_the_whole_story_is_in_the_log(trained: Logs) -> None:
     for events in trained:
-        assert story(events)[:5] == [
+        assert story(events)[:6] == [
             "SUBMIT_INFO",
             "INIT_START",
+            "BUILT",
             "INIT_EVALUATION",
             "INIT_END",
             "TRAIN_START",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flagperf.perflog import PerfLog
+from flagperf.trainer.pytorch.built import built
 from flagperf.trainer.pytorch.datasets import read_first_samples
 from flagperf.trainer.pytorch.loop import Training
 from flagperf.trainer.pytorch.parts import build_parts
@@ -21,6 +22,7 @@ def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
         TrainingError: the loss became NaN or infinite.
     """
     parts = build_parts(config)
+    perflog.log("BUILT", built(parts))
     trained = Training(parts, perflog).run()
     from flagperf.trainer.pytorch.finish import finished  # imported late: the first step should not wait for it
 
