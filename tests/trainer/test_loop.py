@@ -116,7 +116,6 @@ def test_events_in_order(tmp_path: Path) -> None:
     settings = {"max_epochs": 2, "log_freq": 3, "train_batch_size": 16, "initial_evaluation": True}
     events = toy.train(toy.config(**settings), tmp_path)
     assert story(events) == [
-        "BUILT",
         "INIT_EVALUATION",
         "INIT_END",
         "TRAIN_START",
