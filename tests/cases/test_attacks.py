@@ -6,10 +6,13 @@ from this process, which has imported torch already.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,15 +80,95 @@ import cases.optimization as recipes
 from torch.optim.lr_scheduler import LambdaLR
 recipes.warmup_cosine = lambda optimizer, **_: LambdaLR(optimizer, lambda interval: 1.0)
 """
-NETWORK, OPERATIONS = "another network than the case's: ", "operations of the example in a forward pass, the case has"
+OTHER = "another network than the case's: "
 SGD = "torch.optim.sgd.SGD"
-
-ATTACKS = {
-    "narrow blocks": ("resnet50", NARROW, [NETWORK + "3,171,914 parameters, the case has 4,641,994", "*"]),
-    "larger stride": ("resnet50", STRIDE, [NETWORK + f"* {OPERATIONS} 3.5e+07"]),
+ATTACKS: dict[str, tuple[str, str, list[str]]] = {
+    "narrow blocks": (
+        "resnet50",
+        NARROW,
+        [
+            OTHER + "*,* parameters, the case has 4,641,994",
+            OTHER + "* operations of the example *, the case has 3.5e+07",
+        ],
+    ),
+    "larger stride": (
+        "resnet50",
+        STRIDE,
+        [OTHER + "* operations of the example in a forward pass, the case has 3.5e+07"],
+    ),
     "another optimizer": ("resnet50", OPTIMIZER, [f"optimizer evil.Faster, the case has {SGD}"]),
     "another step": ("resnet50", STEP, [f"optimizer {SGD} whose step is another one, from evil"]),
+    "no weight decay": (
+        "resnet50",
+        GROUPS,
+        ["weight_decay of parameter group 1 is 0.0, the configuration says 0.0001"],
+    ),
+    "a schedule that doubles the rate": (
+        "resnet50",
+        STEP_LR,
+        [
+            "learning rate 0.02 in step 1, the case's own schedule gives 0.01",
+            "learning rate * in step 3, the case's own schedule gives 0.01",
+            "rank 0 trained with learning rate 0.02 in step 1, the case's own schedule gives 0.01",
+            "rank 0 trained with learning rate 0.02 in step 3, the case's own schedule gives 0.01",
+        ],
+    ),
+    "another schedule": (
+        "vit",
+        COSINE,
+        [
+            "learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
+            "learning rate 0.001 in step 3, the case's own schedule gives 3.3e-05",
+            "rank 0 trained with learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
+            "rank 0 trained with learning rate 0.001 in step 3, the case's own schedule gives 3.3e-05",
+        ],
+    ),
 }
+HONEST: dict[str, tuple[str, str, list[str]]] = {
+    "nothing of its own": ("resnet50", "", []),
+    "fused, channels last, bf16, recomputing": (
+        "resnet50",
+        "",
+        [
+            "+optimizer.fused=true",
+            "memory_format=channels_last",
+            "precision=amp_bf16",
+            "activation_checkpointing=true",
+            "checkpoint_modules=torchvision.models.resnet.Bottleneck",
+        ],
+    ),
+    "other hyper-parameters": (
+        "vit",
+        "",
+        ["lr=0.002", "weight_decay=0.1", "lr_warmup_epochs=2", "+optimizer.foreach=true"],
+    ),
+    "a plug-in that changes nothing": ("vit", "import torch", []),
+}
+
+
+@pytest.mark.parametrize(("case", "plugin", "reasons"), ATTACKS.values(), ids=ATTACKS.keys())
+def test_an_attack_is_invalid(tiny: Tiny, tmp_path: Path, case: str, plugin: str, reasons: list[str]) -> None:
+    result = trained(tiny, tmp_path, case, plugin)
+    pairs = list(itertools.zip_longest(result.reasons, reasons, fillvalue=""))
+    assert result.verdict == "INVALID"
+    assert [found for found, wanted in pairs if not fnmatchcase(found, wanted)] == []
+    (module,) = (entry for entry in result.built["software"]["modules"].values() if entry["module"] == "evil")
+    assert module["sha256"] == hashlib.sha256(plugin.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("case", "plugin", "overrides"), [(*given[:2], given[2:]) for given in HONEST.values()], ids=HONEST
+)
+def test_an_honest_vendor_is_valid(
+    tiny: Tiny, tmp_path: Path, case: str, plugin: str, overrides: tuple[str, ...]
+) -> None:
+    result = trained(tiny, tmp_path, case, plugin, *overrides)
+    assert (result.verdict, result.reasons, result.division, result.notes) == ("VALID", (), "closed", ())
+
+
+@pytest.mark.slow
+def test_a_compiled_network_is_the_same(tiny: Tiny, tmp_path: Path) -> None:
+    assert trained(tiny, tmp_path, "vit", "", "compile=true").verdict == "VALID"
 
 
 def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
