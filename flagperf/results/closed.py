@@ -107,12 +107,15 @@ def _other_optimizer(built: Section, stated: Section, arguments: Section) -> Ite
         yield f"{len(built['groups'])} parameter groups, the case has {len(stated['groups'])}"
         return
     for number, (group, wanted) in enumerate(zip(built["groups"], stated["groups"], strict=True), start=1):
-        if any(group[key] != wanted[key] for key in ("tensors", "parameters", "names")):
+        sizes = [(one["tensors"], one["parameters"]) for one in (group, wanted)]
+        if sizes[0] != sizes[1]:
+            (tensors, parameters), (stated_tensors, stated_parameters) = sizes
             yield (
-                f"parameter group {number} of {group['tensors']} tensors and {group['parameters']:,} parameters, "
-                f"the case has {wanted['tensors']} and {wanted['parameters']:,}"
-                + (", others" if group["tensors"] == wanted["tensors"] else "")
+                f"parameter group {number} of {tensors} tensors and {parameters:,} parameters, "
+                f"the case has {stated_tensors} and {stated_parameters:,}"
             )
+        elif group["names"] != wanted["names"]:
+            yield f"parameter group {number} of other parameters than the case's"
         expected = {**stated["defaults"], **arguments, **wanted["own"]}
         for key in group.keys() & expected.keys():
             if _plain(group[key]) != _plain(expected[key]):

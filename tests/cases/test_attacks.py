@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import toy
 
 from flagperf.config.compose import compose
 from flagperf.perflog import PerfLog
 from flagperf.results.result import result_of_logs
 from flagperf.results.values import Result
+from flagperf.trainer.pytorch.device import device_name
 
 Tiny = Callable[[str], dict[str, Any]]
 
@@ -37,7 +39,15 @@ vendor:
   plugin: {plugin}
   visible_devices: null
 """
-HARDWARE = "# flagperf hardware=E1\ntitle: E1\nvendor: evil\nmemory_gib: null\npower_w: null\npeak_flops: {}\n"
+HARDWARE = """\
+# flagperf --config-dir . vendor=evil hardware=E1 size=tiny
+title: E1
+vendor: evil
+device_names: {names}
+memory_gib: null
+power_w: null
+peak_flops: {{fp32: 1.0e+15}}
+"""
 
 NARROW = """\
 from torchvision.models.resnet import Bottleneck
@@ -88,6 +98,7 @@ ATTACKS: dict[str, tuple[str, str, list[str]]] = {
         NARROW,
         [
             OTHER + "*,* parameters, the case has 4,641,994",
+            "parameter group 1 of 53 tensors and *,* parameters, the case has 53 and 4,641,994",
             OTHER + "* operations of the example *, the case has 3.5e+07",
         ],
     ),
@@ -166,6 +177,14 @@ def test_an_honest_vendor_is_valid(
     assert (result.verdict, result.reasons, result.division, result.notes) == ("VALID", (), "closed", ())
 
 
+def test_another_device_is_invalid_and_has_no_peak(tiny: Tiny, tmp_path: Path) -> None:
+    result = trained(tiny, tmp_path, "vit", "", names="[Acme A1]")
+    found = device_name(torch.device("cpu"))
+    assert (result.verdict, result.reasons) == ("INVALID", (f"hardware=E1, found {found}",))
+    note = f"the device is {found}, and not hardware E1, whose peaks are known"
+    assert (result.values["mfu"], result.values["mfu_note"]) == (None, note)
+
+
 @pytest.mark.slow
 def test_a_compiled_network_is_the_same(tiny: Tiny, tmp_path: Path) -> None:
     assert trained(tiny, tmp_path, "vit", "", "compile=true").verdict == "VALID"
@@ -185,11 +204,11 @@ def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
     train(config, perflog, time.perf_counter())
 
 
-def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str) -> Result:
+def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str, names: str = "[]") -> Result:
     """What became of three steps of a case with the vendor's plug-in of this source; "": it has none."""
     files = {
         "vendor/evil.yaml": VENDOR.format(plugin="evil" if plugin else "null"),
-        "hardware/E1.yaml": HARDWARE,
+        "hardware/E1.yaml": HARDWARE.format(names=names),
         "code/evil.py": plugin,
     }
     for name, text in files.items():

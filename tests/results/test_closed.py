@@ -112,7 +112,11 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
     ),
     "other parameters in a group": (
         lambda given: given["built"]["optimizer"]["groups"][0].update(names="ff"),
-        "parameter group 1 of 53 tensors and 4,641,994 parameters, the case has 53 and 4,641,994, others",
+        "parameter group 1 of other parameters than the case's",
+    ),
+    "fewer parameters in a group": (
+        lambda given: given["built"]["optimizer"]["groups"][0].update(tensors=52),
+        "parameter group 1 of 52 tensors and 4,641,994 parameters, the case has 53 and 4,641,994",
     ),
     "weight decay where there is none": (
         lambda given: given["built"]["optimizer"]["groups"][0].update(weight_decay=1e-4),
