@@ -117,7 +117,7 @@ def _other_optimizer(built: Section, stated: Section, arguments: Section) -> Ite
         elif group["names"] != wanted["names"]:
             yield f"parameter group {number} of other parameters than the case's"
         expected = {**stated["defaults"], **arguments, **wanted["own"]}
-        for key in group.keys() & expected.keys():
+        for key in sorted(group.keys() & expected.keys()):
             if _plain(group[key]) != _plain(expected[key]):
                 yield f"{key} of parameter group {number} is {group[key]}, the configuration says {expected[key]}"
 
@@ -144,7 +144,7 @@ def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
 
 
 def _other_rates(rates: Section, wanted: Section, who: str) -> Iterator[str]:
-    for step in rates.keys() & wanted.keys():
+    for step in sorted(rates.keys() & wanted.keys(), key=int):
         here, there = rates[step], wanted[step]
         if here is not None and there is not None and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
             yield f"{who}learning rate {here:.6g} in step {step}, the case's own schedule gives {there:.6g}"
@@ -158,7 +158,7 @@ def _code_as_sent(evidence: Evidence) -> Iterator[Finding]:
     sent = evidence.config.get("code") or {}
     for rank, built in evidence.built.items():
         there = (built.get("software") or {}).get("code") or {}
-        for package in sent.keys() & there.keys():
+        for package in sorted(sent.keys() & there.keys()):
             if there[package] != sent[package]:
                 yield "INVALID", f"rank {rank}: the code of {package} is not the launcher's"
                 return

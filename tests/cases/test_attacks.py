@@ -70,12 +70,6 @@ class Faster(torch.optim.SGD):
     pass
 torch.optim.SGD = Faster
 """
-STEP = """\
-import torch
-def step(self, closure=None):
-    pass
-torch.optim.SGD.step = step
-"""
 GROUPS = """\
 from cases.image_classification.task import ImageClassification
 ImageClassification.parameters = lambda self, network: [{"params": list(network.parameters()), "weight_decay": 0.0}]
@@ -85,13 +79,16 @@ from torch.optim.lr_scheduler import StepLR
 rates = StepLR.get_lr
 StepLR.get_lr = lambda self: [2 * rate for rate in rates(self)]
 """
-COSINE = """\
+COSINE_AND_STEP = """\
+import torch
 import cases.optimization as recipes
 from torch.optim.lr_scheduler import LambdaLR
 recipes.warmup_cosine = lambda optimizer, **_: LambdaLR(optimizer, lambda interval: 1.0)
+def step(self, closure=None):
+    pass
+torch.optim.AdamW.step = step
 """
 OTHER = "another network than the case's: "
-SGD = "torch.optim.sgd.SGD"
 ATTACKS: dict[str, tuple[str, str, list[str]]] = {
     "narrow blocks": (
         "resnet50",
@@ -107,27 +104,23 @@ ATTACKS: dict[str, tuple[str, str, list[str]]] = {
         STRIDE,
         [OTHER + "* operations of the example in a forward pass, the case has 3.5e+07"],
     ),
-    "another optimizer": ("resnet50", OPTIMIZER, [f"optimizer evil.Faster, the case has {SGD}"]),
-    "another step": ("resnet50", STEP, [f"optimizer {SGD} whose step is another one, from evil"]),
-    "no weight decay": (
+    "another optimizer, without weight decay, at twice the rate": (
         "resnet50",
-        GROUPS,
-        ["weight_decay of parameter group 1 is 0.0, the configuration says 0.0001"],
-    ),
-    "a schedule that doubles the rate": (
-        "resnet50",
-        STEP_LR,
+        OPTIMIZER + GROUPS + STEP_LR,
         [
+            "optimizer evil.Faster, the case has torch.optim.sgd.SGD",
+            "weight_decay of parameter group 1 is 0.0, the configuration says 0.0001",
             "learning rate 0.02 in step 1, the case's own schedule gives 0.01",
-            "learning rate * in step 3, the case's own schedule gives 0.01",
+            "learning rate 0.02 in step 3, the case's own schedule gives 0.01",
             "rank 0 trained with learning rate 0.02 in step 1, the case's own schedule gives 0.01",
             "rank 0 trained with learning rate 0.02 in step 3, the case's own schedule gives 0.01",
         ],
     ),
-    "another schedule": (
+    "another schedule, and an optimizer that does nothing": (
         "vit",
-        COSINE,
+        COSINE_AND_STEP,
         [
+            "optimizer torch.optim.adamw.AdamW whose step is another one, from evil",
             "learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
             "learning rate 0.001 in step 3, the case's own schedule gives 3.3e-05",
             "rank 0 trained with learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
@@ -136,7 +129,6 @@ ATTACKS: dict[str, tuple[str, str, list[str]]] = {
     ),
 }
 HONEST: dict[str, tuple[str, str, list[str]]] = {
-    "nothing of its own": ("resnet50", "", []),
     "fused, channels last, bf16, recomputing": (
         "resnet50",
         "",
@@ -148,12 +140,11 @@ HONEST: dict[str, tuple[str, str, list[str]]] = {
             "checkpoint_modules=torchvision.models.resnet.Bottleneck",
         ],
     ),
-    "other hyper-parameters": (
+    "other hyper-parameters, and a plug-in that changes nothing": (
         "vit",
-        "",
+        "import torch",
         ["lr=0.002", "weight_decay=0.1", "lr_warmup_epochs=2", "+optimizer.foreach=true"],
     ),
-    "a plug-in that changes nothing": ("vit", "import torch", []),
 }
 
 
