@@ -22,6 +22,7 @@ from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.resume import with_checkpoints
 from flagperf.run.values import Failure, Outcome, refusal
+from flagperf.terminal import Terminal
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ def _since_command(outcome: Outcome, began: float) -> Outcome:
 def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) -> Result:
     """Say why a round could not start, and write its result."""
     log.error("%s, round %d: %s", job.name, number, error)
-    Console(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+    Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
     done = dataclasses.replace(_without_outcome(job, number, folder, "failed", refusal(error)), started=time.time())
     result.write(done, folder / job.name / f"round{number}")
     return done
