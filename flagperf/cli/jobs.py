@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from secrets import token_hex
 
 from rich.console import Console
 
@@ -90,7 +91,8 @@ async def _run_round(job: RunConfig, number: int, folder: Path, console: Console
     """
     run = with_checkpoints(job)
     with Progress(run, console) as progress:
-        outcome = await execute(run, make_plan(run, number, folder), folder, progress)
+        on_hosts = f"{folder.name}-{token_hex(4)}"  # another run may have the same name
+        outcome = await execute(run, make_plan(run, number, folder, on_hosts=on_hosts), folder, progress)
     if began is not None:
         outcome = _since_command(outcome, began)
     done = result.read_round(job, outcome, number, outcome.folder)
