@@ -80,6 +80,7 @@ def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) ->
         "do: start sshd there, or correct the port in the cluster file",
     ]
     assert "h1 image skipped not looked at: docker does not answer" in said
+    assert f"h1 leftovers skipped none; containers were not looked at: {STOPPED[0]}" in said
 
 
 @pytest.mark.parametrize(
