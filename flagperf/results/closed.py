@@ -30,11 +30,15 @@ def differences(evidence: Evidence) -> list[str]:
         return []
     found: dict[str, list[int]] = {}
     for rank, built in evidence.built.items():
-        for text in _differences(built, stated, evidence.config):
+        try:
+            texts = list(_differences(built, stated, evidence.config))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # nobody vouches for a rank's log
+            texts = ["what it built cannot be read"]
+        for text in texts:
             found.setdefault(text, []).append(rank)
     every = list(evidence.built)
-    texts = [text if ranks == every else f"rank {ranks[0]}: {text}" for text, ranks in found.items()]
-    return [*texts, *_other_operations(evidence, stated), *_other_logged_rates(evidence)]
+    of_ranks = [text if ranks == every else f"rank {ranks[0]}: {text}" for text, ranks in found.items()]
+    return [*of_ranks, *_other_operations(evidence, stated), *_other_logged_rates(evidence)]
 
 
 def notes(evidence: Evidence) -> tuple[str, ...]:
@@ -135,7 +139,9 @@ def _other_schedule(built: Section, stated: Section) -> Iterator[str]:
 def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
     """Compares the rates that the steps really used."""
     for log in evidence.logs:
-        wanted = (evidence.built.get(log.rank, {}).get("schedule") or {}).get("rates_of_case") or {}
+        wanted = (evidence.built.get(log.rank, {}).get("schedule") or {}).get("rates_of_case")
+        if not isinstance(wanted, Mapping):  # unknown, or a log that cannot be read
+            continue
         used = {str(event.value.get("step")): event.value.get("learning_rate") for event in log.all("STEP_END")}
         found = list(_other_rates(used, wanted, f"rank {log.rank} trained with "))
         yield from found
@@ -144,9 +150,13 @@ def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
 
 
 def _other_rates(rates: Section, wanted: Section, who: str) -> Iterator[str]:
-    for step in sorted(rates.keys() & wanted.keys(), key=int):
+    for step in sorted(rates.keys() & wanted.keys(), key=len):
         here, there = rates[step], wanted[step]
-        if here is not None and there is not None and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
+        if (
+            isinstance(here, (int, float))
+            and isinstance(there, (int, float))
+            and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12)
+        ):
             yield f"{who}learning rate {here:.6g} in step {step}, the case's own schedule gives {there:.6g}"
 
 

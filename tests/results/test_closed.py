@@ -130,6 +130,10 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
         lambda given: given["built"]["optimizer"]["groups"][0].update(nesterov=True),
         "nesterov of parameter group 1 is True, the configuration says False",
     ),
+    "a log that somebody forged badly": (
+        lambda given: given["built"]["network"].update(classes=[CONV]),
+        "what it built cannot be read",
+    ),
     "no schedule": (
         lambda given: given["built"]["schedule"].update(scheduler=None),
         "schedule None, the case has torch.optim.lr_scheduler.StepLR",
