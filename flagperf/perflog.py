@@ -157,11 +157,8 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     },
     "HEARTBEAT": {**_STEP, "phase": _is_text},
     "FINISHED": {
-        **dict.fromkeys(
-            ("throughput_unit", "stop_reason", "mfu_note", "peak_memory_kind", "clock", "precision", "device_name")
-            + ("example_note",),
-            _is_text,
-        ),
+        **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
+        **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),
         "target": _is_mapping,
         "versions": _is_mapping,
         "ranks": _is_per_rank,

@@ -152,11 +152,8 @@ def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
 def _other_rates(rates: Section, wanted: Section, who: str) -> Iterator[str]:
     for step in sorted(rates.keys() & wanted.keys(), key=len):
         here, there = rates[step], wanted[step]
-        if (
-            isinstance(here, (int, float))
-            and isinstance(there, (int, float))
-            and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12)
-        ):
+        known = isinstance(here, (int, float)) and isinstance(there, (int, float))
+        if known and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
             yield f"{who}learning rate {here:.6g} in step {step}, the case's own schedule gives {there:.6g}"
 
 
