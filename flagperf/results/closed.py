@@ -133,7 +133,10 @@ def _plain(value: Any) -> Any:
 def _other_schedule(built: Section, stated: Section) -> Iterator[str]:
     if built["scheduler"] != stated["scheduler"]:
         yield f"schedule {built['scheduler']}, the case has {stated['scheduler']}"
-    yield from _other_rates(built["rates"], built["rates_of_case"] or {}, "")
+    if built["rates"] is None or built["rates_of_case"] is None:
+        yield "a schedule whose learning rates are not known"
+    else:
+        yield from _other_rates(built["rates"], built["rates_of_case"], "")
 
 
 def _other_logged_rates(evidence: Evidence) -> Iterator[str]:

@@ -138,6 +138,10 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
         lambda given: given["built"]["schedule"].update(scheduler=None),
         "schedule None, the case has torch.optim.lr_scheduler.StepLR",
     ),
+    "rates that nobody knows": (
+        lambda given: given["built"]["schedule"].update(rates=None),
+        "a schedule whose learning rates are not known",
+    ),
     "another rate": (
         lambda given: given["built"]["schedule"]["rates"].update({"100": 0.2}),
         "learning rate 0.2 in step 100, the case's own schedule gives 0.1",
