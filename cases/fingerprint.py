@@ -29,8 +29,8 @@ GROUP = ("tensors", "parameters", "names")  # what identifies a parameter group
 HEADER = """\
 # python -m cases.fingerprint {case}
 #
-# What the network and the recipe of {case} are, in each size. A closed run that built something else is INVALID.
-# Written by this command from the case itself; docs/adding-a-case.md says what each key is.
+# What the network and the recipe of {case} are, in each size. A closed run of something else is INVALID.
+# Written by this command from the case itself; docs/adding-a-case.md tells of it.
 """
 
 

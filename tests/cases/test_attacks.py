@@ -159,12 +159,8 @@ def test_an_attack_is_invalid(tiny: Tiny, tmp_path: Path, case: str, plugin: str
     assert module["sha256"] == hashlib.sha256(plugin.encode()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("case", "plugin", "overrides"), [(*given[:2], given[2:]) for given in HONEST.values()], ids=HONEST
-)
-def test_an_honest_vendor_is_valid(
-    tiny: Tiny, tmp_path: Path, case: str, plugin: str, overrides: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize(("case", "plugin", "overrides"), HONEST.values(), ids=HONEST.keys())
+def test_an_honest_vendor_is_valid(tiny: Tiny, tmp_path: Path, case: str, plugin: str, overrides: list[str]) -> None:
     result = trained(tiny, tmp_path, case, plugin, *overrides)
     assert (result.verdict, result.reasons, result.division, result.notes) == ("VALID", (), "closed", ())
 
