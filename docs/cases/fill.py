@@ -103,21 +103,23 @@ def filled(page: Path, measured: Iterable[Row]) -> str:
 
 def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
     config = compose([f"model={case}", "size=full", "dry_run=true"]).config
-    own = [name for name in mutable_keys(case) if name != "defaults"]
-    keys = ", ".join(f"`{name}`" for name in own)
     return {
         "tree": f"```\n{config['data']['tree'].rstrip()}\n```",
         "run": "```\n" + "\n".join(commands(case)) + "\n```",
-        "mutable": textwrap.fill(
-            f"The common keys (`conf/mutable/common.yaml`) and {keys}.", 140, break_on_hyphens=False
-        ),
+        "mutable": textwrap.fill(mutable_part(case), 140, break_on_hyphens=False),
         "measured": measured_part(config["throughput_unit"], measured),
     }
 
 
-def mutable_keys(case: str) -> Mapping[str, str]:
-    found: Mapping[str, str] = yaml.safe_load((CONF / "mutable" / f"{case}.yaml").read_text(encoding="utf-8"))
-    return found
+def mutable_part(case: str) -> str:
+    """What the case's own list adds to the common one, and what it takes out."""
+    own = yaml.safe_load((CONF / "mutable" / f"{case}.yaml").read_text(encoding="utf-8"))
+    added, fixed = (
+        ", ".join(f"`{name}`" for name, why in own.items() if name != "defaults" and (why is None) == out)
+        for out in (False, True)
+    )
+    common = "The common keys (`conf/mutable/common.yaml`)"
+    return common + (f" except {fixed}," if fixed else "") + (f" and {added}" if added else " and no other") + "."
 
 
 def commands(case: str) -> list[str]:

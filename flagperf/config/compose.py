@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
 from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
@@ -72,15 +73,15 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     rules = CaseRules.of(layers, folders, where)
 
     rules.check_keys(job, layers, where)
-    final = layers.final.with_values(job.values)
-    changed = changes(layers.case.leaves, final.leaves, _source(job, layers))
-    rules.check_values(layers.case, final, [change.key for change in changed], where)
+    case, final = with_algorithms(layers, job, folders, where)
+    changed = changes(case.leaves, final.leaves, _source(job, layers))
+    rules.check_values(case, final, [change.key for change in changed], where)
     if final.get("division") == "closed":
         rules.check_closed(changed, where)
 
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
-    config |= {"mutable": list(rules.mutable), "data": data_section(config)}
+    config = {"revision": 1, **config, "mutable": list(rules.mutable), "data": data_section(config)}
     framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)

@@ -36,6 +36,7 @@ COLUMNS_NOTE = (
     "With several rounds: mean ± sample standard deviation."
 )
 OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
+REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
 NOISE_NOTE = (
     "the throughput of its rounds varies by {} (coefficient of variation). Was the machine busy with something else?"
 )
@@ -85,10 +86,11 @@ def row(summary: Summary) -> dict[str, str]:
 
 
 def case(summary: Summary) -> str:
-    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle)"."""
+    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
     config = summary.config
-    apart = [config["size"]] * (config["size"] != "full") + [config["framework"]["name"]]
-    shown = ", ".join(name for name in apart if name != "pytorch")
+    size, framework, revision = config["size"], config["framework"]["name"], config.get("revision", 1)
+    apart = {size: size != "full", framework: framework != "pytorch", f"revision {revision}": revision > 1}
+    shown = ", ".join(name for name, is_shown in apart.items() if is_shown)
     return f"{config['case']} ({shown})" if shown else str(config["case"])
 
 
@@ -192,7 +194,16 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
     sampled = any(result.sample_data and not result.synthetic for result in results)
     opened = any(result.division == "open" for result in results)
     noisy = [f"{job.name}: {NOISE_NOTE.format(percent(_noise(job)))}" for job in jobs if _noise(job) > NOISY]
-    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + noisy
+    revised = [REVISIONS_NOTE.format(*found) for found in _revisions(jobs)]
+    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + revised + noisy
+
+
+def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
+    """The cases that are there in more than one revision, and in which."""
+    found: dict[str, set[int]] = {}
+    for result in (result for summary in summaries for result in summary.results):
+        found.setdefault(result.case, set()).add(result.revision)
+    return [(name, " and ".join(map(str, sorted(known)))) for name, known in found.items() if len(known) > 1]
 
 
 def _noise(summary: Summary) -> float:

@@ -109,6 +109,7 @@ def result_of_logs(
         seconds=seconds,
         built=next(iter(evidence.built.values()), {}),
         synthetic=synthetic,
+        revision=config.get("revision", 1),
     )
 
 
