@@ -8,6 +8,7 @@ from typing import Any
 
 from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
+from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.platform import Framework, RuntimeSettings
@@ -18,6 +19,7 @@ from flagperf.config.search_path import search_path
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.sent_code import identities
 from flagperf.target import Target
 
 IN_NAME = ("model", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
@@ -81,7 +83,13 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
 
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
-    config = {"revision": 1, **config, "mutable": list(rules.mutable), "data": data_section(config)}
+    config |= {
+        "revision": config.get("revision", 1),
+        "mutable": list(rules.mutable),
+        "data": data_section(config),
+        "fingerprint": stated_fingerprint(config["case"], config["size"], folders),
+        "code": identities(),
+    }
     framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)

@@ -18,6 +18,7 @@ from flagperf.fields import (
     Limit,
     MountTarget,
     NotNegative,
+    Pattern,
     Port,
     Positive,
     Variable,
@@ -201,6 +202,7 @@ class Hardware:
     vendor: str | None = None  # whose product it is; None: any
     devices_per_node: Count | None = None
     devices_per_card: Count = 1
+    device_names: tuple[Pattern, ...] = ()  # what torch's get_device_name gives; empty: any name is taken
 
 
 @dataclass(frozen=True)
