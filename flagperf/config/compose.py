@@ -75,9 +75,10 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     rules = CaseRules.of(layers, folders, where)
 
     rules.check_keys(job, layers, where)
-    case, final = with_algorithms(layers, job, folders, where)
-    changed = changes(case.leaves, final.leaves, _source(job, layers))
-    rules.check_values(case, final, [change.key for change in changed], where)
+    layers = with_algorithms(layers, job, folders, where)
+    final = layers.final.with_values(job.values)
+    changed = changes(layers.case.leaves, final.leaves, _source(job, layers))
+    rules.check_values(layers.case, final, [change.key for change in changed], where)
     if final.get("division") == "closed":
         rules.check_closed(changed, where)
 

@@ -177,10 +177,10 @@ ILUVATAR, OWN = ("vendor=iluvatar", "hardware=BI-V100"), "# @package _global_\nd
             id="an experiment's, though it says what the case says",
         ),
         pytest.param(
-            [*ILUVATAR, "vendor.algorithms.cudnn_benchmark=null", "division=open"],
+            [*ILUVATAR, "vendor.algorithms.cudnn_benchmark=false", "division=open"],
             False,
             False,
-            [changed("vendor.algorithms.cudnn_benchmark", True, None, "command line")],
+            [changed("vendor.algorithms.cudnn_benchmark", True, False, "command line")],
             id="open: what the vendor says is changed itself",
         ),
     ],

@@ -420,6 +420,7 @@ TUNING = "vendor/nvidia/resnet50/A100x1x8"
             ["vendor=acme", "hardware=any", "data_dir=/data"],
             "unknown key",
             key="vendor.algorithms.lr",
+            do="one of: cudnn_benchmark, deterministic",
         ),
         of_file(
             "vendor: sets a key of the training",
