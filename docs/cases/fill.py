@@ -18,6 +18,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -72,6 +73,7 @@ def measured_row(summary: Summary) -> Row:
     kept = ("config", "precision", "fix_hp", "target", "e2e_time [s]", "p_whole", "p_train", "p_core", "accuracy")
     return {
         "day": time.strftime("%Y-%m-%d", time.gmtime(rounds[0].started)) if rounds[0].started else ABSENT,
+        "revision": str(rounds[0].revision),
         "machine": f"{device}, torch {values['versions']['torch']}",
         "size": summary.config["size"],
         **{name: shown[name] for name in (*kept, "mem [GiB]", "MFU")},
@@ -107,7 +109,7 @@ def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
         "tree": f"```\n{config['data']['tree'].rstrip()}\n```",
         "run": "```\n" + "\n".join(commands(case)) + "\n```",
         "mutable": textwrap.fill(mutable_part(case), 140, break_on_hyphens=False),
-        "measured": measured_part(config["throughput_unit"], measured),
+        "measured": measured_part(config, measured),
     }
 
 
@@ -137,10 +139,14 @@ def commands(case: str) -> list[str]:
     return [*full, f"{start + ' nproc=2':66} # tiny: on the CPU, with sample data"]
 
 
-def measured_part(unit: str, measured: list[Row]) -> str:
+def measured_part(config: Mapping[str, Any], measured: list[Row]) -> str:
     if not measured:
         return "No result yet."
-    return f"Throughput in {unit}, time in seconds; from result folders, by `docs/cases/fill.py`.\n\n{table(measured)}"
+    unit, revision = config["throughput_unit"], config["revision"]
+    said = f"Throughput in {unit}, time in seconds; from result folders, by `docs/cases/fill.py`."
+    if any(int(one["revision"]) < revision for one in measured):
+        said += f"\nThe case is at revision {revision}: rows of an earlier one do not compare with it."
+    return f"{said}\n\n{table(measured)}"
 
 
 if __name__ == "__main__":
