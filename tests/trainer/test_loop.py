@@ -196,8 +196,10 @@ EVALUATIONS = {
     "every epoch": ({}, [8, 16, 24]),
     "every second epoch": ({"eval_interval_epochs": 2}, [16]),
     "by steps": ({"eval_interval_steps": 5}, [5, 10, 15, 20]),
+    "by micro steps": ({"eval_interval_micro_steps": 7}, [7, 14, 21]),
     "by samples": ({"eval_interval_samples": 60}, [8, 15, 23]),
     "steps before samples and epochs": ({"eval_interval_steps": 20, "eval_interval_samples": 8}, [20]),
+    "micro steps before samples": ({"eval_interval_micro_steps": 20, "eval_interval_samples": 8}, [20]),
     "not before": ({"eval_interval_steps": 5, "eval_start_samples": 81}, [15, 20]),
     "never": ({"eval_interval_epochs": None}, []),
 }
