@@ -27,7 +27,7 @@ HEADS = ("1st", "2nd", *(f"{share:.0%}" for share in SHARES), "last")
 PAGE = """\
 # The cases in one table
 
-Every case at full size, on {devices} devices, without a tuning. How it differs from FlagPerf's is said on [its page](cases).
+Every case at full size, on {devices} devices, without a tuning. [Its page](cases) says how it differs from FlagPerf's.
 `python tests/cases/case_table.py > docs/case-table.md` writes this page, and a test holds it against the cases.
 
 | column | is |
