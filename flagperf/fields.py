@@ -80,13 +80,8 @@ class Field:
                 quoted = f"as text it is written {key}=\"'{value}'\""
                 advice = quoted if file == "command line" else "in quotes it is text"
         else:
-            problem = (
-                "no such option"
-                if self.options
-                else "wrong form of value"
-                if self.form or self.pattern
-                else "value out of range"
-            )
+            formed = self.form or self.pattern
+            problem = "no such option" if self.options else "wrong form of value" if formed else "value out of range"
         given = "null" if value is None else value if value != "" else '""'
         raise ConfigError(problem, where=file, key=key, given=given, allowed=str(self), advice=advice)
 

@@ -69,7 +69,7 @@ def module_files() -> Iterator[tuple[str, Path]]:
     """Name and file of each imported module that has a file."""
     for name, module in sorted(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and name != "__main__":
+        if isinstance(file, str) and Path(file).is_absolute() and name not in ("__main__", "__mp_main__"):
             yield name, Path(file)
 
 
