@@ -165,6 +165,7 @@ def notes(summary: Summary) -> list[str]:
         found.append("sample data")
     if summary.config["division"] == "open":
         found.append("open division")
+    found += dict.fromkeys(note for result in summary.results for note in result.notes)
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
     if (noise := _noise(summary)) > NOISY:
@@ -232,3 +233,17 @@ def machine(result: Result) -> str:
     versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
     parts = [values.get("device_name"), ", ".join(hosts), ", ".join(versions)]
     return "; ".join(str(part) for part in parts if part)
+
+
+def software(result: Result) -> str:
+    """Who took part in a round: libraries, identity of the code, modules from elsewhere, image; "" where not known."""
+    known: Mapping[str, Any] = result.built.get("software") or {}
+    image: Mapping[str, str] = known.get("image") or {}
+    modules = dict.fromkeys(str(entry["module"]).partition(".")[0] for entry in known.get("modules", {}).values())
+    parts = [
+        ", ".join(f"{name} {version}" for name, version in known.get("versions", {}).items() if version),
+        ", ".join(f"code of {name} {identity}" for name, identity in known.get("code", {}).items()),
+        f"modules from elsewhere: {', '.join(modules)}" if modules else "",
+        f"image {image['reference']} {image['id']}" if {"reference", "id"} <= image.keys() else "",
+    ]
+    return "; ".join(filter(None, parts))

@@ -30,11 +30,15 @@ def differences(evidence: Evidence) -> list[str]:
         return []
     found: dict[str, list[int]] = {}
     for rank, built in evidence.built.items():
-        for text in _differences(built, stated, evidence.config):
+        try:
+            texts = list(_differences(built, stated, evidence.config))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # nobody vouches for a rank's log
+            texts = ["what it built cannot be read"]
+        for text in texts:
             found.setdefault(text, []).append(rank)
     every = list(evidence.built)
-    texts = [text if ranks == every else f"rank {ranks[0]}: {text}" for text, ranks in found.items()]
-    return [*texts, *_other_operations(evidence, stated), *_other_logged_rates(evidence)]
+    of_ranks = [text if ranks == every else f"rank {ranks[0]}: {text}" for text, ranks in found.items()]
+    return [*of_ranks, *_other_operations(evidence, stated), *_other_logged_rates(evidence)]
 
 
 def notes(evidence: Evidence) -> tuple[str, ...]:
@@ -107,14 +111,17 @@ def _other_optimizer(built: Section, stated: Section, arguments: Section) -> Ite
         yield f"{len(built['groups'])} parameter groups, the case has {len(stated['groups'])}"
         return
     for number, (group, wanted) in enumerate(zip(built["groups"], stated["groups"], strict=True), start=1):
-        if any(group[key] != wanted[key] for key in ("tensors", "parameters", "names")):
+        sizes = [(one["tensors"], one["parameters"]) for one in (group, wanted)]
+        if sizes[0] != sizes[1]:
+            (tensors, parameters), (stated_tensors, stated_parameters) = sizes
             yield (
-                f"parameter group {number} of {group['tensors']} tensors and {group['parameters']:,} parameters, "
-                f"the case has {wanted['tensors']} and {wanted['parameters']:,}"
-                + (", others" if group["tensors"] == wanted["tensors"] else "")
+                f"parameter group {number} of {tensors} tensors and {parameters:,} parameters, "
+                f"the case has {stated_tensors} and {stated_parameters:,}"
             )
+        elif group["names"] != wanted["names"]:
+            yield f"parameter group {number} of other parameters than the case's"
         expected = {**stated["defaults"], **arguments, **wanted["own"]}
-        for key in group.keys() & expected.keys():
+        for key in sorted(group.keys() & expected.keys()):
             if _plain(group[key]) != _plain(expected[key]):
                 yield f"{key} of parameter group {number} is {group[key]}, the configuration says {expected[key]}"
 
@@ -126,13 +133,18 @@ def _plain(value: Any) -> Any:
 def _other_schedule(built: Section, stated: Section) -> Iterator[str]:
     if built["scheduler"] != stated["scheduler"]:
         yield f"schedule {built['scheduler']}, the case has {stated['scheduler']}"
-    yield from _other_rates(built["rates"], built["rates_of_case"] or {}, "")
+    if built["rates"] is None or built["rates_of_case"] is None:
+        yield "a schedule whose learning rates are not known"
+    else:
+        yield from _other_rates(built["rates"], built["rates_of_case"], "")
 
 
 def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
     """Compares the rates that the steps really used."""
     for log in evidence.logs:
-        wanted = (evidence.built.get(log.rank, {}).get("schedule") or {}).get("rates_of_case") or {}
+        wanted = (evidence.built.get(log.rank, {}).get("schedule") or {}).get("rates_of_case")
+        if not isinstance(wanted, Mapping):  # unknown, or a log that cannot be read
+            continue
         used = {str(event.value.get("step")): event.value.get("learning_rate") for event in log.all("STEP_END")}
         found = list(_other_rates(used, wanted, f"rank {log.rank} trained with "))
         yield from found
@@ -141,9 +153,10 @@ def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
 
 
 def _other_rates(rates: Section, wanted: Section, who: str) -> Iterator[str]:
-    for step in rates.keys() & wanted.keys():
+    for step in sorted(rates.keys() & wanted.keys(), key=len):
         here, there = rates[step], wanted[step]
-        if here is not None and there is not None and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
+        known = isinstance(here, (int, float)) and isinstance(there, (int, float))
+        if known and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
             yield f"{who}learning rate {here:.6g} in step {step}, the case's own schedule gives {there:.6g}"
 
 
@@ -155,7 +168,7 @@ def _code_as_sent(evidence: Evidence) -> Iterator[Finding]:
     sent = evidence.config.get("code") or {}
     for rank, built in evidence.built.items():
         there = (built.get("software") or {}).get("code") or {}
-        for package in sent.keys() & there.keys():
+        for package in sorted(sent.keys() & there.keys()):
             if there[package] != sent[package]:
                 yield "INVALID", f"rank {rank}: the code of {package} is not the launcher's"
                 return

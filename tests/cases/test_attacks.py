@@ -6,21 +6,27 @@ from this process, which has imported torch already.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import toy
 
 from flagperf.config.compose import compose
+from flagperf.config.search_path import CONF
 from flagperf.perflog import PerfLog
 from flagperf.results.result import result_of_logs
 from flagperf.results.values import Result
+from flagperf.trainer.pytorch.device import device_name
 
 Tiny = Callable[[str], dict[str, Any]]
 
@@ -34,7 +40,15 @@ vendor:
   plugin: {plugin}
   visible_devices: null
 """
-HARDWARE = "# flagperf hardware=E1\ntitle: E1\nvendor: evil\nmemory_gib: null\npower_w: null\npeak_flops: {}\n"
+HARDWARE = """\
+# flagperf --config-dir . vendor=evil hardware=E1 size=tiny
+title: E1
+vendor: evil
+device_names: {names}
+memory_gib: null
+power_w: null
+peak_flops: {{fp32: 1.0e+15}}
+"""
 
 NARROW = """\
 from torchvision.models.resnet import Bottleneck
@@ -57,12 +71,6 @@ class Faster(torch.optim.SGD):
     pass
 torch.optim.SGD = Faster
 """
-STEP = """\
-import torch
-def step(self, closure=None):
-    pass
-torch.optim.SGD.step = step
-"""
 GROUPS = """\
 from cases.image_classification.task import ImageClassification
 ImageClassification.parameters = lambda self, network: [{"params": list(network.parameters()), "weight_decay": 0.0}]
@@ -72,20 +80,113 @@ from torch.optim.lr_scheduler import StepLR
 rates = StepLR.get_lr
 StepLR.get_lr = lambda self: [2 * rate for rate in rates(self)]
 """
-COSINE = """\
+COSINE_AND_STEP = """\
+import torch
 import cases.optimization as recipes
 from torch.optim.lr_scheduler import LambdaLR
 recipes.warmup_cosine = lambda optimizer, **_: LambdaLR(optimizer, lambda interval: 1.0)
+def step(self, closure=None):
+    pass
+torch.optim.AdamW.step = step
 """
-NETWORK, OPERATIONS = "another network than the case's: ", "operations of the example in a forward pass, the case has"
-SGD = "torch.optim.sgd.SGD"
-
-ATTACKS = {
-    "narrow blocks": ("resnet50", NARROW, [NETWORK + "3,171,914 parameters, the case has 4,641,994", "*"]),
-    "larger stride": ("resnet50", STRIDE, [NETWORK + f"* {OPERATIONS} 3.5e+07"]),
-    "another optimizer": ("resnet50", OPTIMIZER, [f"optimizer evil.Faster, the case has {SGD}"]),
-    "another step": ("resnet50", STEP, [f"optimizer {SGD} whose step is another one, from evil"]),
+OTHER = "another network than the case's: "
+ATTACKS: dict[str, tuple[str, str, list[str]]] = {
+    "narrow blocks": (
+        "resnet50",
+        NARROW,
+        [
+            OTHER + "*,* parameters, the case has 4,641,994",
+            "parameter group 1 of 53 tensors and *,* parameters, the case has 53 and 4,641,994",
+            OTHER + "* operations of the example *, the case has 3.5e+07",
+        ],
+    ),
+    "larger stride": (
+        "resnet50",
+        STRIDE,
+        [OTHER + "* operations of the example in a forward pass, the case has 3.5e+07"],
+    ),
+    "another optimizer, without weight decay, at twice the rate": (
+        "resnet50",
+        OPTIMIZER + GROUPS + STEP_LR,
+        [
+            "optimizer evil.Faster, the case has torch.optim.sgd.SGD",
+            "weight_decay of parameter group 1 is 0.0, the configuration says 0.0001",
+            "learning rate 0.02 in step 1, the case's own schedule gives 0.01",
+            "learning rate 0.02 in step 3, the case's own schedule gives 0.01",
+            "rank 0 trained with learning rate 0.02 in step 1, the case's own schedule gives 0.01",
+            "rank 0 trained with learning rate 0.02 in step 3, the case's own schedule gives 0.01",
+        ],
+    ),
+    "another schedule, and an optimizer that does nothing": (
+        "vit",
+        COSINE_AND_STEP,
+        [
+            "optimizer torch.optim.adamw.AdamW whose step is another one, from evil",
+            "learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
+            "learning rate 0.001 in step 3, the case's own schedule gives 3.3e-05",
+            "rank 0 trained with learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
+            "rank 0 trained with learning rate 0.001 in step 3, the case's own schedule gives 3.3e-05",
+        ],
+    ),
 }
+HONEST: dict[str, tuple[str, str, list[str]]] = {
+    "fused, channels last, bf16, recomputing": (
+        "resnet50",
+        "",
+        [
+            "+optimizer.fused=true",
+            "memory_format=channels_last",
+            "precision=amp_bf16",
+            "activation_checkpointing=true",
+            "checkpoint_modules=torchvision.models.resnet.Bottleneck",
+        ],
+    ),
+    "other hyper-parameters, and a plug-in that changes nothing": (
+        "vit",
+        "import torch",
+        ["lr=0.002", "weight_decay=0.1", "lr_warmup_epochs=2", "+optimizer.foreach=true"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("case", "plugin", "reasons"), ATTACKS.values(), ids=ATTACKS.keys())
+def test_an_attack_is_invalid(tiny: Tiny, tmp_path: Path, case: str, plugin: str, reasons: list[str]) -> None:
+    result = trained(tiny, tmp_path, case, plugin)
+    pairs = list(itertools.zip_longest(result.reasons, reasons, fillvalue=""))
+    assert result.verdict == "INVALID"
+    assert [found for found, wanted in pairs if not fnmatchcase(found, wanted)] == []
+    (module,) = (entry for entry in result.built["software"]["modules"].values() if entry["module"] == "evil")
+    assert module["sha256"] == hashlib.sha256(plugin.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("case", "plugin", "overrides"), [(*given[:2], given[2:]) for given in HONEST.values()], ids=HONEST
+)
+def test_an_honest_vendor_is_valid(
+    tiny: Tiny, tmp_path: Path, case: str, plugin: str, overrides: tuple[str, ...]
+) -> None:
+    result = trained(tiny, tmp_path, case, plugin, *overrides)
+    assert (result.verdict, result.reasons, result.division, result.notes) == ("VALID", (), "closed", ())
+
+
+def test_another_device_is_invalid_and_has_no_peak(tiny: Tiny, tmp_path: Path) -> None:
+    result = trained(tiny, tmp_path, "vit", "", names="[Acme A1]")
+    found = device_name(torch.device("cpu"))
+    assert (result.verdict, result.reasons) == ("INVALID", (f"hardware=E1, found {found}",))
+    note = f"the device is {found}, and not hardware E1, whose peaks are known"
+    assert (result.values["mfu"], result.values["mfu_note"]) == (None, note)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", sorted(path.stem for path in (CONF / "model").glob("*.yaml")))
+def test_a_clean_run_of_every_case_is_valid(tiny: Tiny, tmp_path: Path, case: str) -> None:
+    result = trained(tiny, tmp_path, case, "")
+    assert (result.verdict, result.reasons, result.notes) == ("VALID", (), ())
+
+
+@pytest.mark.slow
+def test_a_compiled_network_is_the_same(tiny: Tiny, tmp_path: Path) -> None:
+    assert trained(tiny, tmp_path, "vit", "", "compile=true").verdict == "VALID"
 
 
 def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
@@ -102,11 +203,11 @@ def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
     train(config, perflog, time.perf_counter())
 
 
-def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str) -> Result:
+def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str, names: str = "[]") -> Result:
     """What became of three steps of a case with the vendor's plug-in of this source; "": it has none."""
     files = {
         "vendor/evil.yaml": VENDOR.format(plugin="evil" if plugin else "null"),
-        "hardware/E1.yaml": HARDWARE,
+        "hardware/E1.yaml": HARDWARE.format(names=names),
         "code/evil.py": plugin,
     }
     for name, text in files.items():

@@ -1,4 +1,4 @@
-"""Every case states what its network and recipe are, in conf/fingerprint/; and what a closed run may do changes none of it."""
+"""Every case is what its file in conf/fingerprint/ states, and what a closed run may do changes none of it."""
 
 from __future__ import annotations
 

@@ -112,7 +112,11 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
     ),
     "other parameters in a group": (
         lambda given: given["built"]["optimizer"]["groups"][0].update(names="ff"),
-        "parameter group 1 of 53 tensors and 4,641,994 parameters, the case has 53 and 4,641,994, others",
+        "parameter group 1 of other parameters than the case's",
+    ),
+    "fewer parameters in a group": (
+        lambda given: given["built"]["optimizer"]["groups"][0].update(tensors=52),
+        "parameter group 1 of 52 tensors and 4,641,994 parameters, the case has 53 and 4,641,994",
     ),
     "weight decay where there is none": (
         lambda given: given["built"]["optimizer"]["groups"][0].update(weight_decay=1e-4),
@@ -126,9 +130,17 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
         lambda given: given["built"]["optimizer"]["groups"][0].update(nesterov=True),
         "nesterov of parameter group 1 is True, the configuration says False",
     ),
+    "a log that somebody forged badly": (
+        lambda given: given["built"]["network"].update(classes=[CONV]),
+        "what it built cannot be read",
+    ),
     "no schedule": (
         lambda given: given["built"]["schedule"].update(scheduler=None),
         "schedule None, the case has torch.optim.lr_scheduler.StepLR",
+    ),
+    "rates that nobody knows": (
+        lambda given: given["built"]["schedule"].update(rates=None),
+        "a schedule whose learning rates are not known",
     ),
     "another rate": (
         lambda given: given["built"]["schedule"]["rates"].update({"100": 0.2}),

@@ -10,6 +10,7 @@ import contextlib
 import copy
 import importlib
 import inspect
+import math
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +36,7 @@ def optimizer_of(optimizer: Optimizer, network: nn.Module) -> dict[str, Any]:
     step: Any = inspect.unwrap(optimizer.step)
     return {
         "class": f"{type(optimizer).__module__}.{type(optimizer).__qualname__}",
-        "step": step.__globals__["__name__"],
+        "step": getattr(step, "__globals__", {}).get("__name__", type(step).__module__),
         "groups": [
             {
                 "tensors": len(group["params"]),
@@ -58,19 +59,20 @@ def plain(value: Any) -> Any:
 def schedule_of(parts: Parts) -> dict[str, Any]:
     """The learning rates of chosen steps, as this training will have them and as the case's own classes give them.
 
-    `rates`, `rates_of_case`: step → rate of the first parameter group; None where it is not known.
+    `rates`, `rates_of_case`: step → rate of the first parameter group; None where they are not known.
     """
-    stated = ((parts.config.get("fingerprint") or {}).get("schedule")) or {}
+    stated = (parts.config.get("fingerprint") or {}).get("schedule")
     intervals = intervals_of(parts)
-    rates_of_case = None
-    if stated:
-        with contextlib.suppress(Exception):  # a schedule of the user's own may want more than an optimizer's lr
-            rates_of_case = rates(*case_schedule(parts.config, stated["made_by"]), intervals)
+    found, of_case = None, None
+    with contextlib.suppress(Exception):  # a user's own schedule may want more than to be stepped, or not be copied
+        found = rates(*copied(parts.scheduler, parts.optimizer), intervals)
+    with contextlib.suppress(Exception):
+        of_case = rates(*case_schedule(parts.config, stated["made_by"]), intervals) if stated else None
     return {
         "scheduler": None if parts.scheduler is None else class_of(parts.scheduler),
         "interval": parts.settings.lr_interval,
-        "rates": rates(*copied(parts.scheduler, parts.optimizer), intervals),
-        "rates_of_case": rates_of_case,
+        "rates": found,
+        "rates_of_case": of_case,
     }
 
 
@@ -168,15 +170,14 @@ def rates(scheduler: Any, optimizer: Optimizer, intervals: Mapping[int, int]) ->
 def formula(scheduler: Any, interval: int) -> float | None:
     """The rate after so many steps of the schedule, without making them; None where its class cannot tell."""
     parts = scheduler._schedulers if type(scheduler).__name__ == "ChainedScheduler" else [scheduler]
-    rate = float(parts[0].base_lrs[0])
+    factors = []
     for part in parts:
         asked = copy.copy(part)
         asked.last_epoch = interval
         if hasattr(asked, "lr_lambdas"):
-            value = asked.base_lrs[0] * asked.lr_lambdas[0](interval)
+            factors.append(float(asked.lr_lambdas[0](interval)))
         elif hasattr(asked, "_get_closed_form_lr"):
-            value = asked._get_closed_form_lr()[0]
+            factors.append(float(asked._get_closed_form_lr()[0]) / float(asked.base_lrs[0]))
         else:
             return None
-        rate *= float(value) / float(asked.base_lrs[0])
-    return rate
+    return float(parts[0].base_lrs[0]) * math.prod(factors)
