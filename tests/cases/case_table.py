@@ -34,7 +34,7 @@ Every case at full size, on {devices} devices, without a tuning. [Its page](case
 |---|---|
 | revision | of the case: results of different revisions do not compare |
 | parameters | of the network |
-| forward | operations of a forward pass of one sample; a multiplication and an addition count as two |
+| forward | operations of a forward pass of one sample of nominal size; a multiplication and an addition count as two |
 | schedule | how often it steps in a whole training: once an optimizer step, or once an epoch |
 | 1st to last | learning rate of its first and second step, at 1 % to 90 % of all steps, and of the last |
 | mutable | what a closed run may change beside the common keys |

@@ -68,6 +68,7 @@ def test_case(case: str) -> None:
         if run.size == "full":
             assert [key for key in run.config["mutable"] if not _is_there(key, run.config)] == []
     assert f"override /mutable: {case}" in text(f"model/{case}")
+    assert re.search(r"^revision: \d+ ", text(f"model/{case}"), re.MULTILINE)
 
 
 def _is_there(key: str, config: Mapping[str, Any]) -> bool:
