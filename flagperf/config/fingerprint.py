@@ -25,9 +25,10 @@ def stated_fingerprint(case: str, size: str, folders: Sequence[Path]) -> dict[st
         return None
     try:
         with path.open(encoding="utf-8") as file:
-            found = (yaml.safe_load(file) or {}).get(size)
+            sizes = yaml.safe_load(file)
     except yaml.YAMLError as error:
         raise not_yaml(error) from None
+    found = sizes.get(size) if isinstance(sizes, dict) else sizes
     if found is not None and not (isinstance(found, dict) and set(found) == PARTS):
         raise ConfigError(
             "this is no fingerprint",

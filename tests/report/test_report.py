@@ -601,3 +601,26 @@ def test_a_failed_job_of_a_sweep_is_explained(tmp_path: Path) -> None:
     assert "**2 jobs: 1 VALID, 1 INVALID.**" in text
     assert "- the loss is not finite (final_loss nan)" in text
     assert "TrainingError: training diverged: the loss was nan at step 5\n~~~~" in text
+
+
+@pytest.mark.parametrize(
+    ("known", "shown"),
+    [
+        pytest.param({}, "", id="a result from before it was known"),
+        pytest.param(
+            {
+                "versions": {"torch": "2.14.1", "mine": None},
+                "code": {"flagperf": "f1", "cases": "c1"},
+                "modules": {
+                    "/a/mine/__init__.py": {"module": "mine", "sha256": "01"},
+                    "/a/mine/part.py": {"module": "mine.part", "sha256": "02"},
+                },
+                "image": {"reference": "acme:1", "id": "sha256:ab", "digest": "none"},
+            },
+            "torch 2.14.1; code of flagperf f1, code of cases c1; modules from elsewhere: mine; image acme:1 sha256:ab",
+            id="all of it",
+        ),
+    ],
+)
+def test_software(known: dict[str, Any], shown: str) -> None:
+    assert cells.software(a_result(built={"software": known})) == shown
