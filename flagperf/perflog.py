@@ -138,17 +138,27 @@ def _is_per_rank(value: object) -> bool:
     )
 
 
+def _is_software(value: object) -> bool:
+    """Versions and identities by name, and the modules from elsewhere by file."""
+    if not isinstance(value, dict) or not all(isinstance(part, dict) for part in value.values()):
+        return False
+    return all(isinstance(module, dict) for module in value.get("modules", {}).values())
+
+
 _STEP: Mapping[str, Callable[[object], bool]] = {"step": _is_count, "epoch": _is_count, "samples": _is_count}
 # Event → field → what it must be; fields that are not named are figures. Other events may hold anything.
 FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "SUBMIT_INFO": dict.fromkeys(("vendor", "case", "visible_devices"), _is_text) | {"config": _is_mapping},
     **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN", "EPOCH_END", "INIT_END"), _STEP),
+    "BUILT": {
+        "device_name": _is_text,
+        "software": _is_software,
+        **dict.fromkeys(("network", "optimizer", "schedule", "data"), _is_mapping),
+    },
     "HEARTBEAT": {**_STEP, "phase": _is_text},
     "FINISHED": {
-        **dict.fromkeys(
-            ("throughput_unit", "stop_reason", "mfu_note", "peak_memory_kind", "clock", "precision", "device_name"),
-            _is_text,
-        ),
+        **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
+        **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),
         "target": _is_mapping,
         "versions": _is_mapping,
         "ranks": _is_per_rank,

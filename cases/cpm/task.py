@@ -40,6 +40,10 @@ class LanguageModel(Task):
     def samples(self, batch: Batch) -> int:
         return len(batch[0])
 
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        row = torch.zeros(1, config["seq_length"], dtype=torch.long)
+        return row, row
+
     def evaluate(self, network: Any, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """How well the next token of each place is predicted from the true tokens before it.
 

@@ -46,6 +46,18 @@ class MultipleChoice(Task):
     def samples(self, batch: Batch) -> int:
         return len(batch["text"])
 
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        """One choice."""
+        row = torch.zeros(1, 1, config["network"]["max_position_embeddings"], dtype=torch.long)
+        return {
+            "text": row,
+            "position": torch.stack([row, row], dim=2),
+            "context": row[..., 0],
+            "target": row,
+            "target_mask": row,
+            "is_choice": torch.ones(1, 1, dtype=torch.bool),
+        }
+
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`accuracy`: the share of questions whose best choice is one of the right ones."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait

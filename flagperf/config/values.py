@@ -31,7 +31,7 @@ class Deadlines:
 
     connect: Positive
     start: Positive  # command → SUBMIT_INFO of every rank
-    first_step: Positive  # SUBMIT_INFO → first STEP_END of rank 0
+    first_step: Positive  # SUBMIT_INFO, or the last sign of the first evaluation → first STEP_END of rank 0
     stall: Positive  # between two PerfLog lines of rank 0
     stop: Positive  # SIGTERM → SIGKILL
 

@@ -36,6 +36,7 @@ COLUMNS_NOTE = (
     "With several rounds: mean ± sample standard deviation."
 )
 OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
+REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
 NOISE_NOTE = (
     "the throughput of its rounds varies by {} (coefficient of variation). Was the machine busy with something else?"
 )
@@ -85,10 +86,11 @@ def row(summary: Summary) -> dict[str, str]:
 
 
 def case(summary: Summary) -> str:
-    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle)"."""
+    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
     config = summary.config
-    apart = [config["size"]] * (config["size"] != "full") + [config["framework"]["name"]]
-    shown = ", ".join(name for name in apart if name != "pytorch")
+    size, framework, revision = config["size"], config["framework"]["name"], config.get("revision", 1)
+    apart = {size: size != "full", framework: framework != "pytorch", f"revision {revision}": revision > 1}
+    shown = ", ".join(name for name, is_shown in apart.items() if is_shown)
     return f"{config['case']} ({shown})" if shown else str(config["case"])
 
 
@@ -163,6 +165,7 @@ def notes(summary: Summary) -> list[str]:
         found.append("sample data")
     if summary.config["division"] == "open":
         found.append("open division")
+    found += dict.fromkeys(note for result in summary.results for note in result.notes)
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
     if (noise := _noise(summary)) > NOISY:
@@ -192,7 +195,16 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
     sampled = any(result.sample_data and not result.synthetic for result in results)
     opened = any(result.division == "open" for result in results)
     noisy = [f"{job.name}: {NOISE_NOTE.format(percent(_noise(job)))}" for job in jobs if _noise(job) > NOISY]
-    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + noisy
+    revised = [REVISIONS_NOTE.format(*found) for found in _revisions(jobs)]
+    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + revised + noisy
+
+
+def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
+    """The cases that are there in more than one revision, and in which."""
+    found: dict[str, set[int]] = {}
+    for result in (result for summary in summaries for result in summary.results):
+        found.setdefault(result.case, set()).add(result.revision)
+    return [(name, " and ".join(map(str, sorted(known)))) for name, known in found.items() if len(known) > 1]
 
 
 def _noise(summary: Summary) -> float:
@@ -221,3 +233,17 @@ def machine(result: Result) -> str:
     versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
     parts = [values.get("device_name"), ", ".join(hosts), ", ".join(versions)]
     return "; ".join(str(part) for part in parts if part)
+
+
+def software(result: Result) -> str:
+    """Who took part in a round: libraries, identity of the code, modules from elsewhere, image; "" where not known."""
+    known: Mapping[str, Any] = result.built.get("software") or {}
+    image: Mapping[str, str] = known.get("image") or {}
+    modules = dict.fromkeys(str(entry["module"]).partition(".")[0] for entry in known.get("modules", {}).values())
+    parts = [
+        ", ".join(f"{name} {version}" for name, version in known.get("versions", {}).items() if version),
+        ", ".join(f"code of {name} {identity}" for name, identity in known.get("code", {}).items()),
+        f"modules from elsewhere: {', '.join(modules)}" if modules else "",
+        f"image {image['reference']} {image['id']}" if {"reference", "id"} <= image.keys() else "",
+    ]
+    return "; ".join(filter(None, parts))

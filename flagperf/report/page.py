@@ -81,6 +81,7 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         "title": summary.config.get("title", ""),
         "target": cells.target(summary),
         "machine": cells.machine(good[0]) if good else "",
+        "software": cells.software(good[0]) if good else "",
         "problems": [result for result in summary.results if result.reasons],
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flagperf.results.rank_log import RankLog
+from flagperf.results.values import Verdict
 from flagperf.run.values import Failure
 from flagperf.target import Target
+
+Finding = tuple[Verdict, str]
 
 TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",
@@ -31,6 +34,7 @@ class Evidence:
     asked: Sequence[str] = ()  # those of TRAINING_LIMITS that the user set, not the case
     target: Target | None = None
     memory_gib: float | None = None  # of one device
+    config: Mapping[str, Any] = field(default_factory=dict)  # the whole resolved configuration
 
     @property
     def finished(self) -> Mapping[str, Any]:

@@ -11,7 +11,9 @@ from typing import Any
 from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.perflog import decode, encode
+from flagperf.results.closed import notes
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
+from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.results.used_devices import used_devices
@@ -80,6 +82,7 @@ def result_of_logs(
         asked=asked,
         target=target,
         memory_gib=config["hardware"].get("memory_gib"),
+        config=config,
     )
     verdict, reasons = judge(evidence)
     values = evidence.finished
@@ -107,8 +110,10 @@ def result_of_logs(
         monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
         sweep=sweep or {},
         seconds=seconds,
-        built=next(iter(evidence.built.values()), {}),
+        built=with_image(next(iter(evidence.built.values()), {}), folder),
         synthetic=synthetic,
+        revision=config.get("revision", 1),
+        notes=notes(evidence),
     )
 
 
@@ -139,7 +144,8 @@ def from_record(record: Mapping[str, Any], path: Path) -> Result:
         fields = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
         target = Target(**record["target"]) if record["target"] else None
         failure = _failure(record.get("failure"))
-        return Result(**{**fields, "reasons": tuple(record["reasons"]), "target": target, "failure": failure})
+        lists = {"reasons": tuple(record["reasons"]), "notes": tuple(record.get("notes") or ())}
+        return Result(**{**fields, **lists, "target": target, "failure": failure})
     except (KeyError, TypeError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
 

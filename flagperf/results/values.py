@@ -41,6 +41,8 @@ class Result:
     seconds: float | None = None  # the whole round, by the launcher's clock
     built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
     synthetic: bool = False  # trained on batches that stay in device memory
+    revision: int = 1  # of the case; results of different revisions do not compare
+    notes: tuple[str, ...] = ()  # what to know beside the number, which changes no verdict
 
 
 @dataclass(frozen=True)

@@ -279,6 +279,17 @@ def test_fields(group: str, values: dict[str, Any], refusal: dict[str, str]) -> 
             id="hardware: no speed",
         ),
         pytest.param(
+            "hardware",
+            {"device_names": ["A1", "A(1"]},
+            {
+                "problem": "wrong form of value",
+                "key": "hardware.device_names[1]",
+                "given": "A(1",
+                "allowed": "a regular expression",
+            },
+            id="hardware: a name that is no pattern",
+        ),
+        pytest.param(
             "cluster",
             {"image": {"policy": "load"}},
             {

@@ -205,6 +205,7 @@ def test_result_json_reads_back(tmp_path: Path) -> None:
         reasons=("the loss is not finite",),
         phases={"node0_noderank0": {"connect": 0.1}},
         started=1.5,
+        revision=3,
     )
     path = result.write(given, tmp_path / "round1")
     assert path == tmp_path / "round1" / "result.json"

@@ -135,6 +135,8 @@ def test_events_in_order(tmp_path: Path) -> None:
     assert [value["epoch"] for value in toy.values(events, "STEP_END")] == [1, 1, 2, 2]
     assert [(value["step"], value["samples"]) for value in toy.values(events, "EVALUATE")] == [(4, 64), (8, 128)]
     assert all(event.file.endswith(("loop.py", "records.py", "toy.py")) for event in events)
+    finished = events[-1].value
+    assert events[0].value["time"] < finished["init_time"] < finished["e2e_time"] - finished["raw_train_time"]
 
 
 STOPS = {

@@ -93,6 +93,7 @@ def config(**settings: Any) -> dict[str, Any]:
     return {
         **training,
         "case": "toy",
+        "revision": 1,
         "size": "tiny",
         "division": "closed",
         "nnodes": 1,

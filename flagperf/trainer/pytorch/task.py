@@ -21,6 +21,8 @@ class Metric(Protocol):
 class Task:
     """Base of all tasks. Batches are whatever the case's data set and collate function give."""
 
+    operations_within = 0.001  # share by which the operations of `example` may differ between two networks alike
+
     def parameters(self, network: nn.Module) -> Any:
         """What the optimizer gets: parameters, or parameter groups where the recipe treats some differently."""
         return network.parameters()
@@ -57,6 +59,17 @@ class Task:
     def units(self, batch: Any) -> int:
         """What the throughput counts (images, tokens, frames …); samples unless the case says otherwise."""
         return self.samples(batch)
+
+    def example(self, config: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """A batch of one or more samples of nominal size, on the host: their operations identify the forward pass.
+
+        Args:
+            config: the configuration of the case, for the sizes of its data. A key that is missing raises KeyError.
+
+        Returns:
+            None where the task has none; the operations are not compared then.
+        """
+        return None
 
     def evaluate(self, network: nn.Module, batches: Iterable[Any], device: torch.device) -> dict[str, float]:
         """Metrics over this rank's share of the evaluation data, summed over the whole job.
