@@ -70,6 +70,8 @@ def _job(summary: Summary) -> Iterator[str]:
     good = usable(summary.results)
     if good:
         yield f"Machine: {cells.machine(good[0])}"
+    if data := cells.data(summary):
+        yield f"Data: {data}"
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))

@@ -19,6 +19,7 @@ from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
 from flagperf.run.values import Failure, Outcome
 from flagperf.target import Target
+from flagperf.trainer.extent import extent_of
 from flagperf.trainer.sample_data import is_sample
 
 SCHEMA = 2  # of result.json and summary.json; raised when a field changes its meaning or goes
@@ -80,12 +81,13 @@ def result_of_logs(
         asked=asked,
         target=target,
         memory_gib=config["hardware"].get("memory_gib"),
+        extent=None if config.get("synthetic") else extent_of(config),
     )
     verdict, reasons = judge(evidence)
     values = evidence.finished
     sample_data = bool(values["sample_data"]) if "sample_data" in values else is_sample(config)
     synthetic = bool(config.get("synthetic"))
-    target_applies = not synthetic and (config["size"] != "full" or not sample_data)
+    target_applies = not (synthetic or evidence.other_data or (sample_data and config["size"] == "full"))
     return Result(
         case=config["case"],
         framework=config["framework"]["name"],
@@ -109,6 +111,7 @@ def result_of_logs(
         seconds=seconds,
         built=next(iter(evidence.built.values()), {}),
         synthetic=synthetic,
+        other_data=evidence.other_data,
     )
 
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
-from flagperf.results.values import Verdict
-
-Finding = tuple[Verdict, str]
+from flagperf.results.extent import DATA
+from flagperf.results.values import Finding, Verdict
 
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
@@ -230,6 +229,7 @@ CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _steps_fill_the_time,
     _wall_clock,
     _clock_goes_on,
+    *DATA,
 )
 
 

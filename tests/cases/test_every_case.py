@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy import fork_ranks, losses, train
+from toy import fork_ranks, losses, train, values
 
 from flagperf.config.search_path import CONF
+from flagperf.trainer.components import component
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 ROUNDING = {
@@ -37,6 +38,15 @@ def test_two_ranks(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert [value["global_steps"] for value in finished] == [5] * 4
     for before, after in zip(whole, again, strict=True):
         assert losses(after) == losses(before)[3:]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_metrics(tiny: Tiny, tmp_path: Path, case: str) -> None:
+    """An evaluation gives the metrics that the task names."""
+    config = tiny(case) | {"max_steps": 1, "initial_evaluation": False, "eval_interval_steps": 1, "num_workers": 0}
+    (events,) = fork_ranks(partial(train, config), tmp_path, ranks=1)
+    (evaluated,) = values(events, "EVALUATE")
+    assert set(evaluated) - {"step", "samples", "time"} == set(component(config, "task").metrics)
 
 
 @pytest.mark.parametrize("case", PARAMETERS)

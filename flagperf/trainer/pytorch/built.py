@@ -10,4 +10,4 @@ from flagperf.trainer.pytorch.parts import Parts
 
 def built(parts: Parts) -> dict[str, Any]:
     """The value of BUILT, of this rank."""
-    return {"device_name": device_name(parts.device)}
+    return {"device_name": device_name(parts.device), "data": dict(parts.datasets.counts)}
