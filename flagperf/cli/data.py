@@ -98,7 +98,7 @@ def can_read(run: RunConfig) -> bool:
 
 
 def other_data(run: RunConfig) -> str:
-    """What `read` says where a full-size case would not train on its own data; "" where it would, or nobody can tell."""
+    """What `read` says where a full-size case would not train on its own data; "" where it would, or none can tell."""
     if not can_read(run):
         return ""
     with _config_file(run) as path:

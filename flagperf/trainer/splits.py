@@ -5,7 +5,6 @@ The paths of a case come in pairs of keys: train_path and eval_path, train_annot
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -89,14 +88,10 @@ def files_below(folder: Path | str, quick: bool = False) -> Iterator[os.DirEntry
     for entry in spread(found, BRANCHES) if quick else found:
         if entry.is_dir():
             yield from files_below(entry.path, quick)
-        else:
+        elif entry.is_file():  # no link that leads nowhere
             yield entry
 
 
 def _inode(entry: os.DirEntry[str]) -> int:
-    """Number of the file that an entry leads to, known to its folder unless it is a symbolic link; 0: it is broken."""
-    if not entry.is_symlink():
-        return entry.inode()
-    with contextlib.suppress(OSError):
-        return entry.stat().st_ino
-    return 0
+    """The number of the file that an entry leads to. Its folder knows it, but for symbolic links."""
+    return entry.stat().st_ino if entry.is_symlink() else entry.inode()

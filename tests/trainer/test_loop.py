@@ -441,6 +441,17 @@ def test_sample_data_of_a_full_case_has_no_target(tmp_path: Path) -> None:
     assert (full["sample_data"], full["converged"], full["target"]) == (True, False, None)
 
 
+@pytest.mark.parametrize(("size", "train", "reached"), [("full", 65, False), ("full", 64, True), ("tiny", 65, True)])
+def test_other_data_than_the_full_cases_has_no_target(size: str, train: int, reached: bool, tmp_path: Path) -> None:
+    """The data has 64 points; a full size of which it should have more neither stops at the target nor claims it."""
+    target = {"metric": "count", "value": 1, "direction": "higher"}
+    extent = {"unit": "points", "train": train, "eval": 19}
+    config = toy.config(size=size, target=target, data={"extent": extent}, max_epochs=2)
+    finished = toy.train(config, tmp_path)[-1].value
+    assert (finished["converged"], finished["epochs"]) == (reached, 1 if reached else 2)
+    assert finished["target"] == (target if reached else None)
+
+
 # ---------------------------------------------------------------- what cannot be used
 
 REFUSED = {
