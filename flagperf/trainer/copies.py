@@ -48,10 +48,12 @@ def check_copies(config: Mapping[str, Any], folder: str | Path) -> None:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file; none of anything else."""
-    try:
-        return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    except UnicodeDecodeError:
+    if not path.is_file():
         return []
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    is_text = b"\n" in head and b"\0" not in head
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if is_text else []
 
 
 def _paths(path: Path) -> list[str]:

@@ -37,7 +37,7 @@ def data_fingerprint(config: Mapping[str, Any]) -> Fingerprint | None:
         names = sorted(_matches(os.path.join(folder, fixed), wild))  # noqa: PTH118
         digest.update("\n".join([*names, ""]).encode(errors="surrogateescape"))
         for name in spread(names, SIZED):
-            digest.update(b"%d " % os.stat(os.path.join(folder, fixed, name)).st_size)  # noqa: PTH116, PTH118
+            digest.update(b"%d " % _size(os.path.join(folder, fixed, name)))  # noqa: PTH118
         files += len(names)
     return Fingerprint(files, digest.hexdigest()[:16]) if files else None
 
@@ -59,7 +59,7 @@ def _matches(folder: str, parts: Sequence[str]) -> Iterator[str]:
     head, rest = parts[0], parts[1:]
     try:
         names = os.listdir(folder)  # noqa: PTH208
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # no folder, or one that may not be read: the training did without
         return
     found = fnmatch.filter(names, head) if head != "*" else names
     if not rest:
@@ -67,3 +67,11 @@ def _matches(folder: str, parts: Sequence[str]) -> Iterator[str]:
     for name in found if rest else ():
         for path in _matches(f"{folder}/{name}", rest):
             yield f"{name}/{path}"
+
+
+def _size(path: str) -> int:
+    """Bytes of a file; -1 of a link that leads nowhere."""
+    try:
+        return os.stat(path).st_size  # noqa: PTH116
+    except OSError:
+        return -1

@@ -83,8 +83,11 @@ def _shared(split: Split, quick: bool) -> str:
 
 def files_below(folder: Path | str, quick: bool = False) -> Iterator[os.DirEntry[str]]:
     """The files below a folder, links to folders followed. `quick`: some from some of the sub-folders."""
-    with os.scandir(folder) as entries:
-        found = sorted(islice(entries, LISTED if quick else None), key=lambda entry: entry.name)
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(islice(entries, LISTED if quick else None), key=lambda entry: entry.name)
+    except PermissionError:  # whoever reads the data says so
+        return
     for entry in spread(found, BRANCHES) if quick else found:
         if entry.is_dir():
             yield from files_below(entry.path, quick)

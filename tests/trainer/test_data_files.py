@@ -52,6 +52,12 @@ def test_the_place_does_not_count(tmp_path: Path) -> None:
     assert data_fingerprint(there) == found
 
 
+def test_links_that_lead_nowhere_count_by_name(tmp_path: Path) -> None:
+    (images(tmp_path) / "train/cat/gone.jpg").symlink_to("nowhere")
+    found = data_fingerprint({"data_dir": str(tmp_path), "data": {"require": IMAGES}})
+    assert found is not None and found.files == 5
+
+
 @pytest.mark.parametrize(
     "config",
     [

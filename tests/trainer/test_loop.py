@@ -502,7 +502,7 @@ def test_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None
 def test_one_path_for_training_and_evaluation_is_refused(tmp_path: Path) -> None:
     (tmp_path / "points").mkdir()
     paths = {"data_dir": str(tmp_path), "train_path": "points", "eval_path": "points"}
-    with pytest.raises(ConfigError, match="^training and evaluation use the same data\n"):
+    with pytest.raises(ConfigError, match=r"^training and evaluation use the same data\n"):
         toy.train(toy.config(**paths), tmp_path)
     assert toy.train(toy.config(**paths, synthetic=True), tmp_path)[-1].value["stop_reason"] == "max_epochs"
 
