@@ -49,6 +49,20 @@ def test_metrics(tiny: Tiny, tmp_path: Path, case: str) -> None:
     assert set(evaluated) - {"step", "samples", "time"} == set(component(config, "task").metrics)
 
 
+def test_the_final_accuracy_is_that_of_the_final_weights(tiny: Tiny, tmp_path: Path) -> None:
+    """glm, whose limit is a number of samples between two evaluations."""
+    limits = {"max_samples_termination": 700, "eval_interval_samples": 640, "initial_evaluation": False}
+    (events,) = fork_ranks(partial(train, tiny("glm") | limits | {"num_workers": 0}), tmp_path, ranks=1)
+    evaluations, finished = values(events, "EVALUATE"), events[-1].value
+    assert [(value["step"], value["samples"]) for value in evaluations] == [(20, 640), (22, 704)]
+    assert (finished["stop_reason"], finished["final_accuracy"]) == (
+        "max_samples_termination",
+        evaluations[-1]["accuracy"],
+    )
+    assert finished["eval_time"] == pytest.approx(sum(value["time"] for value in evaluations))
+    assert finished["train_no_eval_time"] == pytest.approx(finished["raw_train_time"] - finished["eval_time"])
+
+
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_bf16(tiny: Tiny, tmp_path: Path, case: str) -> None:
     """Steps under autocast have nearly the losses of fp32."""
