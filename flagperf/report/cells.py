@@ -10,6 +10,7 @@ from typing import Any
 from flagperf.results.summary import metric, usable, verdict
 from flagperf.results.values import Result, Statistics, Summary
 from flagperf.target import Target
+from flagperf.trainer.extent import counts_of
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
@@ -221,7 +222,7 @@ def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
 def data(summary: Summary) -> str:
     """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
     first = next(iter(usable(summary.results)), None)
-    counts: Mapping[str, int] = first.built.get("data", {}) if first else {}
+    counts = counts_of(first.built) if first else {}
     unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
     words = {"train": f"{unit} to train", "eval": "to evaluate", "classes": "classes"}
     parts = [f"{counts[name]:,} {text}" for name, text in words.items() if name in counts]

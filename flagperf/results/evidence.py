@@ -9,7 +9,7 @@ from typing import Any
 from flagperf.results.rank_log import RankLog
 from flagperf.run.values import Failure
 from flagperf.target import Target
-from flagperf.trainer.extent import Extent
+from flagperf.trainer.extent import Extent, counts_of
 
 TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",
@@ -49,7 +49,7 @@ class Evidence:
         """What sets the data apart from that of the case, in words; "" where nothing does, and for sample data."""
         if self.extent is None or self.finished.get("sample_data"):
             return ""
-        found = (self.extent.differences(built.get("data", {})) for built in self.built.values())
+        found = (self.extent.differences(counts_of(built)) for built in self.built.values())
         return next(filter(None, found), "")
 
     def number(self, name: str) -> float | None:

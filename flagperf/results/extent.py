@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flagperf.results.evidence import Evidence
 from flagperf.results.values import Finding
-from flagperf.trainer.extent import NOT_THE_CASE
+from flagperf.trainer.extent import NOT_THE_CASE, counts_of
 
 
 def _the_data_of_the_case(evidence: Evidence) -> Iterator[Finding]:
@@ -15,7 +15,7 @@ def _the_data_of_the_case(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _the_same_data_everywhere(evidence: Evidence) -> Iterator[Finding]:
-    counts = {rank: built["data"] for rank, built in evidence.built.items() if "data" in built}
+    counts = {rank: found for rank, built in evidence.built.items() if (found := counts_of(built))}
     for what, found in (("samples", counts), ("files", evidence.per_rank("data_fingerprint"))):
         other = next((rank for rank in found if found[rank] != found[min(found)]), None)
         if other is not None:

@@ -54,6 +54,12 @@ def extent_of(config: Mapping[str, Any]) -> Extent | None:
     return Extent(**stated) if stated and config["size"] == "full" else None
 
 
+def counts_of(built: Mapping[str, Any]) -> dict[str, int]:
+    """What the data sets hold, from a BUILT that was read back; a log may hold anything."""
+    data = built.get("data")
+    return {name: n for name, n in data.items() if isinstance(n, int)} if isinstance(data, dict) else {}
+
+
 def other_data(config: Mapping[str, Any], counts: Mapping[str, int]) -> str:
     """What sets the data of a full-size case apart from its own, in words; "" where nothing does, or none is known."""
     extent = extent_of(config)

@@ -289,6 +289,7 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     ),
     "sample data says so itself": (lambda: built(*[{"train": 16}] * 2, sample_data=True), "VALID", ()),
     "data that nobody counted": (lambda: built({}, {}), "VALID", ()),
+    "counts that are none": (lambda: built({"train": "16"}, ["train"]), "VALID", ()),  # type: ignore[arg-type,dict-item]
     "one rank has other data": (
         lambda: built({"train": 1_281_167}, {"train": 1_281_160}),
         "SUSPECT",
