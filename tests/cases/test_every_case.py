@@ -43,7 +43,8 @@ def test_two_ranks(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_metrics(tiny: Tiny, tmp_path: Path, case: str) -> None:
     """An evaluation gives the metrics that the task names."""
-    config = tiny(case) | {"max_steps": 1, "initial_evaluation": False, "eval_interval_steps": 1, "num_workers": 0}
+    config = tiny(case) | {"max_steps": 1, "initial_evaluation": False, "num_workers": 0}
+    config |= {"eval_interval_steps": 1, "eval_start_samples": 0}
     (events,) = fork_ranks(partial(train, config), tmp_path, ranks=1)
     (evaluated,) = values(events, "EVALUATE")
     assert set(evaluated) - {"step", "samples", "time"} == set(component(config, "task").metrics)
