@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from flagperf.results.evidence import Evidence
 from flagperf.results.values import Finding
@@ -15,8 +16,9 @@ def _the_data_of_the_case(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _the_same_data_everywhere(evidence: Evidence) -> Iterator[Finding]:
-    counts = {rank: found for rank, built in evidence.built.items() if (found := counts_of(built))}
-    for what, found in (("samples", counts), ("files", evidence.per_rank("data_fingerprint"))):
+    counts = {rank: counted for rank, built in evidence.built.items() if (counted := counts_of(built))}
+    compared: dict[str, dict[int, Any]] = {"samples": counts, "files": evidence.per_rank("data_fingerprint")}
+    for what, found in compared.items():
         other = next((rank for rank in found if found[rank] != found[min(found)]), None)
         if other is not None:
             yield "SUSPECT", f"rank {other} has other data than rank {min(found)}: the {what} differ"
