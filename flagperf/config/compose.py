@@ -13,7 +13,17 @@ from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.platform import Framework, RuntimeSettings
 from flagperf.config.provenance import changes, origin
-from flagperf.config.resolve import cluster, container_options, data_dir, data_section, hardware, image, names, vendor
+from flagperf.config.resolve import (
+    cluster,
+    container_options,
+    data_dir,
+    data_section,
+    extent,
+    hardware,
+    image,
+    names,
+    vendor,
+)
 from flagperf.config.rules import CaseRules
 from flagperf.config.search_path import search_path
 from flagperf.config.sweep import Job, make_jobs
@@ -105,6 +115,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "monitor": build(MonitorIntervals, config["monitor"], "monitor", where),
         "limits": Limits(**of_same_name(Limits, config)),
         "config": config,
+        "extent": extent(config, where),
         "container": container_options(runtime, maker, hosts),
         "image": image(runtime, maker, framework.name, hosts, where),
         "changes": changed,

@@ -10,6 +10,7 @@ from typing import Any
 from flagperf.results.summary import metric, usable, verdict
 from flagperf.results.values import Result, Statistics, Summary
 from flagperf.target import Target
+from flagperf.trainer.extent import counts_of
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
@@ -141,6 +142,8 @@ def target(summary: Summary) -> str:
             return "does not apply: synthetic"
         if on_samples and summary.config["size"] == "full":
             return "does not apply: sample data"
+        if any(result.other_data for result in results):
+            return "does not apply: other data"
         return f"not shown: ended by {results[0].values.get('stop_reason')}"
     reached = sum(answer is True for answer in answers)
     if reached in (0, len(answers)):
@@ -163,6 +166,8 @@ def notes(summary: Summary) -> list[str]:
         found.append("synthetic")
     elif any(result.sample_data for result in summary.results):
         found.append("sample data")
+    elif any(result.other_data for result in summary.results):
+        found.append("other data")
     if summary.config["division"] == "open":
         found.append("open division")
     found += dict.fromkeys(note for result in summary.results for note in result.notes)
@@ -224,6 +229,20 @@ def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
     chosen = row(summary)
     shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
     return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
+
+
+def data(summary: Summary) -> str:
+    """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
+    first = next(iter(usable(summary.results)), None)
+    counts = counts_of(first.built) if first else {}
+    unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
+    words = {"train": f"{unit} to train", "eval": "to evaluate", "classes": "classes"}
+    parts = [f"{counts[name]:,} {text}" for name, text in words.items() if name in counts]
+    ranks = first.values.get("ranks") or () if first else ()
+    files = [
+        f"{r['data_files']:,} files, fingerprint {r['data_fingerprint']}" for r in ranks if r.get("data_fingerprint")
+    ]
+    return ", ".join([*parts, *files[:1]])
 
 
 def machine(result: Result) -> str:

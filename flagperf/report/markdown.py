@@ -73,6 +73,8 @@ def _job(summary: Summary) -> Iterator[str]:
         yield f"Machine: {cells.machine(good[0])}"
         if software := cells.software(good[0]):
             yield f"Software: {software}"
+    if data := cells.data(summary):
+        yield f"Data: {data}"
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))

@@ -82,6 +82,7 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         "target": cells.target(summary),
         "machine": cells.machine(good[0]) if good else "",
         "software": cells.software(good[0]) if good else "",
+        "data": cells.data(summary),
         "problems": [result for result in summary.results if result.reasons],
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),

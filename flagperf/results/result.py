@@ -21,6 +21,7 @@ from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
 from flagperf.run.values import Failure, Outcome
 from flagperf.target import Target
+from flagperf.trainer.extent import extent_of
 from flagperf.trainer.sample_data import is_sample
 
 SCHEMA = 2  # of result.json and summary.json; raised when a field changes its meaning or goes
@@ -83,12 +84,13 @@ def result_of_logs(
         target=target,
         memory_gib=config["hardware"].get("memory_gib"),
         config=config,
+        extent=None if config.get("synthetic") else extent_of(config),
     )
     verdict, reasons = judge(evidence)
     values = evidence.finished
     sample_data = bool(values["sample_data"]) if "sample_data" in values else is_sample(config)
     synthetic = bool(config.get("synthetic"))
-    target_applies = not synthetic and (config["size"] != "full" or not sample_data)
+    target_applies = not (synthetic or evidence.other_data or (sample_data and config["size"] == "full"))
     return Result(
         case=config["case"],
         framework=config["framework"]["name"],
@@ -114,6 +116,7 @@ def result_of_logs(
         synthetic=synthetic,
         revision=config.get("revision", 1),
         notes=notes(evidence),
+        other_data=evidence.other_data,
     )
 
 

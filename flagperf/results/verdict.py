@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flagperf.results.closed import BUILT
-from flagperf.results.evidence import TRAINING_LIMITS, Evidence, Finding
-from flagperf.results.values import Verdict
+from flagperf.results.evidence import TRAINING_LIMITS, Evidence
+from flagperf.results.extent import DATA
+from flagperf.results.values import Finding, Verdict
 
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
@@ -233,6 +234,7 @@ CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _steps_fill_the_time,
     _wall_clock,
     _clock_goes_on,
+    *DATA,
 )
 
 
