@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from flagperf.command import Command
 from flagperf.config.platform import Node
@@ -16,7 +17,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container
-from flagperf.plan.values import Container, NodePlan, Plan, Rendezvous
+from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous
 
 STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
@@ -42,7 +43,7 @@ def make_plan(run: RunConfig, round_number: int, folder: Path = Path(), *, place
         case=run.case,
         framework=run.framework.name,
         round=round_number,
-        config=_config(run, nodes, folder),
+        config=_config(run, round_number, nodes, folder),
         nodes=tuple(_node_plan(run, round_number, rank, node, folder, meeting) for rank, node in enumerate(nodes)),
         master_address=meeting.address,
         master_port=meeting.port,
@@ -99,11 +100,17 @@ def _root(run: RunConfig, node: Node, folder: Path) -> PurePosixPath:
     return PurePosixPath(folder) if node.local else PurePosixPath(run.cluster.work_dir, folder.name)
 
 
-def _config(run: RunConfig, nodes: tuple[Node, ...], folder: Path) -> Mapping[str, object]:
-    """What config.yaml holds. Checkpoints to resume from are named where node 0 has them."""
-    if run.resume is None:
-        return run.config
-    return {**run.config, "resume": run.resume if nodes[0].local else str(_root(run, nodes[0], folder) / "resume")}
+def round_seed(config: Mapping[str, Any], round_number: int) -> int:
+    """The seed of a round: its own, unless `repeat_seed` is "same"."""
+    return int(config["seed"]) + (round_number - 1 if config["repeat_seed"] == "own" else 0)
+
+
+def _config(run: RunConfig, round_number: int, nodes: tuple[Node, ...], folder: Path) -> Mapping[str, object]:
+    """What config.yaml of the round holds. Checkpoints to resume from are named where node 0 has them."""
+    resume = run.resume
+    if resume is not None and not nodes[0].local:
+        resume = str(_root(run, nodes[0], folder) / "resume")
+    return {**run.config, "seed": round_seed(run.config, round_number), "resume": resume}
 
 
 def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder: Path, meeting: Rendezvous) -> NodePlan:
@@ -135,7 +142,7 @@ def _commands(
         "node_rank": rank,
         "master_address": meeting.address,
         "master_port": meeting.port,
-        "config": case_dir / "config.yaml",
+        "config": log_dir.parent / CONFIG,
         "scratch": log_dir / SCRATCH,
     }
     env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1"}

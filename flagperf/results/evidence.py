@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flagperf.results.rank_log import RankLog
+from flagperf.results.values import Verdict
 from flagperf.run.values import Failure
 from flagperf.target import Target
+
+Finding = tuple[Verdict, str]  # of one rule: what it makes of the round, and why
 
 TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",

@@ -107,9 +107,16 @@ def result_of_logs(
         monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
         sweep=sweep or {},
         seconds=seconds,
+        seed=_seed(logs),
         built=next(iter(evidence.built.values()), {}),
         synthetic=synthetic,
     )
+
+
+def _seed(logs: Iterable[RankLog]) -> int | None:
+    """The seed that the ranks read."""
+    submitted = (event.value for log in logs for event in log.all("SUBMIT_INFO"))
+    return next((value["config"]["seed"] for value in submitted if "seed" in value.get("config", {})), None)
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
