@@ -17,6 +17,7 @@ from flagperf.config.values import Change
 from flagperf.errors import ConfigError, meant
 from flagperf.trainer.settings import check_end
 
+CLASSES = ("sinks._target_",)  # where a class of the user's own changes nothing that is trained
 OPEN = "division=open allows it, and the report says so"
 REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "train_data", "eval_data")
 
@@ -77,7 +78,7 @@ class CaseRules:
     def _check_mutable(self, key: str, given: object, problem: str, advice: str, where: Where) -> None:
         allowed = f"the keys listed in {self.file}"
         for target in targets(key, given):
-            if target not in self.mutable:
+            if target not in (*CLASSES, *self.mutable):
                 below = "no class may stand below a mutable key"
                 raise ConfigError(below, where=where(key), key=target, given=given, allowed=allowed, advice=advice)
         if not is_under(key, self.mutable):
