@@ -159,12 +159,17 @@ def _as_shipped(case: Layer, folders: Sequence[Path]) -> Layer:
         return case
     shipped = [group for group in CASE_GROUPS if find(f"{group}/{case.choices[group]}", (CONF,))]
     chosen = {"size": "full"} | {group: case.choices[group] for group in shipped}
-    with hydra_session((CONF,)) as load:
-        found = load(*(f"{group}={_quoted(option)}" for group, option in chosen.items()))
+    found = _load_shipped(*(f"{group}={_quoted(option)}" for group, option in chosen.items()))
     for group in ("vendor", "hardware", "cluster", "runtime"):
         if group not in shipped:
             found = found.with_part(group, case)
     return found
+
+
+@cache
+def _load_shipped(*overrides: str) -> Layer:
+    with hydra_session((CONF,)) as load:
+        return load(*overrides)
 
 
 def _quoted(option: str) -> str:

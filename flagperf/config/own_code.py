@@ -63,9 +63,12 @@ def takes_place(
 def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[ConfigError]) -> dict[str, str]:
     """What of the user's own the ranks may load, for the report; `replaced`: what an open run was not refused for."""
     found = {"code_dir": config["code_dir"]} if config["code_dir"] else {}
-    if config["runtime"]["kind"] == "process" and os.environ.get("PYTHONPATH"):
-        found["PYTHONPATH"] = os.environ["PYTHONPATH"]
-    found |= {name: maker.environment[name] for name in ("LD_PRELOAD",) if name in maker.environment}
+    passed_on = os.environ if config["runtime"]["kind"] == "process" else {}
+    variables = {**passed_on, **maker.environment}
+    found |= {name: variables[name] for name in ("LD_PRELOAD", *VARIABLES) if variables.get(name)}
+    entries = [entry["_target_"] for entry in (*config["sinks"], *config["reports"]) if isinstance(entry, Mapping)]
+    if classes := [name for name in entries if not name.startswith("flagperf.")]:
+        found["classes"] = ", ".join(classes)
     return found | {str(error.key): f"{error.given}: {error.problem}" for error in replaced}
 
 
@@ -119,7 +122,7 @@ def in_mounts(
 def modules(folder: Path) -> set[str]:
     """Names under which Python imports what lies in a folder. flagperf's own count as plain folders, too."""
     found = set()
-    for path in folder.iterdir() if folder.is_dir() else ():
+    for path in folder.iterdir() if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK) else ():
         name = path.name.split(".")[0]
         if path.is_dir():
             package = any((path / f"__init__{suffix}").exists() for suffix in (".py", ".pyc")) or name in SHIPPED

@@ -66,23 +66,18 @@ class CaseRules:
 
     def check_closed(self, changed: Iterable[Change], where: Where) -> None:
         """Refuse a change that a closed run must not make."""
-        for change in (change for change in changed if not is_platform(change.key)):
-            self._check_mutable(
-                change.key,
-                change.after,
-                "a closed run may not change this key",
-                OPEN,
-                where,
-            )
+        for change in changed:
+            if not is_platform(change.key):
+                self._check_mutable(change.key, change.after, "a closed run may not change this key", OPEN, where)
 
     def _check_mutable(self, key: str, given: object, problem: str, advice: str, where: Where) -> None:
         allowed = f"the keys listed in {self.file}"
+        if not is_under(key, self.mutable):
+            raise ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
         for target in targets(key, given):
             if target not in (*CLASSES, *self.mutable):
                 below = "no class may stand below a mutable key"
                 raise ConfigError(below, where=where(key), key=target, given=given, allowed=allowed, advice=advice)
-        if not is_under(key, self.mutable):
-            raise ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
 
     def check_values(self, case: Layer, final: Layer, changed: Collection[str], where: Where) -> None:
         """Refuse values of a wrong type or out of range, wherever they were set, and a case that is not complete."""
@@ -111,7 +106,7 @@ class CaseRules:
 def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
     """Refuse a case of the user's own that would be reported as a shipped one."""
     path = find(f"model/{model}", folders)
-    if path and not is_shipped(path) and case in options("model", (CONF,)):
+    if path and not is_shipped(path) and str(case).casefold() in options("model", (CONF,)):
         problem = "a case of your own cannot have the name of a shipped one"
         raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model}")
 
