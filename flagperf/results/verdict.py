@@ -63,6 +63,12 @@ def _ranks_present(evidence: Evidence) -> Iterator[Finding]:
         yield "INVALID", f"{_ranks(surplus)} beyond the world size {evidence.world_size}"
 
 
+def _lines_read(evidence: Evidence) -> Iterator[Finding]:
+    for log in evidence.logs:
+        if log.unread:
+            yield "SUSPECT", f"rank {log.rank}: {log.unread} PerfLog lines cannot be read, and do not count"
+
+
 # ---------------------------------------------------------------- do the ranks agree?
 
 
@@ -217,7 +223,7 @@ def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
                 return
 
 
-COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_status, _ranks_present)
+COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_status, _ranks_present, _lines_read)
 CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _ranks_agree,
     _checksums_agree,

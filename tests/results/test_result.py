@@ -51,11 +51,15 @@ def test_no_folder_is_a_round_without_values(tmp_path: Path) -> None:
     )
 
 
-def test_torn_lines_and_ordinary_output_are_left_out(tmp_path: Path) -> None:
+def test_torn_lines_do_not_count_and_ordinary_output_is_left_out(tmp_path: Path) -> None:
     values = write_round(tmp_path)
     log = tmp_path / "node0_noderank0" / "rank0.out.log"
     log.write_bytes(b'hello \xff\n[PerfLog] {"event": "STEP_E\n' + log.read_bytes() + b"[PerfLog] {")
-    assert read(tmp_path) == a_result(values=values)
+    assert read(tmp_path) == a_result(
+        values=values,
+        verdict="SUSPECT",
+        reasons=("rank 0: 2 PerfLog lines cannot be read, and do not count",),
+    )
 
 
 def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:

@@ -135,6 +135,11 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     "no log at all": (changed(logs=()), "INVALID", ("no log of ranks 0, 1",)),
     "a rank without a log": (lambda: dataclasses.replace(evidence(), logs=(log(0),)), "INVALID", ("no log of rank 1",)),
     "a rank without FINISHED": (lambda: without("FINISHED"), "INVALID", ("no FINISHED from rank 1",)),
+    "lines that could not be read": (
+        lambda: dataclasses.replace(evidence(), logs=(log(0), dataclasses.replace(log(1), unread=3))),
+        "SUSPECT",
+        ("rank 1: 3 PerfLog lines cannot be read, and do not count",),
+    ),
     "more ranks than the world": (
         lambda: dataclasses.replace(evidence(), logs=(log(0), log(1), log(2))),
         "INVALID",

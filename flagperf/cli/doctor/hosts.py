@@ -18,6 +18,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
+from flagperf.hosts.leftovers import claimed_folders
 from flagperf.hosts.transport import Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
@@ -71,6 +72,7 @@ class _Host:
             ("clock", self._clock),
             ("own name", self._own_name),
             ("disk", self._disk),
+            *([] if self.transport.local else [("work_dir", self._work_folder)]),
             ("memory", self._memory),
             ("shm", self._shm),
             ("devices", self._devices),
@@ -117,6 +119,10 @@ class _Host:
     async def _disk(self) -> Finding:
         preflight.check_room(self.node.name, self._work_dir, self.facts)
         return Finding(f"{_gib(self.facts, 'disk_free_kib')} free in {self._work_dir}")
+
+    async def _work_folder(self) -> Finding:
+        await claimed_folders(self.transport, self._work_dir)
+        return Finding(f"{self._work_dir}: only this user can reach into it")
 
     async def _memory(self) -> Finding:
         free, total = _gib(self.facts, "memory_available_kib"), _gib(self.facts, "memory_kib")

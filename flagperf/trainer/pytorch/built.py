@@ -1,4 +1,4 @@
-"""BUILT: what this rank really built, after every import and plug-in. The verdict compares it with what the case states."""
+"""BUILT: what this rank really built, after every import and plug-in. The verdict holds it against the case."""
 
 from __future__ import annotations
 
