@@ -97,6 +97,16 @@ def test_rounds_of_one_seed_are_the_same_training(tmp_path: Path) -> None:
     assert first["values"]["final_loss"] == second["values"]["final_loss"]
 
 
+def test_a_training_that_only_makes_it_worse_is_suspect(tmp_path: Path) -> None:
+    """A closed run, and its throughput is as good as any."""
+    done = flagperf("model=vit", "lr=3", "max_steps=100", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(tmp_path).values()
+    (reason,) = result["reasons"]
+    assert (result["verdict"], reason.partition(": ")[0]) == ("SUSPECT", "the loss ended above where it began")
+    assert "round 1: the loss ended above where it began" in " ".join(done.stdout.split())
+
+
 def test_a_sweep_runs_each_value_and_goes_on_after_a_failed_job(tmp_path: Path) -> None:
     broken = tmp_path / "data"
     (broken / "train" / "0").mkdir(parents=True)

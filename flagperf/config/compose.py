@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.build import build, of_same_name
-from flagperf.config.keys import is_under
+from flagperf.config.keys import is_platform, is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.own_code import own_code, takes_place
 from flagperf.config.platform import Framework, RuntimeSettings
@@ -86,7 +86,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     rules.check_keys(job, layers, where)
     final = layers.final.with_values(job.values)
     changed = changes(layers.case.leaves, final.leaves, _source(job, layers, where))
-    rules.check_values(layers.case, final, [change.key for change in changed], where)
+    rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     closed = final.get("division") == "closed"
     if closed:
         rules.check_closed((change for change in changed if change.key not in _described(job, layers)), where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 from refusals import lines, message
 from user_folder import SAMPLE, TOY, write
 
+import flagperf
 from flagperf.config.compose import compose
+from flagperf.config.own_code import LIBRARIES, SHIPPED, STANDARD
 from flagperf.config.search_path import CONF
 from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
@@ -51,6 +54,13 @@ BY_FILES = [
         ["vendor=acme", "hardware=any", "size=full", DATA],
         ("framework.title", "PyTorch, ranks started by torchrun", "mine"),
         "{bench}/framework/mine.yaml",
+    ),
+    row(
+        "a vendor that adds to the mutable list",
+        acme("/patch@mutable: net", **{"patch/net": "network: mine\n"}),
+        ["vendor=acme", "hardware=any", "size=full", DATA],
+        ("mutable.network", None, "mine"),
+        "a file of --config-dir",
     ),
     row(
         "a size of the user's own",
@@ -116,18 +126,6 @@ def test_files_that_change_a_shipped_case(
                 do="give it another name",
             ),
             id="a framework of a shipped name",
-        ),
-        pytest.param(
-            acme("override /mutable: mine", **{"mutable/mine": "network: mine\n"}),
-            ["vendor=acme", "hardware=any", "size=full", "division=open", DATA],
-            lines(
-                "the mutable list is the case's to choose",
-                where="{bench}/vendor/acme.yaml",
-                key="mutable",
-                given="mine",
-                allowed="resnet50",
-            ),
-            id="a vendor that brings a mutable list",
         ),
         pytest.param(
             {"model/mine": GLOBAL + "defaults: [resnet50, _self_]\nimage_size: 32\n"},
@@ -338,3 +336,22 @@ def test_mounts(target: str, allowed: bool, part: str) -> None:
 def test_a_case_without_a_tiny_size_is_not_called_tiny(tmp_path: Path, files: dict[str, str], size: str) -> None:
     run: RunConfig = compose(["model=toy"], [write(tmp_path, files)])
     assert (run.size, run.config["size"]) == (size, size)
+
+
+def test_every_library_that_ranks_import_is_known() -> None:
+    root = Path(flagperf.__file__).parents[1]
+    python = [*root.glob("flagperf/trainer/**/*.py"), *root.glob("cases/**/*.py")]
+    imported = {
+        name.split(".")[0]
+        for path in python
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in names_imported(node)
+    }
+    targets = {match for path in CONF.rglob("*.yaml") for match in re.findall(r"_target_: (\w+)\.", path.read_text())}
+    assert (imported | targets) - STANDARD - {*SHIPPED, *LIBRARIES, "__future__", "your"} == set()
+
+
+def names_imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
