@@ -89,7 +89,8 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     closed = final.get("division") == "closed"
     if closed:
-        rules.check_closed((change for change in changed if change.key not in _described(job, layers)), where)
+        described = _described(job, layers)
+        rules.check_closed((change for change in changed if change.key not in described), final, where)
 
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder, "size": size(final, folders)}).resolved()

@@ -98,12 +98,11 @@ def on_the_path(environment: Mapping[str, str], here: Path, path: Sequence[str] 
 
 def in_environment(maker: Vendor, where: Where) -> Iterator[ConfigError]:
     """Variables of the training processes."""
-    for part in ("environment", "deterministic_environment"):
-        for name, value in getattr(maker, part).items():
+    for part in ("environment", "deterministic_environment", "interface_variables"):
+        for name in getattr(maker, part):
             if name in VARIABLES:
-                key = f"vendor.{part}.{name}"
-                problem = "this variable decides which code the ranks import"
-                yield ConfigError(problem, where=where(key), key=key, given=value, advice=OPEN)
+                problem, key = "this variable decides which code the ranks import", f"vendor.{part}"
+                yield ConfigError(problem, where=where(f"{key}.{name}"), key=key, given=name, advice=OPEN)
 
 
 def in_mounts(

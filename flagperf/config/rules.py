@@ -55,29 +55,31 @@ class CaseRules:
         for key in job.values:
             if key not in job.added and not is_under(key, free):
                 check_known(key, known, "command line")
+        advice = "take it out of the tuning; an experiment with division=open may set it"
         for key in layers.by_tuning:
-            self._check_mutable(
-                key,
-                layers.final.leaves.get(key),
-                "a tuning may change mutable keys only",
-                "take it out of the tuning; an experiment with division=open may set it",
-                where,
-            )
+            value = layers.final.leaves.get(key)
+            self._check_mutable(key, value, "a tuning may change mutable keys only", advice, where)
+            self._check_classes(key, value, advice, where)
 
-    def check_closed(self, changed: Iterable[Change], where: Where) -> None:
+    def check_closed(self, changed: Iterable[Change], final: Layer, where: Where) -> None:
         """Refuse a change that a closed run must not make."""
+        tree = final.resolved(where)
         for change in changed:
             if not is_platform(change.key):
                 self._check_mutable(change.key, change.after, "a closed run may not change this key", OPEN, where)
+                self._check_classes(change.key, _at(tree, change.key), OPEN, where)
 
     def _check_mutable(self, key: str, given: object, problem: str, advice: str, where: Where) -> None:
-        allowed = f"the keys listed in {self.file}"
         if not is_under(key, self.mutable):
+            allowed = f"the keys listed in {self.file}"
             raise ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
-        for target in targets(key, given):
+
+    def _check_classes(self, key: str, value: object, advice: str, where: Where) -> None:
+        """Refuse a class that a value would make, be it written or what ${…} stands for, unless the list names it."""
+        for target in targets(key, value):
             if target not in (*CLASSES, *self.mutable):
-                below = "no class may stand below a mutable key"
-                raise ConfigError(below, where=where(key), key=target, given=given, allowed=allowed, advice=advice)
+                problem, allowed = "no class may stand below a mutable key", f"the keys listed in {self.file}"
+                raise ConfigError(problem, where=where(key), key=target, given=value, allowed=allowed, advice=advice)
 
     def check_values(self, case: Layer, final: Layer, changed: Collection[str], where: Where) -> None:
         """Refuse values of a wrong type or out of range, wherever they were set, and a case that is not complete."""

@@ -165,6 +165,12 @@ def test_files_that_are_refused_in_either_division(
     [
         pytest.param("optimizer.fused={_target_: a.b}", "optimizer.fused._target_", "a.b", id="a mapping"),
         pytest.param("+optimizer.foreach._target_=a.b", "optimizer.foreach._target_", "a.b", id="a key"),
+        pytest.param(
+            "+optimizer.fused='${oc.create:{_target_: a.b}}'",
+            "optimizer.fused._target_",
+            "{'_target_': 'a.b'}",
+            id="what a resolver makes",
+        ),
         pytest.param("ddp={x: {_target_: a.b}}", "ddp.x._target_", "a.b", id="a new key below"),
         pytest.param(
             "sinks=[{_target_: a.b, c: {_target_: d.e}}]",
@@ -269,9 +275,21 @@ def test_a_code_dir_of_ones_own_modules_is_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX"])
 def test_a_variable_that_decides_what_is_imported(variable: str) -> None:
     override = f"+vendor.environment.{variable}=/mine"
-    problem, key = "this variable decides which code the ranks import", f"vendor.environment.{variable}"
-    assert message([override, DATA]) == lines(problem, where="command line", key=key, given="/mine", do=OPEN)
-    assert compose([override, "division=open", DATA]).config["own"][key] == f"/mine: {problem}"
+    problem, key = "this variable decides which code the ranks import", "vendor.environment"
+    assert message([override, DATA]) == lines(problem, where="command line", key=key, given=variable, do=OPEN)
+    assert compose([override, "division=open", DATA]).config["own"][key] == f"{variable}: {problem}"
+
+
+def test_a_variable_that_is_to_hold_a_networks_interface(tmp_path: Path) -> None:
+    acme_file = GLOBAL + ACME.replace("plugin", "interface_variables: [PYTHONPATH], plugin")
+    bench = write(tmp_path, {"vendor/acme": acme_file, "hardware/any": ANY})
+    assert message(["vendor=acme", "hardware=any", DATA], bench) == lines(
+        "this variable decides which code the ranks import",
+        where="{bench}/vendor/acme.yaml",
+        key="vendor.interface_variables",
+        given="PYTHONPATH",
+        do=OPEN,
+    )
 
 
 def test_variables_that_vendors_need(monkeypatch: pytest.MonkeyPatch) -> None:
