@@ -93,7 +93,7 @@ def test_rounds_have_their_own_seeds_and_are_summed_up(tmp_path: Path) -> None:
 def test_rounds_of_one_seed_are_the_same_training(tmp_path: Path) -> None:
     flagperf("model=glm", "repeat=2", "repeat_seed=same", "num_workers=0", *SHORT, cwd=tmp_path)
     first, second = results(tmp_path).values()
-    assert first["seed"] == second["seed"] == 0
+    assert first["seed"] == second["seed"]
     assert first["values"]["final_loss"] == second["values"]["final_loss"]
 
 
