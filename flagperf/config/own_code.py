@@ -69,7 +69,10 @@ def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[Config
     entries = [entry["_target_"] for entry in (*config["sinks"], *config["reports"]) if isinstance(entry, Mapping)]
     if classes := [name for name in entries if not name.startswith("flagperf.")]:
         found["classes"] = ", ".join(classes)
-    return found | {str(error.key): f"{error.given}: {error.problem}" for error in replaced}
+    said: dict[str, list[str]] = {}
+    for error in replaced:
+        said.setdefault(str(error.key), []).append(f"{error.given}: {error.problem}")
+    return found | {key: "; ".join(texts) for key, texts in said.items()}
 
 
 def in_code_dir(code_dir: str | None) -> Iterator[ConfigError]:
