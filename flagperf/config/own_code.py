@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,7 +79,7 @@ def in_code_dir(code_dir: str | None) -> Iterator[ConfigError]:
     """`code_dir`, which goes ahead of all packages on other hosts and in containers."""
     if code_dir:
         folder = Path(code_dir).expanduser()
-        if found := sorted(modules(folder) & {*SHIPPED, *AT_START, *LIBRARIES, *STANDARD}):
+        if found := sorted(modules(folder, laid_over=SHIPPED) & {*SHIPPED, *AT_START, *LIBRARIES, *STANDARD}):
             yield _refusal(folder, found, "code_dir")
 
 
@@ -92,6 +92,7 @@ def on_the_path(environment: Mapping[str, str], here: Path, path: Sequence[str] 
     first = {here: "the working folder", **dict.fromkeys(given, "PYTHONPATH")}
     rest = [folder for folder in path if Path(folder).absolute() not in first]
     own = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    own |= {folder / "lib-dynload" for folder in own}
     for folder, key in first.items():
         names = modules(folder) - _imported_here(folder) if folder not in own else set()
         elsewhere = {name for name in names & {*LIBRARIES} if PathFinder.find_spec(name, rest)}
@@ -121,13 +122,17 @@ def in_mounts(
             yield ConfigError(problem, where=where(f"{key}.{source}"), key=key, given=said, advice=OPEN)
 
 
-def modules(folder: Path) -> set[str]:
-    """Names under which Python imports what lies in a folder. flagperf's own count as plain folders, too."""
+def modules(folder: Path, laid_over: Collection[str] = ()) -> set[str]:
+    """Names under which Python imports what lies in a folder, ahead of what lies elsewhere.
+
+    Args:
+        laid_over: packages into which the folder's files will be copied: of these a plain folder counts, too.
+    """
     found = set()
     for path in folder.iterdir() if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK) else ():
         name = path.name.split(".")[0]
         if path.is_dir():
-            package = any((path / f"__init__{suffix}").exists() for suffix in (".py", ".pyc")) or name in SHIPPED
+            package = name in laid_over or any((path / f"__init__{end}").exists() for end in (".py", ".pyc"))
             found |= {name} if package and name == path.name else set()
         elif path.suffix in (".py", ".pyc", ".so"):
             found.add(name)

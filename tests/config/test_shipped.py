@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -339,6 +341,15 @@ def test_mounts(target: str, allowed: bool, part: str) -> None:
     said = lines(problem, where="command line", key=key, given=f"/mine: {target}", do=OPEN)
     assert message([override, *A100, "nproc=8"]) == said
     assert compose([override, *A100, "nproc=8", "division=open"]).config["own"][key] == f"/mine: {target}: {problem}"
+
+
+def test_an_interpreters_own_folders_and_plain_folders_take_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder without __init__ comes after every package, wherever that lies."""
+    plain = code(tmp_path, "cases/notes.py", "torch/notes.py")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(plain), *sys.path]))
+    assert compose([DATA]).changes == ()
 
 
 # ---------------------------------------------------------------- names of sizes
