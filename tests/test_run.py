@@ -103,8 +103,9 @@ def test_a_training_that_only_makes_it_worse_is_suspect(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     (result,) = results(tmp_path).values()
     (reason,) = result["reasons"]
-    assert (result["verdict"], reason.partition(": ")[0]) == ("SUSPECT", "the loss ended above where it began")
-    assert "round 1: the loss ended above where it began" in " ".join(done.stdout.split())
+    assert result["verdict"] == "SUSPECT"
+    assert re.match(r"the loss (ended above where it began|diverged): ", reason)  # threads add up in another order
+    assert f"round 1: {reason}" in " ".join(done.stdout.split())
 
 
 def test_a_sweep_runs_each_value_and_goes_on_after_a_failed_job(tmp_path: Path) -> None:
