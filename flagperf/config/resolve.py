@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from socket import gethostname
 from string import Template
@@ -17,6 +17,7 @@ from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
 from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
+from flagperf.config.search_path import find
 from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
 
@@ -30,6 +31,12 @@ def names(final: Layer) -> dict[str, Any]:
     if isinstance(nodes, list):
         found["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
     return found
+
+
+def size(final: Layer, folders: Sequence[Path]) -> str:
+    """The size's name; "full" where no file says how it reduces the case, which then stays as it is written."""
+    chosen = final.choices["size"]
+    return chosen if find(f"size/{chosen}/{final.choices['model']}", folders) else "full"
 
 
 def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:

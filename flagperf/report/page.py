@@ -83,11 +83,12 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         "machine": cells.machine(good[0]) if good else "",
         "software": cells.software(good[0]) if good else "",
         "data": cells.data(summary),
-        "problems": [result for result in summary.results if result.reasons],
+        "problems": list(cells.problems(summary)),
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
         "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
         "changes": grid(tables.change_rows(summary), text=True),
+        "own": grid(tables.own_rows(summary), text=True),
         "monitors": grid([row for result in good for row in tables.monitor_rows(result)]),
         "monitor_notes": [
             *(line for result in good for line in tables.energy_lines(result)),

@@ -113,11 +113,18 @@ def result_of_logs(
         sweep=sweep or {},
         seconds=seconds,
         built=with_image(next(iter(evidence.built.values()), {}), folder),
+        seed=_seed(logs),
         synthetic=synthetic,
         revision=config.get("revision", 1),
         notes=notes(evidence),
         other_data=evidence.other_data,
     )
+
+
+def _seed(logs: Iterable[RankLog]) -> int | None:
+    """The seed that the ranks read."""
+    submitted = (event.value for log in logs for event in log.all("SUBMIT_INFO"))
+    return next((value["config"]["seed"] for value in submitted if "seed" in value.get("config", {})), None)
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
