@@ -207,14 +207,17 @@ EVALUATIONS = {
     "every epoch": ({}, [8, 16, 24]),
     "every second epoch, and at the end": ({"eval_interval_epochs": 2}, [16, 24]),
     "by steps": ({"eval_interval_steps": 5}, [5, 10, 15, 20, 24]),
+    "by micro steps": ({"eval_interval_micro_steps": 7}, [7, 14, 21, 24]),
     "by samples": ({"eval_interval_samples": 60}, [8, 15, 23, 24]),
     "steps before samples and epochs": ({"eval_interval_steps": 20, "eval_interval_samples": 8}, [20, 24]),
+    "micro steps before samples": ({"eval_interval_micro_steps": 20, "eval_interval_samples": 8}, [20, 24]),
     "not before": ({"eval_interval_steps": 5, "eval_start_samples": 81}, [15, 20, 24]),
     "never": ({"eval_interval_epochs": None}, []),
     "ended by max_steps": ({"eval_interval_steps": 5, "max_steps": 7}, [5, 7]),
     "ended by samples": ({"eval_interval_samples": 80, "max_samples_termination": 100}, [10, 13]),
     "ended within the second epoch": ({"max_steps": 12}, [8, 12]),
     "shorter than an interval": ({"max_steps": 7}, []),
+    "shorter, but begun with one": ({"max_steps": 7, "initial_evaluation": True}, [7]),
     "ended before the first": ({"eval_interval_steps": 3, "eval_start_samples": 64, "max_steps": 7}, []),
 }
 
