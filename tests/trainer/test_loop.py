@@ -219,6 +219,7 @@ EVALUATIONS = {
     "ended by samples": ({"eval_interval_samples": 80, "max_samples_termination": 100}, [10, 13]),
     "ended within the second epoch": ({"max_steps": 12}, [8, 12]),
     "shorter than an interval": ({"max_steps": 7}, []),
+    "shorter, but begun with one": ({"max_steps": 7, "initial_evaluation": True}, [7]),
     "ended before the first": ({"eval_interval_steps": 3, "eval_start_samples": 64, "max_steps": 7}, []),
 }
 
