@@ -25,18 +25,41 @@ def warmup_linear_decay(optimizer: Optimizer, steps: int, warmup: float, decay_r
     )
 
 
+def linear_decay_from_start(optimizer: Optimizer, steps: int, warmup: float) -> LambdaLR:
+    """lr * (1 - step / steps) in each optimizer step, counted from 1; before `warmup` of them, lr grows from 0 instead.
+
+    `warmup` is a share of `steps`, in whole steps. It is FlagPerf's schedule of bert: the decay begins with the first
+    step, so that lr falls a little when the warm-up is over.
+    """
+    grown = int(warmup * steps)
+
+    def factor(done: int) -> float:
+        step = done + 1
+        return step / grown if step < grown else max(0.0, 1 - step / steps)
+
+    return LambdaLR(optimizer, factor)
+
+
 def warmup_cosine(
-    optimizer: Optimizer, total: float, warmup: float, start_factor: float = 0.0, end_factor: float = 0.0
+    optimizer: Optimizer,
+    total: float,
+    warmup: float,
+    start_factor: float = 0.0,
+    end_factor: float = 0.0,
+    cosine_start: float | None = None,
 ) -> LambdaLR:
     """Linearly from lr * start_factor to lr at `warmup`, then along a half cosine to lr * end_factor at `total`.
 
-    `total` and `warmup` are in intervals of the schedule, steps or epochs.
+    Args:
+        total, warmup: in intervals of the schedule, steps or epochs.
+        cosine_start: the interval in which the cosine is at lr; that of `warmup` if None.
     """
+    start = warmup if cosine_start is None else cosine_start
 
     def factor(interval: int) -> float:
         if interval < warmup:
             return start_factor + (1 - start_factor) * interval / warmup
-        progress = min(1.0, (interval - warmup) / (total - warmup))
+        progress = min(1.0, (interval - start) / (total - start))
         return end_factor + (1 - end_factor) * (1 + math.cos(math.pi * progress)) / 2
 
     return LambdaLR(optimizer, factor)
@@ -54,6 +77,9 @@ def warmup_cosine_of_epochs(
 ) -> LambdaLR:
     """`warmup_cosine` over epochs, for an lr that is given for a batch of `lr_samples` and grows with the batch.
 
+    The cosine counts from the first epoch on, as timm's CosineLRScheduler does in Swin's recipe: where the warm-up is
+    over, lr falls to the cosine's value there.
+
     Args:
         epoch_samples: samples of the training data.
         step_samples: factors of the samples in one optimizer step of the whole job: batch size, micro steps, ranks.
@@ -62,7 +88,7 @@ def warmup_cosine_of_epochs(
     for group in optimizer.param_groups:
         group["lr"] *= batch / lr_samples
     steps = epoch_samples // batch
-    return warmup_cosine(optimizer, epochs * steps, warmup_epochs * steps, start_factor, end_factor)
+    return warmup_cosine(optimizer, epochs * steps, warmup_epochs * steps, start_factor, end_factor, cosine_start=0)
 
 
 def piecewise_constant(optimizer: Optimizer, milestones: Sequence[int], factors: Sequence[float]) -> LambdaLR:

@@ -131,9 +131,10 @@ def _is_mapping(value: object) -> bool:
 
 def _is_per_rank(value: object) -> bool:
     """A list with a mapping for each rank: its number, names and checksums as text, and figures."""
-    texts = {"host": _is_text, "loss_checksum": _is_text, "parameters_checksum": _is_text, "rank": _is_count}
+    texts = dict.fromkeys(("host", "loss_checksum", "parameters_checksum", "data_fingerprint"), _is_text)
+    fields: Mapping[str, Callable[[object], bool]] = {**texts, "rank": _is_count}
     return isinstance(value, list) and all(
-        isinstance(rank, dict) and "rank" in rank and all(texts.get(name, _is_number)(rank[name]) for name in rank)
+        isinstance(rank, dict) and "rank" in rank and all(fields.get(name, _is_number)(rank[name]) for name in rank)
         for rank in value
     )
 

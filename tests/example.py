@@ -22,6 +22,8 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "nnodes": 1,
         "nproc": 2,
         "repeat": 1,
+        "repeat_seed": "own",
+        "seed": 7,
         "division": "closed",
         "data": {},
         "data_dir": "/data",

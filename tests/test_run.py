@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 SHORT = ("max_steps=3",)
@@ -64,15 +66,46 @@ def test_a_tiny_case_reaches_its_target_and_is_reported_again(tmp_path: Path) ->
     assert (run / "report.md").read_text() == report
 
 
-def test_rounds_are_summed_up(tmp_path: Path) -> None:
-    done = flagperf("model=glm", "repeat=2", *SHORT, cwd=tmp_path)
+def test_rounds_have_their_own_seeds_and_are_summed_up(tmp_path: Path) -> None:
+    done = flagperf("model=glm", "repeat=2", "seed=5", "max_cv=1.0e-9", *SHORT, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("result/run*/glm-pytorch-cpux1x1/summary.json")
-    statistics = json.loads(path.read_text())["statistics"]
+    summary = json.loads(path.read_text())
+    statistics = summary["statistics"]
     assert {figure: value["n"] for figure, value in statistics.items() if figure in ("p_whole", "e2e_time")} == {
         "p_whole": 2,
         "e2e_time": 2,
     }
+    first, second = summary["results"]
+    assert (first["seed"], second["seed"]) == (5, 6)
+    assert first["values"]["final_loss"] != second["values"]["final_loss"]
+    read = [yaml.safe_load((path.parent / f"round{number}/config.yaml").read_text())["seed"] for number in (1, 2)]
+    assert (read, summary["config"]["seed"]) == ([5, 6], 5)
+    assert (summary["verdict"], [one["verdict"] for one in summary["results"]]) == ("SUSPECT", ["VALID", "VALID"])
+    (reason,) = summary["reasons"]
+    assert "over max_cv=1e-09" in reason
+    assert (
+        f"**glm-pytorch-cpux1x1, all rounds: SUSPECT**\n\n- {reason}\n" in (path.parents[1] / "report.md").read_text()
+    )
+    assert "SUSPECT" in done.stdout and "all rounds: the throughput of its rounds varies" in done.stdout
+
+
+def test_rounds_of_one_seed_are_the_same_training(tmp_path: Path) -> None:
+    flagperf("model=glm", "repeat=2", "repeat_seed=same", "num_workers=0", *SHORT, cwd=tmp_path)
+    first, second = results(tmp_path).values()
+    assert first["seed"] == second["seed"]
+    assert first["values"]["final_loss"] == second["values"]["final_loss"]
+
+
+def test_a_training_that_only_makes_it_worse_is_suspect(tmp_path: Path) -> None:
+    """A closed run, and its throughput is as good as any."""
+    done = flagperf("model=vit", "lr=3", "max_steps=100", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(tmp_path).values()
+    (reason,) = result["reasons"]
+    assert result["verdict"] == "SUSPECT"
+    assert re.match(r"the loss (ended above where it began|diverged): ", reason)  # threads add up in another order
+    assert f"round 1: {reason}" in " ".join(done.stdout.split())
 
 
 def test_a_sweep_runs_each_value_and_goes_on_after_a_failed_job(tmp_path: Path) -> None:
@@ -104,8 +137,8 @@ def test_a_missed_target_is_an_exit_code_of_its_own(tmp_path: Path) -> None:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A long training that has made its first steps."""
-    words = ("max_epochs=100000", "lr=1.0e-9", "log_freq=1")  # far from its target for long
+    """A sweep whose first job is a long training that has made its first steps."""
+    words = ("-m", "seed=0,1", "max_epochs=100000", "lr=1.0e-9", "log_freq=1")  # far from its target for long
     process = subprocess.Popen(
         [*FLAGPERF, *words], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -119,14 +152,34 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
+def verdicts(run: Path) -> dict[str, str]:
+    """Job → verdict and the start of its reason, as a report of the run says them."""
+    done = flagperf("report", str(run), cwd=run)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(
+        r"\*\*resnet50-pytorch-cpux1x1,(.*), round 1: (\w+)\*\*\n\n- ([\w ]+)", (run / "report.md").read_text()
+    )
+    return {job: f"{verdict}, {reason}" for job, verdict, reason in found}
+
+
 def test_an_interrupt_stops_all_and_keeps_the_logs(tmp_path: Path, running: subprocess.Popen[str]) -> None:
+    (run,) = tmp_path.glob("result/run*")
+    assert verdicts(run) == {"seed=0": "RUNNING, running", "seed=1": "RUNNING, waiting"}
+    assert "- running: step " in (run / "report.md").read_text()
     running.send_signal(signal.SIGINT)
     output, _ = running.communicate(timeout=30)
     assert running.returncode == 130, output
     assert [result["status"] for result in results(tmp_path).values()] == ["interrupted"]
-    (run,) = tmp_path.glob("result/run*")
     assert descendants_of(str(run)) == []
     assert (run / "report.html").exists()
+    told = json.loads((run / "resnet50-pytorch-cpux1x1,seed=1" / "summary.json").read_text())
+    assert [(one["status"], one["verdict"], one["reasons"]) for one in told["results"]] == [
+        ("not started", "INVALID", ["not started"])
+    ]
+    assert "seed=1, round 1: not started" in output
+    report = (run / "report.md").read_text()
+    assert verdicts(run) == {"seed=0": "INVALID, interrupted", "seed=1": "INVALID, not started"}
+    assert (run / "report.md").read_text() == report
 
 
 def test_a_killed_launcher_leaves_no_ranks(tmp_path: Path, running: subprocess.Popen[str]) -> None:
@@ -137,3 +190,4 @@ def test_a_killed_launcher_leaves_no_ranks(tmp_path: Path, running: subprocess.P
     while descendants_of(str(run)):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    assert verdicts(run) == {"seed=0": "INVALID, no FINISHED from rank 0", "seed=1": "INVALID, not started"}

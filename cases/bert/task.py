@@ -21,6 +21,8 @@ INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # argument
 class Pretraining(Task):
     """Batches of examples: two texts with masked words."""
 
+    metrics = ("mlm_accuracy", "eval_loss")
+
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*.bias", "LayerNorm.*"])
 

@@ -22,6 +22,8 @@ NO_WORDS = 1e-11  # least length of a sum of word vectors that has a direction
 class LanguageModel(Task):
     """A transformers network with a language-modelling head."""
 
+    metrics = ("embedding_average", "perplexity", "loss")
+
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*.bias", "LayerNorm.*"])
 

@@ -32,6 +32,7 @@ class Detection(Task):
 
     def __init__(self, annotations: str, iou_types: Sequence[str]) -> None:
         self.annotations, self.iou_types = annotations, iou_types
+        self.metrics = [f"map_{iou}" for iou in iou_types]
 
     def parameters(self, network: nn.Module) -> list[nn.Parameter]:
         """All but those of the frozen layers of the backbone."""

@@ -25,6 +25,8 @@ class MultipleChoice(Task):
         eval_choices: choices of each question that are scored at once in evaluation, where questions may have many.
     """
 
+    metrics = ("accuracy",)
+
     def __init__(self, eval_choices: int) -> None:
         self.eval_choices = eval_choices
 

@@ -6,6 +6,7 @@ memory traffic, and the processes of the loader are left with decoding, cropping
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,11 +59,15 @@ class RepeatedAugmentation:
     """Training images of which `repeats` consecutive batches show the same ones, each augmented anew.
 
     So the ranks see different versions of an image in the same step (Hoffer et al. 2020, as in torchvision's recipes).
-    An epoch has as many batches as without it, and shows one image in `repeats`.
+    An epoch has as many batches as without it, and shows one image in `repeats`. One rank alone repeats nothing, as in
+    the recipes.
+
+    Args:
+        ranks: factors of the number of ranks: nodes, and devices of each.
     """
 
-    def __init__(self, dataset: ImageFolder, repeats: int) -> None:
-        self.dataset, self.repeats = dataset, repeats
+    def __init__(self, dataset: ImageFolder, repeats: int, ranks: Sequence[int]) -> None:
+        self.dataset, self.repeats = dataset, repeats if math.prod(ranks) > 1 else 1
         self.classes = dataset.classes
 
     def __len__(self) -> int:

@@ -26,6 +26,8 @@ class ImageClassification(Task):
         no_decay: parameters without weight decay, as patterns of "<class of the module>.<name of the parameter>".
     """
 
+    metrics = ("acc1", "acc5")
+
     def __init__(
         self,
         num_classes: int,

@@ -1,11 +1,28 @@
-"""WaveGlow (arXiv:1811.00002): a flow that turns audio into noise, given its mel spectrogram, and noise into audio."""
+"""Tacotron 2 (arXiv:1712.05884), which is torchaudio's, and WaveGlow (arXiv:1811.00002): a flow that turns audio into
+noise, given its mel spectrogram, and noise into audio."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.parametrizations import weight_norm
+from torchaudio.models import Tacotron2
+
+
+def tacotron2(**sizes: Any) -> Tacotron2:
+    """torchaudio's network, with batch norm weights drawn from U(0, 1), as in NVIDIA's original and FlagPerf.
+
+    Args:
+        sizes: arguments of torchaudio.models.Tacotron2.
+    """
+    network = Tacotron2(**sizes)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm1d):
+            nn.init.uniform_(module.weight)
+    return network
 
 
 class WaveGlow(nn.Module):

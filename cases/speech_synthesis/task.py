@@ -17,6 +17,8 @@ Batch = tuple[Tensor, ...]  # what the case's data set gives, in the order of th
 class SpeechSynthesis(Task):
     """The common part of both cases. They differ in the loss of a clip and in what the throughput counts."""
 
+    metrics = ("val_loss",)
+
     def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
         """Loss of each clip, [n]."""
         raise NotImplementedError

@@ -24,6 +24,8 @@ class Translation(Task):
         max_length: tokens that a translation may have, beside its end.
     """
 
+    metrics = ("bleu",)
+
     def __init__(
         self, vocabulary: str, label_smoothing: float, beam_size: int, length_penalty: float, max_length: int
     ) -> None:

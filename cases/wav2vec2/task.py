@@ -23,6 +23,8 @@ class ContrastiveLearning(Task):
         logit_temp: what the cosine similarities are divided by.
     """
 
+    metrics = ("accuracy", "eval_loss")
+
     def __init__(self, loss_weights: Sequence[float], num_codevectors: int, logit_temp: float) -> None:
         self.diversity_weight, self.penalty_weight = loss_weights
         self.num_codevectors, self.logit_temp = num_codevectors, logit_temp

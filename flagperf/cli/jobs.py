@@ -42,7 +42,9 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
     folder = run_folder.create(jobs[0])
     summaries: list[Summary] = []
     codes: list[int] = []
-    with run_log(folder, jobs[0].log_level, console):
+    with run_log(folder, jobs[0].log_level, console), run_folder.held(folder):
+        for job in jobs:  # at once: whoever reads the folder knows of all of them
+            run_folder.write_configuration(job, folder / job.name)
         for number, job in enumerate(jobs, 1):
             _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
             done, code = await _run_job(job, folder, console, began if number == 1 else None)
@@ -51,6 +53,9 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
             paths = report.write(folder, summaries)
             if code == InterruptedRunError.exit_code:
                 break
+        if rest := jobs[len(summaries) :]:
+            summaries += [_summary(job, [], folder) for job in rest]
+            paths = report.write(folder, summaries)
     console.print(report.terminal_table(summaries))
     for path in paths:
         console.print(str(path), highlight=False, markup=False, soft_wrap=True)
@@ -63,7 +68,6 @@ async def _run_job(job: RunConfig, folder: Path, console: Console, began: float 
     After a failed round the next one runs. After a round that could not start none does, because the reason is still
     there; nor after an interrupt.
     """
-    run_folder.write_configuration(job, job.config, folder / job.name)
     results: list[Result] = []
     refused: FlagperfError | None = None
     for number in range(1, job.repeat + 1):
@@ -76,11 +80,17 @@ async def _run_job(job: RunConfig, folder: Path, console: Console, began: float 
             results.append(_refused(job, number, folder, error))
         if refused or results[-1].status == "interrupted":
             break
-    missing = range(len(results) + 1, job.repeat + 1)
-    results += [_without_outcome(job, number, folder, "not started") for number in missing]
-    done = summary.summarize(job, results)
-    summary.write(done, folder / job.name)
+    done = _summary(job, results, folder)
     return done, refused.exit_code if refused else _exit_code(done, job)
+
+
+def _summary(job: RunConfig, results: list[Result], folder: Path) -> Summary:
+    """Sum up a job and write that. Rounds that have no result were not started."""
+    missing = range(len(results) + 1, job.repeat + 1)
+    rest = [_without_outcome(job, number, folder, "not started") for number in missing]
+    done = summary.summarize(job, [*results, *rest])
+    summary.write(done, folder / job.name)
+    return done
 
 
 async def _run_round(job: RunConfig, number: int, folder: Path, console: Console, began: float | None) -> Result:
@@ -89,7 +99,7 @@ async def _run_round(job: RunConfig, number: int, folder: Path, console: Console
     Raises:
         FlagperfError: it could not start.
     """
-    run = with_checkpoints(job)
+    run = with_checkpoints(job, number)
     with Progress(run, console) as progress:
         on_hosts = f"{folder.name}-{token_hex(4)}"  # another run may have the same name
         outcome = await execute(run, make_plan(run, number, folder, on_hosts=on_hosts), folder, progress)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from flagperf.errors import ConfigError
 from flagperf.plain import plain
+from flagperf.run.folder import RUN_LOG
 
 INDENT = 11  # columns that `flagperf.run.progress` gives to the seconds at the start of a line
 
@@ -22,7 +23,7 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
     A line is `time<TAB>[LEVEL]<TAB>[file,line]message`. Warnings are also printed on `console`, whatever `level` is,
     each once in a run. Errors are not: the code that logs an error also prints it.
     """
-    path = folder / "flagperf_run.log"
+    path = folder / RUN_LOG
     try:
         file = logging.FileHandler(path, encoding="utf-8")
     except OSError as error:

@@ -6,16 +6,30 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
 from flagperf.config.fingerprint import stated_fingerprint
-from flagperf.config.keys import is_under
+from flagperf.config.keys import is_platform, is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
+from flagperf.config.own_code import own_code, takes_place
 from flagperf.config.platform import Framework, RuntimeSettings
-from flagperf.config.provenance import changes, origin
-from flagperf.config.resolve import cluster, container_options, data_dir, data_section, hardware, image, names, vendor
+from flagperf.config.provenance import Where, changes, origin
+from flagperf.config.resolve import (
+    cluster,
+    container_options,
+    data_dir,
+    data_section,
+    extent,
+    hardware,
+    image,
+    names,
+    size,
+    vendor,
+)
 from flagperf.config.rules import CaseRules
-from flagperf.config.search_path import search_path
+from flagperf.config.search_path import is_shipped, search_path
 from flagperf.config.sweep import Job, make_jobs
+from flagperf.config.user_files import own_files
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.sent_code import identities
@@ -74,15 +88,19 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     rules = CaseRules.of(layers, folders, where)
 
     rules.check_keys(job, layers, where)
+    layers = with_algorithms(layers, job, folders, where)
     final = layers.final.with_values(job.values)
-    changed = changes(layers.case.leaves, final.leaves, _source(job, layers))
-    rules.check_values(layers.case, final, [change.key for change in changed], where)
-    if final.get("division") == "closed":
-        rules.check_closed(changed, where)
+    changed = changes(layers.case.leaves, final.leaves, _source(job, layers, where))
+    rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
+    closed = final.get("division") == "closed"
+    if closed:
+        described = _described(job, layers)
+        rules.check_closed((change for change in changed if change.key not in described), final, where)
 
     folder, data_note = data_dir(final)
-    config = final.with_values({**names(final), "data_dir": folder}).resolved()
+    config = final.with_values({**names(final), "data_dir": folder, "size": size(final, folders)}).resolved()
     config |= {
+        "revision": config.get("revision", 1),
         "mutable": list(rules.mutable),
         "data": data_section(config),
         "fingerprint": stated_fingerprint(config["case"], config["size"], folders),
@@ -91,6 +109,10 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
+    replaced = list(takes_place(config, maker, runtime, hosts, where))
+    if closed and replaced:
+        raise replaced[0]
+    config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
     built: dict[str, Any] = {  # beside the fields that are values of the configuration
         "framework": framework,
         "vendor": maker,
@@ -102,6 +124,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "monitor": build(MonitorIntervals, config["monitor"], "monitor", where),
         "limits": Limits(**of_same_name(Limits, config)),
         "config": config,
+        "extent": extent(config, where),
         "container": container_options(runtime, maker, hosts),
         "image": image(runtime, maker, framework.name, hosts, where),
         "changes": changed,
@@ -112,7 +135,17 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     return RunConfig(**{**of_same_name(RunConfig, config), **built})
 
 
-def _source(job: Job, layers: Layers) -> Callable[[str], str]:
+def _described(job: Job, layers: Layers) -> set[str]:
+    """Keys of a shipped vendor or product that the user's own file says otherwise, and nothing after it."""
+    later = {*layers.by_tuning, *layers.by_experiment}
+    return {
+        key
+        for key in layers.by_files
+        if is_under(key, ("vendor", "hardware")) and key not in later and not is_under(key, job.values)
+    }
+
+
+def _source(job: Job, layers: Layers, where: Where) -> Callable[[str], str]:
     """A function from a changed key to what changed it, as text."""
 
     def source(key: str) -> str:
@@ -120,6 +153,9 @@ def _source(job: Job, layers: Layers) -> Callable[[str], str]:
             return "command line"
         if key in layers.by_experiment:
             return f"experiment {', '.join(job.experiments)}"
-        return f"tuning {layers.tuning.removeprefix('vendor/')}" if layers.tuning else "case"
+        if layers.tuning and key in layers.by_tuning:
+            return f"tuning {layers.tuning.removeprefix('vendor/')}"
+        file = where(key)
+        return "a file of --config-dir" if is_shipped(Path(file)) else file
 
     return source

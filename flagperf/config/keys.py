@@ -17,6 +17,8 @@ KEYS: dict[str, Field] = {
     "nnodes": count(platform=True),
     "nproc": count(platform=True),
     "repeat": count(platform=True),
+    "repeat_seed": text("own", "same", platform=True),
+    "max_cv": Field(float, above=0, platform=True),
     "division": text("closed", "open", platform=True),
     "data_dir": text(null=True, platform=True),
     "code_dir": text(null=True, platform=True),
@@ -35,6 +37,7 @@ KEYS: dict[str, Field] = {
     # every case
     "case": folder_name(),
     "title": text(),
+    "revision": count(),
     "throughput_unit": text(),
     "unit": text(),
     # hyper-parameters of several cases
@@ -54,6 +57,9 @@ GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experime
 PLATFORM_PARTS = ("cluster", "runtime", "size")
 # … and all of them.
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")
+
+# Platform keys by which other software runs. Every run may set them; each is recorded as a change.
+SOFTWARE = ("code_dir", "runtime.python", "runtime.container", "cluster.container", "cluster.image")
 
 # FlagPerf's name of a key → its name here.
 RENAMED = {

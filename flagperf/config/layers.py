@@ -24,6 +24,8 @@ from flagperf.errors import ConfigError
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+CASE_GROUPS = GROUPS[:-1]  # of which a case is composed; an experiment lies over it
+
 
 class Layer:
     """One composition: the configuration, and the option chosen of each group."""
@@ -51,6 +53,12 @@ class Layer:
                 OmegaConf.update(config, key, value, force_add=True)
         return Layer(config, self.choices)
 
+    def with_part(self, key: str, other: Layer) -> Layer:
+        """This layer with the top-level key as another one has it."""
+        config = self._config.copy()
+        config[key] = other._config[key]
+        return Layer(config, {**self.choices, key: other.choices[key]})
+
     def resolved(self, where: Where | None = None) -> dict[str, Any]:
         """The whole configuration as plain data, without interpolations; `where` names the file in a message."""
         from omegaconf import OmegaConf
@@ -69,8 +77,9 @@ class Layer:
 class Layers:
     """What a job is composed of."""
 
-    case: Layer  # case and size, on the vendor, hardware and cluster chosen
-    final: Layer  # … with tuning and experiment
+    case: Layer  # case and size, on the vendor, hardware and cluster chosen; a shipped case as flagperf ships it
+    final: Layer  # … with what the user's files change of a shipped case, with tuning and experiment
+    by_files: tuple[str, ...]  # keys that the user's files changed of what is shipped under the same names
     by_tuning: tuple[str, ...]  # keys that the tuning changed
     by_experiment: tuple[str, ...]
     tuning: str | None  # "vendor/nvidia/glm/A100x2x8"
@@ -83,7 +92,10 @@ Load = Callable[..., Layer]  # overrides that choose options → what they compo
 
 @contextmanager
 def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
-    """A function that composes overrides. Files are looked up in the folders, of which the last is the shipped one."""
+    """A function that composes overrides. Files are looked up in the folders, of which the last is the shipped one.
+
+    A session may stand within another, whose function is not called meanwhile.
+    """
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
@@ -97,11 +109,16 @@ def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
         choices = dict(config.pop("hydra").runtime.choices)
         return Layer(config, choices)
 
-    with initialize_config_dir(str(CONF), job_name="flagperf", version_base="1.3"):
-        search_path = GlobalHydra.instance().config_loader().get_search_path()
-        for folder in reversed(folders[:-1]):
-            search_path.prepend("--config-dir", f"file://{folder}")
-        yield load
+    outer = GlobalHydra.instance().hydra  # Hydra knows one search path at a time
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(CONF), job_name="flagperf", version_base="1.3"):
+            search_path = GlobalHydra.instance().config_loader().get_search_path()
+            for folder in reversed(folders[:-1]):
+                search_path.prepend("--config-dir", f"file://{folder}")
+            yield load
+    finally:
+        GlobalHydra.instance().hydra = outer
 
 
 def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
@@ -113,21 +130,46 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
         overrides.append(f"+experiment=[{','.join(map(_quoted, job.experiments))}]")
     chosen = load(*overrides)
     choices = chosen.choices
-    case = load(*(f"{group}={_quoted(choices[group])}" for group in GROUPS[:-1])) if job.experiments else chosen
+    case = load(*(f"{group}={_quoted(choices[group])}" for group in CASE_GROUPS)) if job.experiments else chosen
+    shipped = _as_shipped(case, folders)
     nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
     files = _files(job, choices, tuning)
     check_user_files(files, folders)
     final = load(_tuning_override(tuning), *overrides) if tuning else chosen
     return Layers(
-        case=case,
+        case=shipped,
         final=final,
+        by_files=tuple(differing(shipped.leaves, case.leaves)),
         by_tuning=tuple(differing(chosen.leaves, final.leaves)),
         by_experiment=tuple(differing(case.leaves, chosen.leaves)),
         tuning=tuning,
         note=note,
         files=files,
     )
+
+
+def _as_shipped(case: Layer, folders: Sequence[Path]) -> Layer:
+    """The same choices, where a shipped file of the name exists, composed of shipped files alone.
+
+    So whatever a user's file does to a shipped case, by any way that Hydra has, is a difference. A case of the user's
+    own, and what only the user has, such as a vendor, stay as they are.
+    """
+    if len(folders) == 1 or not find(f"model/{case.choices['model']}", (CONF,)):
+        return case
+    shipped = [group for group in CASE_GROUPS if find(f"{group}/{case.choices[group]}", (CONF,))]
+    chosen = {"size": "full"} | {group: case.choices[group] for group in shipped}
+    found = _load_shipped(*(f"{group}={_quoted(option)}" for group, option in chosen.items()))
+    for group in ("vendor", "hardware", "cluster", "runtime"):
+        if group not in shipped:
+            found = found.with_part(group, case)
+    return found
+
+
+@cache
+def _load_shipped(*overrides: str) -> Layer:
+    with hydra_session((CONF,)) as load:
+        return load(*overrides)
 
 
 def _quoted(option: str) -> str:
@@ -161,6 +203,7 @@ def _files(job: Job, choices: Mapping[str, str], tuning: str | None) -> tuple[st
         *(f"experiment/{name}" for name in reversed(job.experiments)),
         *of_tuning,
         f"size/{choices['size']}/{model}",
+        f"size/{choices['size']}",
         f"model/{model}",
         *others,
         "training",

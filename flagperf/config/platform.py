@@ -163,6 +163,14 @@ class MonitorTool:
 
 
 @dataclass(frozen=True)
+class Algorithms:
+    """Which of its library's algorithms a vendor's devices use; None: as the case says (conf/training.yaml)."""
+
+    deterministic: bool | None = None
+    cudnn_benchmark: bool | None = None
+
+
+@dataclass(frozen=True)
 class Vendor:
     """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
 
@@ -178,6 +186,7 @@ class Vendor:
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
     environment: Mapping[Variable, str] = field(default_factory=dict)
     deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
+    algorithms: Algorithms = Algorithms()  # in place of the case's; a tuning or a command line may say otherwise
     monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from flagperf.config.keys import is_platform, is_under
+from flagperf.config.keys import SOFTWARE, is_platform, is_under
 from flagperf.config.search_path import find
 from flagperf.config.values import Change
 
@@ -41,12 +41,22 @@ def differing(before: Leaves, after: Leaves) -> list[str]:
 
 
 def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[Change, ...]:
-    """Every value of the case that a tuning, an experiment or the command line changed."""
+    """Every value of the case that a user's file, a tuning, an experiment or the command line changed."""
     return tuple(
         Change(key, case.get(key), final.get(key), source(key))
         for key in differing(case, final)
-        if not is_platform(key)
+        if not is_platform(key) or is_under(key, SOFTWARE)
     )
+
+
+def targets(key: str, value: Any) -> Iterator[str]:
+    """Where a value names a class that will be made, as dotted keys without positions in lists: sinks._target_."""
+    if key.endswith("._target_"):
+        yield key
+    for item in value if isinstance(value, list) else ():
+        yield from targets(key, item)
+    for name, item in value.items() if isinstance(value, Mapping) else ():
+        yield from targets(f"{key}.{name}", item)
 
 
 def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Collection[str]) -> Where:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from socket import gethostname
 from string import Template
@@ -17,7 +17,9 @@ from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
 from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
+from flagperf.config.search_path import find
 from flagperf.errors import ConfigError
+from flagperf.trainer.extent import Extent, extent_of
 
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
 
@@ -29,6 +31,12 @@ def names(final: Layer) -> dict[str, Any]:
     if isinstance(nodes, list):
         found["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
     return found
+
+
+def size(final: Layer, folders: Sequence[Path]) -> str:
+    """The size's name; "full" where no file says how it reduces the case, which then stays as it is written."""
+    chosen = final.choices["size"]
+    return chosen if find(f"size/{chosen}/{final.choices['model']}", folders) else "full"
 
 
 def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -71,6 +79,13 @@ def data_section(config: Mapping[str, Any]) -> dict[str, Any]:
     if weights.is_relative_to(config["data_dir"]):
         require[glob.escape(str(weights.relative_to(config["data_dir"])))] = 1
     return {**found, "require": require}
+
+
+def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
+    """The extent that the data must have, all of whose fields are of the right type."""
+    if stated := config["data"].get("extent"):
+        build(Extent, stated, "data.extent", where)
+    return extent_of(config)
 
 
 def hardware(config: Mapping[str, Any], where: Where) -> Hardware:

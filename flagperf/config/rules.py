@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.keys import KEYS, PARTS, RENAMED, check_value, is_under
+from flagperf.config.keys import KEYS, PARTS, RENAMED, check_value, is_platform, is_under
 from flagperf.config.layers import Layer, Layers
-from flagperf.config.provenance import ABSENT, Leaves, Where
-from flagperf.config.search_path import find
+from flagperf.config.provenance import ABSENT, Leaves, Where, targets
+from flagperf.config.search_path import CONF, find, is_shipped, options
 from flagperf.config.sweep import Job
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError, meant
 from flagperf.trainer.settings import check_end
 
+CLASSES = ("sinks._target_",)  # where a class of the user's own changes nothing that is trained
+OPEN = "division=open allows it, and the report says so"
 REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "train_data", "eval_data")
 
 
@@ -32,6 +34,7 @@ class CaseRules:
     def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> CaseRules:
         """The rules of a case, from its own files."""
         model, mutable = (layers.case.choices[group] for group in ("model", "mutable"))
+        _check_name(model, layers.case.get("case"), folders)
         if (chosen := layers.final.choices["mutable"]) != mutable:
             problem = "the mutable list is the case's to choose"
             raise ConfigError(problem, where=where("defaults"), key="mutable", given=chosen, allowed=mutable)
@@ -39,7 +42,8 @@ class CaseRules:
         assert file  # it was composed
         names = (f"model/{model}", f"size/{layers.case.choices['size']}/{model}")
         case_files = tuple(path for name in names if (path := find(name, folders)))
-        return cls(tuple(layers.case.get("mutable")), file, case_files)
+        keys = tuple(key for key, why in layers.case.get("mutable").items() if why is not None)
+        return cls(keys, file, case_files)
 
     def check_keys(self, job: Job, layers: Layers, where: Where) -> None:
         """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division."""
@@ -52,30 +56,31 @@ class CaseRules:
         for key in job.values:
             if key not in job.added and not is_under(key, free):
                 check_known(key, known, "command line")
+        advice = "take it out of the tuning; an experiment with division=open may set it"
         for key in layers.by_tuning:
-            self._check_mutable(
-                key,
-                layers.final.leaves.get(key),
-                "a tuning may change mutable keys only",
-                "take it out of the tuning; an experiment with division=open may set it",
-                where,
-            )
+            value = layers.final.leaves.get(key)
+            self._check_mutable(key, value, "a tuning may change mutable keys only", advice, where)
+            self._check_classes(key, value, advice, where)
 
-    def check_closed(self, changed: Iterable[Change], where: Where) -> None:
+    def check_closed(self, changed: Iterable[Change], final: Layer, where: Where) -> None:
         """Refuse a change that a closed run must not make."""
+        tree = final.resolved(where)
         for change in changed:
-            self._check_mutable(
-                change.key,
-                change.after,
-                "a closed run may not change this key",
-                "division=open allows it, and the report says so",
-                where,
-            )
+            if not is_platform(change.key):
+                self._check_mutable(change.key, change.after, "a closed run may not change this key", OPEN, where)
+                self._check_classes(change.key, _at(tree, change.key), OPEN, where)
 
     def _check_mutable(self, key: str, given: object, problem: str, advice: str, where: Where) -> None:
         if not is_under(key, self.mutable):
             allowed = f"the keys listed in {self.file}"
             raise ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
+
+    def _check_classes(self, key: str, value: object, advice: str, where: Where) -> None:
+        """Refuse a class that a value would make, be it written or what ${…} stands for, unless the list names it."""
+        for target in targets(key, value):
+            if target not in (*CLASSES, *self.mutable):
+                problem, allowed = "no class may stand below a mutable key", f"the keys listed in {self.file}"
+                raise ConfigError(problem, where=where(key), key=target, given=value, allowed=allowed, advice=advice)
 
     def check_values(self, case: Layer, final: Layer, changed: Collection[str], where: Where) -> None:
         """Refuse values of a wrong type or out of range, wherever they were set, and a case that is not complete."""
@@ -99,6 +104,14 @@ class CaseRules:
     def _refuse_case(self, problem: str, key: str) -> None:
         allowed = str(KEYS[key]) if key in KEYS else None
         raise ConfigError(problem, where=str(self.case_files[0]), key=key, allowed=allowed)
+
+
+def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
+    """Refuse a case of the user's own that would be reported as a shipped one."""
+    path = find(f"model/{model}", folders)
+    if path and not is_shipped(path) and str(case).casefold() in options("model", (CONF,)):
+        problem = "a case of your own cannot have the name of a shipped one"
+        raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model}")
 
 
 def check_known(key: str, known: Collection[str], where: str) -> None:

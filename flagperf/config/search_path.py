@@ -12,14 +12,15 @@ _INSTALLED = PACKAGE / "conf"
 CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
 VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
 
-PROTECTED = ("config", "training", "model/*", "dataset/*", "mutable/*", "fingerprint/*", "size/*", "size/*/*")
+_GROUPS = ("model", "dataset", "mutable", "fingerprint", "size", "size/*", "framework")
+PROTECTED = ("config", "training", *(f"{group}/*" for group in _GROUPS))
 
 
 def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
     """The folders in which a configuration file is looked up: the user's own first, the shipped ones last.
 
     A user's file may replace a shipped vendor, hardware, cluster, tuning or experiment of the same name. It may not
-    replace what makes results comparable: the cases, their mutable lists and their sizes.
+    replace what makes results comparable: the cases, their data sets, mutable lists and sizes, and the frameworks.
     """
     folders = tuple(Path(folder).expanduser().absolute() for folder in config_dirs)
     for folder in folders:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from flagperf.config.search_path import find, is_shipped
+from flagperf.config.search_path import CONF, find, is_shipped
 from flagperf.errors import ConfigError
 
 FILES = "configuration files"  # the place of an error when no file is known
@@ -35,6 +35,19 @@ def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
         for key in keys if rooted and not may_root else ():
             if key not in (group, "defaults"):
                 raise ConfigError(f"a {group} file may set {group} only", where=str(path), key=key, allowed=group)
+
+
+def own_files(names: Iterable[str], folders: Sequence[Path]) -> dict[str, str]:
+    """Which of the files of a composition are the user's own: name, such as "vendor/nvidia" → path.
+
+    Experiments are left out: all that they change is a change against the case.
+    """
+    found = {name: path for name in names if (path := find(name, folders)) and not is_shipped(path)}
+    return {
+        name: f"{path}, in place of the shipped file" if (CONF / f"{name}.yaml").exists() else str(path)
+        for name, path in found.items()
+        if not name.startswith("experiment/")
+    }
 
 
 def sweep_of(experiment: str, folders: Sequence[Path]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import yaml
 from flagperf.command import Command
 from flagperf.config.values import RunConfig
 from flagperf.plan.container import docker_run_argv
-from flagperf.plan.plan import make_plan
+from flagperf.plan.plan import make_plan, round_seed
 from flagperf.plan.values import NodePlan, Plan
 
 
@@ -36,6 +36,9 @@ def _plain(value: object) -> str:
 
 def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
     notes = []
+    if run.repeat > 1:
+        seeds = (str(round_seed(run.config, number)) for number in range(1, run.repeat + 1))
+        notes.append(f"seeds of the rounds: {', '.join(seeds)}")
     if len(run.cluster.nodes) < run.nnodes:
         notes.append(
             f"cluster {run.cluster.name} has {len(run.cluster.nodes)} of the {run.nnodes} hosts: "
@@ -49,7 +52,7 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
 
 
 def _config_document(plan: Plan) -> str:
-    files = " and ".join(sorted({f"{node.case_dir}/config.yaml" for node in plan.nodes}))
+    files = " and ".join(sorted({node.config_file for node in plan.nodes}))
     text = yaml.safe_dump(dict(plan.config), sort_keys=False, allow_unicode=True, width=120)
     return f"# Effective configuration, which every node gets as {files}:\n{text.rstrip()}"
 

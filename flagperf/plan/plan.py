@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from flagperf.command import Command
 from flagperf.config.platform import Node
@@ -16,7 +17,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container
-from flagperf.plan.values import Container, NodePlan, Plan, Rendezvous
+from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous
 
 STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
@@ -47,7 +48,7 @@ def make_plan(
         case=run.case,
         framework=run.framework.name,
         round=round_number,
-        config=_config(run, nodes[0], roots[0]),
+        config=_config(run, round_number, nodes[0], roots[0]),
         nodes=tuple(_node_plan(run, round_number, rank, nodes[rank], root, meeting) for rank, root in enumerate(roots)),
         master_address=meeting.address,
         master_port=meeting.port,
@@ -99,11 +100,15 @@ def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
     return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
 
 
-def _config(run: RunConfig, first: Node, root: PurePosixPath) -> Mapping[str, object]:
-    """What config.yaml holds. Checkpoints to resume from are named where node 0 has them."""
-    if run.resume is None:
-        return run.config
-    return {**run.config, "resume": run.resume if first.local else str(root / "resume")}
+def round_seed(config: Mapping[str, Any], round_number: int) -> int:
+    """The seed of a round: its own, unless `repeat_seed` is "same"."""
+    return int(config["seed"]) + (round_number - 1 if config["repeat_seed"] == "own" else 0)
+
+
+def _config(run: RunConfig, round_number: int, first: Node, root: PurePosixPath) -> Mapping[str, object]:
+    """What config.yaml of the round holds. Checkpoints to resume from are named where node 0 has them."""
+    resume = run.resume if run.resume is None or first.local else str(root / "resume")
+    return {**run.config, "seed": round_seed(run.config, round_number), "resume": resume}
 
 
 def _node_plan(
@@ -138,7 +143,7 @@ def _commands(
         "node_rank": rank,
         "master_address": meeting.address,
         "master_port": meeting.port,
-        "config": case_dir / "config.yaml",
+        "config": log_dir.parent / CONFIG,
         "scratch": log_dir / SCRATCH,
     }
     env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1"}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from flagperf.command import Command
 from flagperf.config.platform import ContainerOptions, Node
 from flagperf.config.values import Deadlines
+
+CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
 
 
 def launcher_log(log_dir: str, framework: str) -> str:
@@ -55,10 +58,15 @@ class NodePlan:
     node: Node
     launch: Command  # torchrun, or the framework's own launcher
     ranks: tuple[int, ...]  # global ranks of this node
-    case_dir: str  # on the node; config.yaml lies there
+    case_dir: str  # on the node
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
     container: Container | None = None  # in which `launch` runs; None: in the current environment
     monitors: tuple[str, ...] = ()  # names of the monitors that run
+
+    @property
+    def config_file(self) -> str:
+        """Path, on the node, of the round's config.yaml."""
+        return str(PurePosixPath(self.log_dir).parent / CONFIG)
 
 
 @dataclass(frozen=True)

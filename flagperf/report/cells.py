@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flagperf.results.summary import metric, usable, verdict
-from flagperf.results.values import Result, Statistics, Summary
+from flagperf.results.summary import RATES, STEPS, metric, usable, verdict
+from flagperf.results.values import Result, Statistics, Summary, Verdict
+from flagperf.results.verdict import VERDICTS
+from flagperf.run.values import Failure
 from flagperf.target import Target
+from flagperf.trainer.extent import counts_of
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
@@ -19,8 +22,6 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "weight_decay": "wd",
     "warmup": "warmup",
 }
-RATES = ("p_whole", "p_train", "p_core")
-NOISY = 0.05  # coefficient of variation over rounds; above it a note warns
 SAMPLE_DATA_NOTE = (
     "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
     "it does not show that the case's own target is reached."
@@ -36,9 +37,7 @@ COLUMNS_NOTE = (
     "With several rounds: mean ± sample standard deviation."
 )
 OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
-NOISE_NOTE = (
-    "the throughput of its rounds varies by {} (coefficient of variation). Was the machine busy with something else?"
-)
+REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -85,10 +84,11 @@ def row(summary: Summary) -> dict[str, str]:
 
 
 def case(summary: Summary) -> str:
-    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle)"."""
+    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
     config = summary.config
-    apart = [config["size"]] * (config["size"] != "full") + [config["framework"]["name"]]
-    shown = ", ".join(name for name in apart if name != "pytorch")
+    size, framework, revision = config["size"], config["framework"]["name"], config.get("revision", 1)
+    apart = {size: size != "full", framework: framework != "pytorch", f"revision {revision}": revision > 1}
+    shown = ", ".join(name for name, is_shown in apart.items() if is_shown)
     return f"{config['case']} ({shown})" if shown else str(config["case"])
 
 
@@ -139,13 +139,21 @@ def target(summary: Summary) -> str:
             return "does not apply: synthetic"
         if on_samples and summary.config["size"] == "full":
             return "does not apply: sample data"
+        if any(result.other_data for result in results):
+            return "does not apply: other data"
         return f"not shown: ended by {results[0].values.get('stop_reason')}"
     reached = sum(answer is True for answer in answers)
     if reached in (0, len(answers)):
         said = "reached" if reached else "missed"
     else:
         said = f"reached in {reached} of {len(answers)}"
-    return said + (" on sample data" if on_samples else "") + f" ({condition(goal)})"
+    return said + (" on sample data" if on_samples else "") + f" ({condition(goal)})" + _steps(summary)
+
+
+def _steps(summary: Summary) -> str:
+    """Optimizer steps to the target, of several rounds that reached it."""
+    steps = summary.statistics.get(STEPS)
+    return f" after {number(steps.min)} to {number(steps.max)} steps" if steps and steps.n > 1 else ""
 
 
 def condition(goal: Target) -> str:
@@ -161,13 +169,15 @@ def notes(summary: Summary) -> list[str]:
         found.append("synthetic")
     elif any(result.sample_data for result in summary.results):
         found.append("sample data")
+    elif any(result.other_data for result in summary.results):
+        found.append("other data")
     if summary.config["division"] == "open":
         found.append("open division")
     found += dict.fromkeys(note for result in summary.results for note in result.notes)
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
-    if (noise := _noise(summary)) > NOISY:
-        found.append(f"rounds differ: cv {percent(noise)}")
+    if own := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:
+        found.append(f"the user's own: {', '.join(own)}")
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
@@ -177,7 +187,7 @@ def notes(summary: Summary) -> list[str]:
 def headline(summaries: Sequence[Summary]) -> str:
     """One sentence: can this be believed, and did it get there?"""
     counts = Counter(verdict(summary) for summary in summaries)
-    said = [f"{counts[name]} {name}" for name in ("VALID", "SUSPECT", "INVALID") if counts[name]]
+    said = [f"{counts[name]} {name}" for name in VERDICTS if counts[name]]
     jobs = f"{len(summaries)} job{'s' if len(summaries) != 1 else ''}"
     answers = [result.target_reached for summary in summaries for result in usable(summary.results)]
     asked = [answer for answer in answers if answer is not None]
@@ -192,14 +202,25 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
     synthetic = any(result.synthetic for result in results)
     sampled = any(result.sample_data and not result.synthetic for result in results)
     opened = any(result.division == "open" for result in results)
-    noisy = [f"{job.name}: {NOISE_NOTE.format(percent(_noise(job)))}" for job in jobs if _noise(job) > NOISY]
-    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + noisy
+    revised = [REVISIONS_NOTE.format(*found) for found in _revisions(jobs)]
+    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + revised
 
 
-def _noise(summary: Summary) -> float:
-    """The largest coefficient of variation among the throughputs of the rounds."""
-    found = [summary.statistics[name].cv for name in RATES if name in summary.statistics]
-    return max((cv for cv in found if cv is not None), default=0.0)
+def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
+    """The cases that are there in more than one revision, and in which."""
+    found: dict[str, set[int]] = {}
+    for result in (result for summary in summaries for result in summary.results):
+        found.setdefault(result.case, set()).add(result.revision)
+    return [(name, " and ".join(map(str, sorted(known)))) for name, known in found.items() if len(known) > 1]
+
+
+def problems(summary: Summary) -> Iterator[tuple[str, Verdict, Sequence[str], Failure | None]]:
+    """What is not VALID in a job: the job itself, then its rounds: name, verdict, reasons and what failed."""
+    if summary.reasons:
+        yield "all rounds", "SUSPECT", summary.reasons, None
+    for result in summary.results:
+        if result.reasons:
+            yield f"round {result.round}", result.verdict, result.reasons, result.failure
 
 
 def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
@@ -213,6 +234,20 @@ def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
     chosen = row(summary)
     shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
     return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
+
+
+def data(summary: Summary) -> str:
+    """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
+    first = next(iter(usable(summary.results)), None)
+    counts = counts_of(first.built) if first else {}
+    unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
+    words = {"train": f"{unit} to train", "eval": "to evaluate", "classes": "classes"}
+    parts = [f"{counts[name]:,} {text}" for name, text in words.items() if name in counts]
+    ranks = first.values.get("ranks") or () if first else ()
+    files = [
+        f"{r['data_files']:,} files, fingerprint {r['data_fingerprint']}" for r in ranks if r.get("data_fingerprint")
+    ]
+    return ", ".join([*parts, *files[:1]])
 
 
 def machine(result: Result) -> str:

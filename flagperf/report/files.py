@@ -15,8 +15,9 @@ import yaml
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.results import result as results
-from flagperf.results.summary import summary_of
+from flagperf.results.summary import FILE, summary_of
 from flagperf.results.values import Result, Summary
+from flagperf.run.folder import is_held
 
 log = logging.getLogger(__name__)
 
@@ -30,37 +31,59 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
         ConfigError: there is no run in the folder.
     """
     jobs = [path.parent for path in run_dir.glob("*/config.yaml")]
+    goes_on = is_held(run_dir)
     if not jobs:
         raise ConfigError(
             "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
         )
-    return tuple(sorted(map(_read_job, jobs), key=_order))
+    return tuple(sorted((_read_job(job, goes_on and not (job / FILE).exists()) for job in jobs), key=_order))
 
 
-def _read_job(folder: Path) -> Summary:
+def _read_job(folder: Path, goes_on: bool) -> Summary:
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
         changes = _read_changes(folder / "changes.yaml")
         there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
         rounds = range(1, max([config["repeat"], *there]) + 1)
-        found = [_read_round(folder, number, config, changes) for number in rounds]
+        found = [_read_round(folder, number, config, changes, goes_on) for number in rounds]
     except (yaml.YAMLError, KeyError, TypeError) as error:
         problem = "config.yaml or changes.yaml of this job cannot be read"
         raise ConfigError(problem, where=str(folder), given=str(error)) from None
     return summary_of(folder.name, found, config, changes)
 
 
-def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iterable[Change]) -> Result:
+def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iterable[Change], goes_on: bool) -> Result:
     folder = job / f"round{number}"
     if (folder / results.FILE).exists():
         try:
-            return results.read(folder)
+            return _of_revision(config.get("revision", 1), results.read(folder), folder)
         except ConfigError as error:
-            if error.key == "schema":
+            if error.key in ("schema", "revision"):
                 raise
             log.warning("%s; its logs are read instead", error.problem)
-    status = "unfinished" if folder.is_dir() else "not started"
+    status = _status(folder.is_dir(), goes_on)
     return results.result_of_logs(config, changes, number, folder, status=status, sweep=_swept(job.name))
+
+
+def _of_revision(revision: int, result: Result, folder: Path) -> Result:
+    """The result, which must be one of the case as the job's configuration states it."""
+    if result.revision != revision:
+        raise ConfigError(
+            "this round is of another revision of the case than its job",
+            where=str(folder / results.FILE),
+            key="revision",
+            given=result.revision,
+            allowed=str(revision),
+            advice="take the round out of the job's folder: rounds of different revisions make no statistics",
+        )
+    return result
+
+
+def _status(began: bool, goes_on: bool) -> str:
+    """Of a round without a result. Its job goes on while the launcher holds the run and has not summed the job up."""
+    if began:
+        return "running" if goes_on else "unfinished"
+    return "waiting" if goes_on else "not started"
 
 
 def _read_changes(path: Path) -> tuple[Change, ...]:

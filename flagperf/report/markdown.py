@@ -49,15 +49,14 @@ def _cell(text: str) -> str:
 
 
 def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
-    """Every round that is not VALID: why, and what failed."""
-    problems = [(summary.name, result) for summary in summaries for result in summary.results if result.reasons]
+    """Every job and round that is not VALID: why, and what failed."""
+    problems = [(summary.name, *problem) for summary in summaries for problem in cells.problems(summary)]
     if problems:
         yield "## What to look at"
-    for name, result in problems:
-        reasons = "\n".join(f"- {reason}" for reason in result.reasons)
-        yield f"**{name}, round {result.round}: {result.verdict}**\n\n{reasons}"
-        if result.failure:
-            yield f"~~~~text\n{result.failure}\n~~~~"
+    for name, part, verdict, reasons, failure in problems:
+        yield f"**{name}, {part}: {verdict}**\n\n" + "\n".join(f"- {reason}" for reason in reasons)
+        if failure:
+            yield f"~~~~text\n{failure}\n~~~~"
 
 
 def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:
@@ -73,6 +72,8 @@ def _job(summary: Summary) -> Iterator[str]:
         yield f"Machine: {cells.machine(good[0])}"
         if software := cells.software(good[0]):
             yield f"Software: {software}"
+    if data := cells.data(summary):
+        yield f"Data: {data}"
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))
@@ -83,6 +84,9 @@ def _job(summary: Summary) -> Iterator[str]:
         yield table(rows)
     yield "Changes against the case:" if summary.changes else "No change against the case."
     yield table(tables.change_rows(summary))
+    if rows := tables.own_rows(summary):
+        yield "The user's own, beside what flagperf ships:"
+        yield table(rows)
     yield from _monitors(good)
 
 

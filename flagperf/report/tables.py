@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from flagperf.monitor_log import DEVICE_FIGURES, NODE_FIGURES
-from flagperf.report.cells import ABSENT, RATES, number, percent
-from flagperf.results.summary import metric
+from flagperf.report.cells import ABSENT, number, percent
+from flagperf.results.summary import RATES, STEPS, metric
 from flagperf.results.values import Result, Summary
 
 MONITORED = {name: figure for name, figure in {**NODE_FIGURES, **DEVICE_FIGURES}.items() if figure.title}
@@ -34,7 +34,7 @@ def statistics_rows(summary: Summary) -> list[dict[str, str]]:
 def figure_units(summary: Summary) -> dict[str, str]:
     """Unit of each figure of the statistics."""
     rate = summary.config["throughput_unit"]
-    units = {"e2e_time": "s", "mfu": "of peak", "peak_memory": "GiB"}
+    units = {"e2e_time": "s", "mfu": "of peak", "peak_memory": "GiB", STEPS: "steps"}
     units |= dict.fromkeys((*RATES, "steady_throughput"), rate)
     name, results = metric(summary), summary.results
     return units | ({name: results[0].target.unit} if name and results[0].target else {})
@@ -46,6 +46,7 @@ def round_rows(summary: Summary) -> list[dict[str, str]]:
         {
             "round": str(result.round),
             "verdict": result.verdict,
+            "seed": ABSENT if result.seed is None else str(result.seed),
             "ended by": str(result.values.get("stop_reason") or result.status),
             "steps": number(result.values.get("global_steps")),
             "samples": number(result.values.get("num_trained_samples")),
@@ -66,6 +67,11 @@ def change_rows(summary: Summary) -> list[dict[str, str]]:
         {"key": change.key, "case": _plain(change.before), "run": _plain(change.after), "set by": change.source}
         for change in summary.changes
     ]
+
+
+def own_rows(summary: Summary) -> list[dict[str, str]]:
+    """Files, folders and variables of the user's own that took part: what flagperf does not know."""
+    return [{"what": name, "which": which} for name, which in summary.config.get("own", {}).items()]
 
 
 def _plain(value: Any) -> str:

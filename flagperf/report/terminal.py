@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
-STYLES = {"VALID": "green", "SUSPECT": "yellow", "INVALID": "red"}
+STYLES = {"VALID": "green", "SUSPECT": "yellow", "RUNNING": "cyan", "INVALID": "red"}
 UPRIGHT = 3  # so many jobs at most get a column each, so that a narrow terminal cuts nothing off
 WIDEST_UNIT = 11  # columns; audio samples/s takes two lines
 SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # the columns when each job gets a line
@@ -50,9 +50,9 @@ def _remarks(summaries: Sequence[Summary]) -> Iterator[Text]:
     for warning in cells.warnings(summaries):
         yield Text(warning, style="yellow")
     for summary in summaries:
-        for result in summary.results:
-            for reason in result.reasons:
-                yield Text(f"{summary.name}, round {result.round}: {reason}", style=STYLES[result.verdict])
+        for part, verdict, reasons, _ in cells.problems(summary):
+            for reason in reasons:
+                yield Text(f"{summary.name}, {part}: {reason}", style=STYLES[verdict])
 
 
 def _styled(text: str) -> Text:

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from flagperf.results.evidence import Evidence, Finding
+from flagperf.results.evidence import Evidence
+from flagperf.results.values import Finding
 from flagperf.trainer.hardware import is_device_of
 
 Section = Mapping[str, Any]

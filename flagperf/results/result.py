@@ -21,6 +21,7 @@ from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
 from flagperf.run.values import Failure, Outcome
 from flagperf.target import Target
+from flagperf.trainer.extent import extent_of
 from flagperf.trainer.sample_data import is_sample
 
 SCHEMA = 2  # of result.json and summary.json; raised when a field changes its meaning or goes
@@ -83,12 +84,13 @@ def result_of_logs(
         target=target,
         memory_gib=config["hardware"].get("memory_gib"),
         config=config,
+        extent=None if config.get("synthetic") else extent_of(config),
     )
     verdict, reasons = judge(evidence)
     values = evidence.finished
     sample_data = bool(values["sample_data"]) if "sample_data" in values else is_sample(config)
     synthetic = bool(config.get("synthetic"))
-    target_applies = not synthetic and (config["size"] != "full" or not sample_data)
+    target_applies = not (synthetic or evidence.other_data or (sample_data and config["size"] == "full"))
     return Result(
         case=config["case"],
         framework=config["framework"]["name"],
@@ -111,9 +113,18 @@ def result_of_logs(
         sweep=sweep or {},
         seconds=seconds,
         built=with_image(next(iter(evidence.built.values()), {}), folder),
+        seed=_seed(logs),
         synthetic=synthetic,
+        revision=config.get("revision", 1),
         notes=notes(evidence),
+        other_data=evidence.other_data,
     )
+
+
+def _seed(logs: Iterable[RankLog]) -> int | None:
+    """The seed that the ranks read."""
+    submitted = (event.value for log in logs for event in log.all("SUBMIT_INFO"))
+    return next((value["config"]["seed"] for value in submitted if "seed" in value.get("config", {})), None)
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:

@@ -1,11 +1,11 @@
-"""All rounds of one job → Summary with statistics, and summary.json."""
+"""All rounds of one job → Summary with statistics and the job's verdict, and summary.json."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from flagperf.results.values import Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import worst
 
 FILE = "summary.json"
-FIGURES = ("e2e_time", "p_whole", "p_train", "p_core", "steady_throughput", "mfu", "peak_memory")
+RATES = ("p_whole", "p_train", "p_core")
+FIGURES = ("e2e_time", *RATES, "steady_throughput", "mfu", "peak_memory")
+STEPS = "steps_to_target"  # optimizer steps of the rounds that reached the target
+MAX_CV = 0.05  # `max_cv` of runs that were made before there was the key
 
 
 def summarize(run: RunConfig, results: Iterable[Result]) -> Summary:
@@ -27,17 +30,30 @@ def summarize(run: RunConfig, results: Iterable[Result]) -> Summary:
 def summary_of(name: str, results: Iterable[Result], config: Mapping[str, Any], changes: Iterable[Change]) -> Summary:
     """Statistics over the rounds whose numbers can be used; the others stay in `results`."""
     rounds = tuple(results)
-    return Summary(name, rounds, _statistics(usable(rounds)), config, tuple(changes))
+    figures = _statistics(usable(rounds))
+    return Summary(name, rounds, figures, config, tuple(changes), tuple(_rounds_differ(figures, config)))
 
 
 def usable(results: Iterable[Result]) -> tuple[Result, ...]:
-    """The rounds that count: those that are not INVALID."""
-    return tuple(result for result in results if result.verdict != "INVALID")
+    """The rounds that count: those that have ended and are not INVALID."""
+    return tuple(result for result in results if result.verdict in ("VALID", "SUSPECT"))
 
 
 def verdict(summary: Summary) -> Verdict:
-    """The worst of its rounds."""
-    return worst(result.verdict for result in summary.results)
+    """The worst of its rounds; at least SUSPECT where the job as a whole is."""
+    of_job: tuple[Verdict, ...] = ("SUSPECT",) if summary.reasons else ()
+    return worst([*of_job, *(result.verdict for result in summary.results)])
+
+
+def _rounds_differ(figures: Mapping[str, Statistics], config: Mapping[str, Any]) -> Iterator[str]:
+    """Why rounds of so different a throughput are no measurement."""
+    known = {name: figures[name].cv or 0.0 for name in RATES if name in figures}
+    name, most = max(known, key=known.__getitem__, default=""), config.get("max_cv", MAX_CV)
+    if known and known[name] > most:
+        yield (
+            f"the throughput of its rounds varies by {100 * known[name]:.3g} % (coefficient of variation of {name}), "
+            f"over max_cv={most:g}. Was the machine busy with something else?"
+        )
 
 
 def metric(summary: Summary) -> str | None:
@@ -48,7 +64,7 @@ def metric(summary: Summary) -> str | None:
 
 def write(summary: Summary, folder: Path) -> Path:
     """Write summary.json, which holds the job as a whole: configuration, changes, rounds and statistics."""
-    return write_json(dataclasses.asdict(summary), folder / FILE)
+    return write_json({"verdict": verdict(summary), **dataclasses.asdict(summary)}, folder / FILE)
 
 
 def read(folder: Path) -> Summary:
@@ -62,6 +78,7 @@ def read(folder: Path) -> Summary:
             {figure: Statistics(**values) for figure, values in record["statistics"].items()},
             record["config"],
             tuple(Change(**change) for change in record["changes"]),
+            tuple(record.get("reasons", ())),
         )
     except (KeyError, TypeError) as error:
         raise ConfigError("not a summary of flagperf", where=str(path), given=str(error)) from None
@@ -72,6 +89,7 @@ def _statistics(results: Sequence[Result]) -> dict[str, Statistics]:
     target = results[0].target if results else None
     figures = (*FIGURES, f"final_{target.metric}") if target else FIGURES
     found = {figure: [result.values.get(figure) for result in results] for figure in figures}
+    found[STEPS] = [result.values.get("global_steps") for result in results if result.target_reached]
     numbers = {figure: [value for value in values if value is not None] for figure, values in found.items()}
     return {figure: _describe(values) for figure, values in numbers.items() if values}
 

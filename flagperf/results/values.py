@@ -10,7 +10,8 @@ from flagperf.config.values import Change, Division
 from flagperf.run.values import Failure
 from flagperf.target import Target
 
-Verdict = Literal["VALID", "SUSPECT", "INVALID"]
+Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
+Finding = tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Result:
     nproc: int
     division: Division
     round: int
-    status: str  # finished, failed, interrupted, not started; from files alone also: unfinished
+    status: str  # finished, failed, interrupted, not started; from files alone also: unfinished, running, waiting
     verdict: Verdict
     reasons: tuple[str, ...]
     sample_data: bool
@@ -40,8 +41,11 @@ class Result:
     started: float | None = None  # wall clock of the launcher, seconds since the epoch
     seconds: float | None = None  # the whole round, by the launcher's clock
     built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
+    seed: int | None = None  # as the ranks read it; None: no rank got so far
     synthetic: bool = False  # trained on batches that stay in device memory
+    revision: int = 1  # of the case; results of different revisions do not compare
     notes: tuple[str, ...] = ()  # what to know beside the number, which changes no verdict
+    other_data: str = ""  # what sets the data of a full-size case apart from its own; "" where nothing does
 
 
 @dataclass(frozen=True)
@@ -65,3 +69,4 @@ class Summary:
     statistics: Mapping[str, Statistics]
     config: Mapping[str, Any]
     changes: tuple[Change, ...]
+    reasons: tuple[str, ...] = ()  # why the job is SUSPECT where no round alone is

@@ -1,7 +1,7 @@
 """Can a round's numbers be believed? VALID, SUSPECT or INVALID, with reasons. Pure: no files, no clock.
 
 INVALID: the numbers cannot be used. SUSPECT: something is odd enough that a person should look before using them.
-Every rule is one function below; docs/results.md lists them.
+RUNNING: the round goes on. Every rule is one function, below or in learning.py; docs/results.md lists them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flagperf.results.closed import BUILT
-from flagperf.results.evidence import TRAINING_LIMITS, Evidence, Finding
-from flagperf.results.values import Verdict
+from flagperf.results.evidence import TRAINING_LIMITS, Evidence
+from flagperf.results.extent import DATA
+from flagperf.results.learning import LEARNING
+from flagperf.results.running import GOES_ON, so_far
+from flagperf.results.values import Finding, Verdict
 
+VERDICTS: tuple[Verdict, ...] = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # the worst last
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
@@ -23,7 +27,9 @@ EXPLAINED = ("failed", "interrupted", "not started")  # with this status it is p
 
 def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
     """The worst verdict of all rules, and why; the worst reasons come first."""
-    checks = COMPLETE + ((*CONSISTENT, *BUILT) if evidence.finished else ())
+    if evidence.status in GOES_ON:
+        return "RUNNING", (so_far(evidence),)
+    checks = COMPLETE + ((*CONSISTENT, *LEARNING, *BUILT) if evidence.finished else ())
     found = [finding for check in checks for finding in check(evidence)]
     reasons = [text for verdict, text in found if verdict == "INVALID"]
     verdict: Verdict = "INVALID" if reasons else "SUSPECT" if found else "VALID"
@@ -32,8 +38,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of several verdicts; INVALID when there is none."""
-    order: tuple[Verdict, ...] = ("VALID", "SUSPECT", "INVALID")
-    return max(verdicts, key=order.index, default="INVALID")
+    return max(verdicts, key=VERDICTS.index, default="INVALID")
 
 
 # ---------------------------------------------------------------- is everything there?
@@ -233,6 +238,7 @@ CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _steps_fill_the_time,
     _wall_clock,
     _clock_goes_on,
+    *DATA,
 )
 
 

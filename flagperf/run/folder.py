@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +14,9 @@ import yaml
 
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
-from flagperf.plan.values import Plan
+from flagperf.plan.values import CONFIG, Plan
+
+RUN_LOG = "flagperf_run.log"
 
 
 def create(run: RunConfig) -> Path:
@@ -57,17 +61,41 @@ def _another(folder: Path) -> Path:
     return folder.with_name(f"{start}_{int(number or 1) + 1}")
 
 
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the run folder while the block runs. The system lets go of it however this process ends."""
+    with (folder / RUN_LOG).open("a") as file:
+        with suppress(OSError):  # a file system without locks: a report then says "unfinished"
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a launcher holds the run folder: its run goes on."""
+    try:
+        with (folder / RUN_LOG).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
-    """Write a case's config.yaml, changes.yaml and plan.json; later rounds renew them."""
+    """Write a case's config.yaml, changes.yaml and plan.json, renewed by later rounds, and the round's config.yaml."""
     case = folder / run.name
-    write_configuration(run, plan.config, case)
+    write_configuration(run, case)
+    own = case / f"round{plan.round}" / CONFIG
+    own.parent.mkdir(exist_ok=True)
+    _write_yaml(own, plan.config, f"# python -m flagperf.trainer {own}")
     (case / "plan.json").write_text(json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def write_configuration(run: RunConfig, config: Mapping[str, object], case: Path) -> None:
+def write_configuration(run: RunConfig, case: Path) -> None:
     """Make a case's folder with config.yaml and changes.yaml, by which `flagperf report` knows it."""
     case.mkdir(exist_ok=True)
-    _write_yaml(case / "config.yaml", config, f"# python -m flagperf.trainer {case / 'config.yaml'}")
+    _write_yaml(case / CONFIG, run.config, f"# the configuration of {run.name}; that of a round differs in its seed")
     changes = [dataclasses.asdict(change) for change in run.changes]
     _write_yaml(case / "changes.yaml", changes, f"# what {run.name} changes against its case, and where")
 
@@ -79,4 +107,5 @@ def _write_yaml(path: Path, content: object, title: str) -> None:
 
 
 def _without_config(plan: Plan) -> dict[str, object]:
-    return {**dataclasses.asdict(dataclasses.replace(plan, config={})), "config": "config.yaml"}
+    config = {"config": f"round{plan.round}/{CONFIG}", "seed": plan.config["seed"]}
+    return dataclasses.asdict(dataclasses.replace(plan, config={})) | config

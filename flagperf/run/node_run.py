@@ -23,7 +23,7 @@ from flagperf.hosts.payload import send_code
 from flagperf.hosts.transport import Process, Transport
 from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
-from flagperf.plan.values import NodePlan, Plan
+from flagperf.plan.values import CONFIG, NodePlan, Plan
 from flagperf.run import preflight
 from flagperf.run.node_logs import NodeLogs
 from flagperf.run.resume import CHECKPOINTS
@@ -119,13 +119,13 @@ class NodeRun:
 
     async def _send_config(self) -> None:
         """Bring config.yaml. It names the host's own data folder, where that is another and no container hides it."""
-        source, own = self.folder.parents[1] / "config.yaml", self.node.node.data_dir
+        source, own = self.folder.parent / CONFIG, self.node.node.data_dir
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             if own and self.node.container is None:
                 yaml.safe_dump(moved(self.plan.config, self.run.data_dir, own), file, sort_keys=False)
                 file.flush()
                 source = Path(file.name)
-            await self.transport.put(source, f"{self.node.case_dir}/config.yaml")
+            await self.transport.put(source, self.node.config_file)
 
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""

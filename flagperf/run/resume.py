@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 
+log = logging.getLogger(__name__)
+
 CHECKPOINTS = "checkpoint"  # folder of a round, beside those of its nodes; step<N>.pt, the newest is continued from
 
 
-def with_checkpoints(run: RunConfig) -> RunConfig:
-    """The run with `resume` naming the folder of checkpoints that the trainer reads, of round 1 of the same case.
+def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
+    """The run with `resume` naming the folder of checkpoints that the trainer reads: those of the round with its seed.
+
+    A later round that the earlier run did not get to begins anew.
 
     Raises:
         ConfigError: the earlier run has none.
@@ -21,7 +26,11 @@ def with_checkpoints(run: RunConfig) -> RunConfig:
     if given is None:
         return run
     earlier = Path(given).expanduser().absolute()
-    folder = earlier / run.name / "round1" / CHECKPOINTS
+    later = number if run.config["repeat_seed"] == "own" else 1
+    folder = earlier / run.name / f"round{later}" / CHECKPOINTS
+    if later > 1 and not folder.is_dir():
+        log.info("%s has no checkpoint of round %d, which begins anew", earlier, later)
+        return replace(run, resume=None)
     if not any(folder.glob("step*.pt")):
         there = sorted(path.parents[1].name for path in earlier.glob(f"*/round1/{CHECKPOINTS}"))
         raise ConfigError(

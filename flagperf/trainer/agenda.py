@@ -42,7 +42,8 @@ class Agenda:
     def next_look(self, position: Position) -> int:
         """The next step after which something may be due; until then nobody needs to ask."""
         settings, step = self.settings, position.step
-        if settings.max_time or settings.max_samples_termination or settings.eval_interval_samples:
+        each_step = ("max_time", "max_samples_termination", "eval_interval_micro_steps", "eval_interval_samples")
+        if any(getattr(settings, name) for name in each_step):
             return step + 1
         every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq)
         looks = [step - step % interval + interval for interval in every if interval]
@@ -53,24 +54,46 @@ class Agenda:
         return step % self.settings.log_freq == 0 or step == 1
 
     def evaluates(self, position: Position, samples: int) -> bool:
-        """Whether to evaluate after a step of so many samples: by eval_interval_steps or eval_interval_samples."""
-        if position.samples < self.settings.eval_start_samples:
+        """Whether to evaluate after a step of so many samples: by eval_interval_steps, _micro_steps or _samples."""
+        settings, micro_steps = self.settings, self.settings.gradient_accumulation_steps
+        if position.samples < settings.eval_start_samples:
             return False
-        if self.settings.eval_interval_steps is not None:
-            return position.step % self.settings.eval_interval_steps == 0
-        interval = self.settings.eval_interval_samples
-        return interval is not None and position.samples // interval > (position.samples - samples) // interval
+        if settings.eval_interval_steps is not None:
+            return position.step % settings.eval_interval_steps == 0
+        if settings.eval_interval_micro_steps is not None:
+            return _passes(position.step * micro_steps, micro_steps, settings.eval_interval_micro_steps)
+        interval = settings.eval_interval_samples
+        return interval is not None and _passes(position.samples, samples, interval)
 
     def evaluates_epoch(self, position: Position) -> bool:
-        """Whether to evaluate after this epoch: by eval_interval_epochs, where neither of the others is set."""
+        """Whether to evaluate after this epoch: by eval_interval_epochs, where none of the others is set."""
         settings = self.settings
         return (
             settings.eval_interval_steps is None
+            and settings.eval_interval_micro_steps is None
             and settings.eval_interval_samples is None
             and settings.eval_interval_epochs is not None
             and position.epoch % settings.eval_interval_epochs == 0
             and position.samples >= settings.eval_start_samples
         )
+
+    def evaluates_end(self, position: Position) -> bool:
+        """Whether to evaluate where a limit has ended the training: after one interval of evaluations at least.
+
+        A shorter training, such as max_steps=20 for its throughput, is not worth an evaluation of all the data, unless
+        it began with one. A training without intervals is never evaluated.
+        """
+        settings = self.settings
+        done_of_interval = (
+            (position.step, settings.eval_interval_steps),
+            (position.step * settings.gradient_accumulation_steps, settings.eval_interval_micro_steps),
+            (position.samples, settings.eval_interval_samples),
+            (position.epoch - 1, settings.eval_interval_epochs),
+        )
+        done, interval = next((pair for pair in done_of_interval if pair[1] is not None), (0, None))
+        if interval is None or position.samples < settings.eval_start_samples:
+            return False
+        return done >= interval or settings.initial_evaluation
 
     def saves(self, step: int) -> bool:
         """Whether to write a checkpoint after this step: every checkpoint_freq steps."""
@@ -92,6 +115,11 @@ class Agenda:
     def ends_with_epoch(self, epoch: int) -> bool:
         """Whether this epoch is the last one."""
         return self.settings.max_epochs is not None and epoch >= self.settings.max_epochs
+
+
+def _passes(count: int, added: int, interval: int) -> bool:
+    """Whether the last `added` of the count reach a multiple of the interval."""
+    return count // interval > (count - added) // interval
 
 
 class TimeLimit:

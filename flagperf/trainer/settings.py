@@ -25,7 +25,7 @@ from flagperf.trainer.sinks import SHORT_NAMES
 
 MISSING = "???"  # OmegaConf's mark of a value that the case must set
 ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
-EVALUATIONS = ("eval_interval_steps", "eval_interval_samples", "eval_interval_epochs")
+EVALUATIONS = tuple(f"eval_interval_{unit}" for unit in ("steps", "micro_steps", "samples", "epochs"))
 
 Sinks = Annotated[list[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 
@@ -61,8 +61,9 @@ class Settings:
 
     initial_evaluation: bool = setting("evaluate before training", default=False, new_group=True)
     eval_interval_steps: Count | None = setting("evaluate every so many optimizer steps …", default=None)
+    eval_interval_micro_steps: Count | None = setting("… or micro steps, when an optimizer step ends …", default=None)
     eval_interval_samples: Count | None = setting("… or samples of the whole job …", default=None)
-    eval_interval_epochs: Count | None = setting("… or epochs; the first of the three that is set counts", default=1)
+    eval_interval_epochs: Count | None = setting("… or epochs; the first of the four that is set counts", default=1)
     eval_start_samples: CountFrom0 = setting("no evaluation before so many samples of the whole job", default=0)
 
     target: Target | None = setting(
@@ -126,7 +127,7 @@ class Settings:
                 where="config.yaml",
                 key="eval_data",
                 given="null",
-                advice="without it, set target and all of eval_interval_steps, _samples and _epochs to null",
+                advice="without it, set target and all settings eval_interval_… to null",
             )
         return settings
 

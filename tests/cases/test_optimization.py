@@ -19,6 +19,8 @@ from cases.optimization import (
     warmup_cosine_of_epochs,
     warmup_linear_decay,
 )
+from flagperf.config.compose import compose
+from flagperf.trainer.components import component
 
 
 def original_lr(step: int, lr: float, steps: int, warmup: float, decay_ratio: float) -> float:
@@ -93,11 +95,10 @@ def test_warmup_cosine_of_epochs_equals_timm() -> None:
     optimizer = sgd(5e-4 * scale)
     timm = CosineLRScheduler(
         optimizer,
-        t_initial=(epochs - warmup) * steps,
+        t_initial=epochs * steps,
         lr_min=5e-6 * scale,
         warmup_lr_init=5e-7 * scale,
         warmup_t=warmup * steps,
-        warmup_prefix=True,
         t_in_epochs=False,
     )
     original = []
@@ -115,6 +116,80 @@ def test_warmup_cosine_of_epochs_equals_timm() -> None:
         end_factor=1e-2,
     )
     assert rates(schedule, epochs * steps) == pytest.approx(original, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "rate"),
+    [
+        pytest.param(0, 1e-6, id="first"),
+        pytest.param(10, 5.005e-4, id="half of the warm-up"),
+        pytest.param(20, 9.8918e-4, id="the cosine of epoch 20 of 300"),
+        pytest.param(150, 5.05e-4, id="half"),
+        pytest.param(220, 1.7378e-4, id="220"),
+        pytest.param(299, 1.0027e-5, id="last"),
+    ],
+)
+def test_the_rate_of_swin_transformer(epoch: int, rate: float) -> None:
+    """At its full size on 4 devices, whose 1,024 images a step double lr; calculated from timm's formula."""
+    words = ["model=swin_transformer", "size=full", "data_dir=/data", "train_batch_size=256", "nproc=4"]
+    config = compose([*words, "vendor=nvidia", "hardware=A100", "dry_run=true"]).config
+    parameter = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=config["lr"])
+    schedule = component(config, "lr_scheduler", parameter)
+    step = epoch * (1_281_167 // 1024)
+    assert schedule.base_lrs[0] * schedule.lr_lambdas[0](step) == pytest.approx(rate, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "rates_of"),
+    [
+        pytest.param(
+            [],
+            {1: 4e-5 / 15, 2: 8e-5 / 15, 14: 4e-5 * 14 / 15, 15: 4e-5 * (1 - 15 / 1536), 768: 2e-5, 1536: 0.0},
+            id="standard case: 15 steps of warm-up",
+        ),
+        pytest.param(
+            ["vendor=nvidia", "hardware=A100", "nproc=8"],
+            {1: 3.5e-4 * (1 - 1 / 30000), 7500: 3.5e-4 * 0.75},
+            id="A100x1x8: no warm-up, a quarter of the schedule",
+        ),
+    ],
+)
+def test_the_rate_of_bert(words: list[str], rates_of: dict[int, float]) -> None:
+    """Of updates counted from 1, as FlagPerf's scheduler gives them."""
+    config = compose(["model=bert", "size=full", "data_dir=/data", "dry_run=true", *words]).config
+    schedule = component(config, "lr_scheduler", sgd(config["lr"]))
+    found = {update: schedule.base_lrs[0] * schedule.lr_lambdas[0](update - 1) for update in rates_of}
+    assert found == pytest.approx(rates_of, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", ["bigtransfer", "efficientnet"])
+def test_kunlunxin_makes_the_updates_of_flagperf(model: str) -> None:
+    """FlagPerf adds up the gradients of two micro steps, under the case's own lr and weight decay."""
+    words = [f"model={model}", "size=full", "data_dir=/data", "dry_run=true"]
+    case = compose(words).config
+    tuned = compose([*words, "vendor=kunlunxin", "hardware=R300", "nproc=8"]).config
+    ours, theirs = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+    mean, total = component(tuned, "optimizer", [ours]), component(case, "optimizer", [theirs])
+    torch.manual_seed(1)
+    for _ in range(5):
+        micro_steps = torch.randn(2, 4)
+        ours.grad, theirs.grad = micro_steps.mean(dim=0), micro_steps.sum(dim=0)
+        mean.step()
+        total.step()
+    assert tuned["gradient_accumulation_steps"] == 2
+    assert ours.tolist() == pytest.approx(theirs.tolist(), rel=1e-6)
+
+
+def test_kunlunxin_has_the_schedule_of_flagperf_in_big_transfer() -> None:
+    """The update after each second micro step has its rate; in the warm-up it is that of the micro step before."""
+    words = ["model=bigtransfer", "size=full", "data_dir=/data", "dry_run=true"]
+    case = compose(words).config
+    tuned = compose([*words, "vendor=kunlunxin", "hardware=R300", "nproc=8"]).config
+    theirs = rates(component(case, "lr_scheduler", sgd(case["lr"])), 12_000)[1::2]
+    ours = rates(component(tuned, "lr_scheduler", sgd(tuned["lr"])), 6_000)
+    assert ours == pytest.approx([2 * rate for rate in theirs], abs=2 * 0.003 / 500)
+    assert ours[250:] == pytest.approx([2 * rate for rate in theirs[250:]], rel=1e-6)
+    assert (tuned["max_steps"], case["max_steps"]) == (20_000, 40_000)
 
 
 def test_chain_equals_big_transfer() -> None:

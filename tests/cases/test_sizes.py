@@ -65,7 +65,7 @@ def masked_text(predictions: int) -> Any:
         pytest.param("cpm", 334_080_000, 137, conversation, id="cpm: one conversation of 200 tokens"),
         pytest.param("bert", 336_232_258, 368, partial(masked_text, 512), id="bert: 512 tokens, all predicted"),
         pytest.param("bert", 336_232_258, 340, partial(masked_text, 76), id="bert: 512 tokens, 76 predicted"),
-        pytest.param("wav2vec2", 95_044_608, 240, audio, id="wav2vec2: 250,000 audio samples"),
+        pytest.param("wav2vec2", 95_044_608, 160, audio, id="wav2vec2: 250,000 audio samples"),
         pytest.param("waveglow", 268_294_760, 523, segment, id="waveglow: 8000 audio samples"),
         pytest.param("transformer", 210_882_560, 54, sentences, id="transformer: four sentences of 32 tokens"),
     ],

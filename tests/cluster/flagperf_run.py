@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 from hosts import IMAGE, OURS, TestCluster, image_mounts
 
-DOCKER = ("runtime=docker", f"vendor.image.pytorch.name={IMAGE}", f"runtime.python={sys.executable}")
+OPEN = "division=open"  # this machine's Python is mounted into the image, and `steps` takes the place of torchrun
+DOCKER = ("runtime=docker", f"vendor.image.pytorch.name={IMAGE}", f"runtime.python={sys.executable}", OPEN)
 SMALL = ("max_steps=6", "log_freq=1", "num_workers=0")
 STEPS = {
     "title": "tests/cluster/workload/steps.py in place of torchrun and a training",
@@ -29,7 +30,7 @@ STEPS = {
     ],
 }
 WORKLOAD = Path(__file__).parent / "workload"
-FAKE = (f"code_dir={WORKLOAD}", "model=resnet50", "size=tiny")
+FAKE = (f"code_dir={WORKLOAD}", "model=resnet50", "size=tiny", OPEN)
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,13 @@ class User:
         self.home, self.lab = home, lab
         self.config_dir = home / "bench"
         self.write("cluster/lab", cluster_file(lab) | cluster)
-        if steps:
-            self.write("framework/pytorch", STEPS)
+        self.words = ("+experiment=steps",) if steps else ()
+        self.write("experiment/steps", {"framework": STEPS}, "# @package _global_\n")
 
-    def write(self, name: str, content: Mapping[str, Any]) -> None:
+    def write(self, name: str, content: Mapping[str, Any], first_line: str = "") -> None:
         path = self.config_dir / f"{name}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(dict(content), sort_keys=False))
+        path.write_text(first_line + yaml.safe_dump(dict(content), sort_keys=False))
 
     def read(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = yaml.safe_load((self.config_dir / f"{name}.yaml").read_text())
@@ -72,6 +73,7 @@ class User:
         command = [str(Path(sys.executable).with_name("flagperf")), "--config-dir", str(self.config_dir), *words]
         if "=" in words[0]:
             command += ["cluster=lab", f"result_dir={word(self.home / 'result')}", f"run_name={word(run_name)}"]
+            command += self.words
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flagperf_run import DOCKER, User
+from flagperf_run import DOCKER, OPEN, User
 from hosts import Host, TestCluster
 
 from flagperf.cli.clean import clean
@@ -97,7 +97,7 @@ def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) ->
 def test_doctor_looks_for_what_a_build_needs_on_the_first_host(
     lab: TestCluster, tmp_path: Path, program: str | None, advice: str
 ) -> None:
-    run = job(User(lab, tmp_path), "runtime=docker")
+    run = job(User(lab, tmp_path), "runtime=docker", OPEN)
     assert run.image is not None and run.image.policy == "build"
     with in_place_of(lab.hosts[0], "/usr/bin/docker", program):
         found = rows(asyncio.run(examine(run)), "image")

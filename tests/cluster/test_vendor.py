@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from flagperf_run import FAKE, Done, User
+from flagperf_run import FAKE, OPEN, Done, User
 from hosts import IMAGE, Host, TestCluster
 
 ACME = Path(__file__).parents[1] / "data/acme"
 ACME_IMAGE = "acme-pytorch:1.0"  # as the vendor's file names it
 TOOL = "/srv/acme-smi"  # on the hosts
-WORDS = ("vendor=acme", "hardware=A1", "size=tiny", "nnodes=2", f"runtime.python={sys.executable}")
+WORDS = ("vendor=acme", "hardware=A1", "size=tiny", "nnodes=2", f"runtime.python={sys.executable}", OPEN)
 
 
 @pytest.fixture

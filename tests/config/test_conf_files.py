@@ -65,9 +65,11 @@ def test_case(case: str) -> None:
         assert (run.changes, run.config["title"] != "", run.config["unit"] != "") == ((), True, True)
         assert [key for key in run.config["mutable"] if any(is_under(key, [never]) for never in NEVER)] == []
         assert is_sample(run.config) == (run.size != "full")
+        assert (run.extent is not None) == (run.size == "full")
         if run.size == "full":
             assert [key for key in run.config["mutable"] if not _is_there(key, run.config)] == []
     assert f"override /mutable: {case}" in text(f"model/{case}")
+    assert re.search(r"^revision: \d+ ", text(f"model/{case}"), re.MULTILINE)
 
 
 def _is_there(key: str, config: Mapping[str, Any]) -> bool:

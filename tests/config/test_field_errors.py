@@ -379,6 +379,28 @@ def test_files(tmp_path: Path, group: str, values: dict[str, Any], refusal: dict
             ),
             id="variable",
         ),
+        pytest.param(
+            "data.extent.train=many",
+            lines(
+                "wrong type of value",
+                where="command line",
+                key="data.extent.train",
+                given="many",
+                allowed="a whole number",
+            ),
+            id="extent of the data",
+        ),
+        pytest.param(
+            "+data.extent.tolerance=2",
+            lines(
+                "value out of range",
+                where="command line",
+                key="data.extent.tolerance",
+                given="2",
+                allowed="a number, at least 0, at most 1",
+            ),
+            id="tolerance of the extent",
+        ),
     ],
 )
 def test_command_line(tmp_path: Path, override: str, refusal: str) -> None:

@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from flagperf.perflog import PerfLog
 
 
-def main(max_steps: int, collective: bool, step_seconds: float, fault: str, rank: int, step: int) -> None:
+def main(config: dict[str, Any], collective: bool, step_seconds: float, fault: str, rank: int, step: int) -> None:
     me = int(os.environ["RANK"])
     log = PerfLog(me)
 
@@ -25,7 +26,7 @@ def main(max_steps: int, collective: bool, step_seconds: float, fault: str, rank
             FAULTS[fault]()
 
     strike(0)
-    log.log("SUBMIT_INFO")
+    log.log("SUBMIT_INFO", {"config": config})
     log.log("INIT_START")
     if collective:
         from torch import distributed, ones  # slow to import
@@ -33,14 +34,14 @@ def main(max_steps: int, collective: bool, step_seconds: float, fault: str, rank
         distributed.init_process_group("gloo")
     log.log("INIT_END")
     log.log("TRAIN_START")
-    for now in range(1, max_steps + 1):
+    for now in range(1, config["max_steps"] + 1):
         strike(now)
         if collective:
             distributed.all_reduce(ones(1))
         time.sleep(step_seconds)
         log.log("STEP_END", {"step": now, "epoch": 1, "loss": 1 / now, "throughput": 10.0})
     log.log("TRAIN_END")
-    log.log("FINISHED", {"global_steps": max_steps})
+    log.log("FINISHED", {"global_steps": config["max_steps"]})
     os._exit(0)
 
 
@@ -100,4 +101,4 @@ if __name__ == "__main__":
     os.dup2(log_file, 2)
     config = yaml.safe_load(Path(sys.argv[1]).read_text())
     words = {name: value for name, value in config["task"].items() if name != "_target_"}
-    main(config["max_steps"], **words)
+    main(config, **words)

@@ -20,12 +20,13 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
         changes=(Change("lr", 0.1, 0.2, "command line"),),
         notes=("tuning: none",),
     )
-    run = replace(run, config={"case": "sums", "deadlines": {"connect": 1}, "title": "图"})
+    run = replace(run, config={"case": "sums", "seed": 7, "repeat_seed": "own", "title": "图"})
     assert (
         dry_run_text(run)
         == """\
 # sums-pytorch-cpux2x2, 3 round(s), division closed
 #   tuning: none
+#   seeds of the rounds: 7, 8, 9
 #   cluster local has 1 of the 2 hosts: <host-N> stands for a missing one, and a run would be refused
 #   port 29500 stands for a free one, which each round looks for on node 0
 #   a run sends the packages flagperf and cases first, to /var/tmp/flagperf/dry-run/code
@@ -33,22 +34,23 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
 # Changes against the case:
 #   lr: 0.1 -> 0.2    (command line)
 
-# Effective configuration, which every node gets as /res/dry-run/sums-pytorch-cpux2x2/config.yaml and \
-/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml:
+# Effective configuration, which every node gets as /res/dry-run/sums-pytorch-cpux2x2/round1/config.yaml and \
+/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/config.yaml:
 case: sums
-deadlines:
-  connect: 1
+seed: 7
+repeat_seed: own
 title: 图
+resume: null
 
 # Node 0, here: ranks 0-1
 mkdir -p /res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0
 FLAGPERF_LOG_DIR=/res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 \
-torchrun /res/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
+torchrun /res/dry-run/sums-pytorch-cpux2x2/round1/config.yaml 'a b'
 
 # Node 1, <host-2>: ranks 2-3
 mkdir -p '/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
 FLAGPERF_LOG_DIR='/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
 PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/dry-run/code \
-torchrun /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/config.yaml 'a b'
+torchrun /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/config.yaml 'a b'
 """
     )

@@ -38,13 +38,15 @@ def node(rank: int, where: Node, root: str, scale: str, launch: tuple[str, ...],
     return NodePlan(rank, where, command, (2 * rank, 2 * rank + 1), case, logs, monitors=("cpu", "mem", "pwr"))
 
 
-HERE_ALONE = node(0, HERE, "", "1x2", words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"{CASE}1x2/config.yaml"))
+HERE_ALONE = node(
+    0, HERE, "", "1x2", words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"{CASE}1x2/round1/config.yaml")
+)
 IN_FOLDER = node(
     0,
     HERE,
     "/res/run1/",
     "1x2",
-    words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"/res/run1/{CASE}1x2/config.yaml"),
+    words(nnodes=1, rank=0, to="127.0.0.1:29500", config=f"/res/run1/{CASE}1x2/round1/config.yaml"),
 )
 REMOTE = "/var/tmp/fp/run1/"
 TWO_HOSTS = tuple(
@@ -53,7 +55,7 @@ TWO_HOSTS = tuple(
         where,
         REMOTE,
         "2x2",
-        words(nnodes=2, rank=rank, to="10.0.0.1:29500", config=f"{REMOTE}{CASE}2x2/config.yaml"),
+        words(nnodes=2, rank=rank, to="10.0.0.1:29500", config=f"{REMOTE}{CASE}2x2/round1/config.yaml"),
         PYTHONPATH="/var/tmp/fp/run1/code",
     )
     for rank, where in enumerate((ALPHA, BETA))
@@ -64,7 +66,7 @@ MET = tuple(
         where,
         REMOTE,
         "2x2",
-        words(nnodes=2, rank=rank, to="10.0.0.9:4711", config=f"{REMOTE}{CASE}2x2/config.yaml"),
+        words(nnodes=2, rank=rank, to="10.0.0.9:4711", config=f"{REMOTE}{CASE}2x2/round1/config.yaml"),
         PYTHONPATH="/var/tmp/fp/run1/code",
         GLOO_SOCKET_IFNAME=f"eth{rank}",
     )

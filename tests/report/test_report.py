@@ -24,9 +24,11 @@ from flagperf.report import cells, tables
 from flagperf.report.charts import histogram, job_charts, thin
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
+from flagperf.report.page import page
 from flagperf.results import result, summary
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result, Statistics, Summary
+from flagperf.run.folder import held
 from flagperf.run.values import Failure
 from flagperf.target import Target
 
@@ -124,6 +126,7 @@ def test_row() -> None:
         pytest.param(
             a_summary(size="tiny", framework={"name": "paddle"}), "case", "resnet50 (tiny, paddle)", id="case"
         ),
+        pytest.param(a_summary(revision=2, size="tiny"), "case", "resnet50 (tiny, revision 2)", id="revised case"),
         pytest.param(
             a_summary(a_result(values={"peak_memory": 0.61, "peak_memory_kind": "host rss"})),
             "mem [GiB]",
@@ -137,6 +140,12 @@ def test_row() -> None:
             "target",
             "reached in 1 of 2 (acc1 ≥ 95 %)",
             id="reached once",
+        ),
+        pytest.param(
+            a_summary(*(a_result(round=n, values={"global_steps": 100 * n}) for n in (1, 2, 3))),
+            "target",
+            "reached (acc1 ≥ 95 %) after 100 to 300 steps",
+            id="reached after different numbers of steps",
         ),
         pytest.param(
             a_summary(a_result(target=Target("map_bbox", 0.38, "higher", "", {"map_segm": 0.34}))),
@@ -229,7 +238,7 @@ def test_markdown(tmp_path: Path) -> None:
         failure=Failure("exit code 1", "b", 1, 3, "watch", 1, last_lines=("boom",)),
         values={},
     )
-    job = a_summary(a_result(values=VALUES), failed)
+    job = a_summary(a_result(values=VALUES, seed=7), failed)
     assert markdown(tmp_path / "run1", [job]) == (Path(__file__).parents[1] / "data" / "report.md").read_text("utf-8")
 
 
@@ -275,13 +284,44 @@ def test_synthetic_is_said() -> None:
     assert cells.warnings(summaries) == [cells.SYNTHETIC_NOTE]
 
 
-def test_rounds_that_differ_are_said() -> None:
-    job = a_summary(*(a_result(round=n, values={**VALUES, "p_core": value}) for n, value in ((1, 90.0), (2, 110.0))))
-    assert cells.warnings([job, a_summary()]) == [
-        "resnet50-pytorch-A100x2x8: the throughput of its rounds varies by 14.1 % (coefficient of variation). "
-        "Was the machine busy with something else?"
+def test_revisions_that_differ_are_said() -> None:
+    """Jobs of several runs, put into one folder: their rows stand side by side."""
+    revised, other = a_summary(a_result(revision=2), revision=2), a_summary(a_result(case="glm"), case="glm")
+    assert cells.warnings([a_summary(), other]) == []
+    assert cells.warnings([a_summary(), revised, other]) == [
+        "resnet50 is here in revisions 1 and 2: the case was changed between them, and their results do not compare."
     ]
-    assert cells.row(job)["notes"] == "rounds differ: cv 14.1 %"
+
+
+def test_rounds_that_differ_make_the_job_suspect(tmp_path: Path) -> None:
+    job = a_summary(*(a_result(round=n, values={**VALUES, "p_core": value}) for n, value in ((1, 90.0), (2, 110.0))))
+    reason = (
+        "the throughput of its rounds varies by 14.1 % (coefficient of variation of p_core), over max_cv=0.05. "
+        "Was the machine busy with something else?"
+    )
+    assert (cells.row(job)["verdict"], cells.headline([job])) == (
+        "SUSPECT",
+        "1 job: 1 SUSPECT; target reached in 2 of 2 rounds.",
+    )
+    said = f"{job.name}, all rounds: {reason}"
+    assert said in " ".join(shown([job], 200))
+    assert f"**{job.name}, all rounds: SUSPECT**\n\n- {reason}\n" in markdown(tmp_path, [job])
+    html = page(tmp_path, [job])
+    assert "<h4>All rounds: SUSPECT</h4>\n<ul>\n<li>the throughput of its rounds varies by 14.1 %" in html
+    assert cells.row(a_summary(*job.results, max_cv=0.2))["verdict"] == "VALID"
+
+
+def test_the_users_own_parts_are_said(tmp_path: Path) -> None:
+    own = {"hardware/A100": "/bench/hardware/A100.yaml, in place of the shipped file", "cluster/lab": "/bench/lab.yaml"}
+    job = a_summary(own=own)
+    assert cells.row(job)["notes"] == "the user's own: hardware/A100"
+    table_of_own = (
+        "The user's own, beside what flagperf ships:\n\n| what | which |\n| --- | --- |\n"
+        "| hardware/A100 | /bench/hardware/A100.yaml, in place of the shipped file |\n"
+        "| cluster/lab | /bench/lab.yaml |\n"
+    )
+    assert table_of_own in markdown(tmp_path, [job])
+    assert "<td>cluster/lab</td>" in page(tmp_path, [job])
 
 
 # ---------------------------------------------------------------- terminal
@@ -362,6 +402,22 @@ def test_jobs_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     assert [dict(job.results[0].sweep) for job in found] == [{"train_batch_size": str(n)} for n in (8, 16, 128)]
 
 
+def test_a_round_of_another_revision(tmp_path: Path) -> None:
+    job = make_run(tmp_path)
+    path = job / "round2" / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "revision": 2}))
+    with pytest.raises(ConfigError) as refused:
+        report.read_run(tmp_path)
+    assert str(refused.value) == (
+        "this round is of another revision of the case than its job\n"
+        f"  where:   {path}\n"
+        "  key:     revision\n"
+        "  given:   2\n"
+        "  allowed: 1\n"
+        "  do:      take the round out of the job's folder: rounds of different revisions make no statistics"
+    )
+
+
 def test_swept_values_are_read_from_the_name_of_the_folder(tmp_path: Path) -> None:
     make_run(tmp_path, rounds=0, repeat=1, name="case,data_dir=%2Fdata%2Fa%20b,betas=[0.9,0.95]")
     (found,) = report.read_run(tmp_path)
@@ -381,6 +437,35 @@ def no_logs(job: Path) -> None:
 
 def no_round(job: Path) -> None:
     shutil.rmtree(job / "round2")
+
+
+def test_a_run_in_progress_says_what_is_known(tmp_path: Path) -> None:
+    """The launcher holds the run folder: in round 2 the ranks train, round 3 and the next job have not begun."""
+    job = make_run(tmp_path, repeat=3)
+    broken_off(job)
+    (job / "round2" / "node0_noderank0" / "rank0.out.log").write_text(first_lines(job, 12))
+    make_run(tmp_path, rounds=0, repeat=1, name="resnet50-pytorch-A100x2x8,lr=0.2")
+    with held(tmp_path):
+        found = report.read_run(tmp_path)
+    assert [[(one.status, one.verdict, one.reasons) for one in job.results] for job in found] == [
+        [
+            ("finished", "VALID", ()),
+            ("running", "RUNNING", ("running: step 80, loss 0.625",)),
+            ("waiting", "RUNNING", ("waiting: its turn has not come",)),
+        ],
+        [("waiting", "RUNNING", ("waiting: its turn has not come",))],
+    ]
+    assert cells.headline(found) == "2 jobs: 2 RUNNING; target reached in 1 of 1 rounds."
+    assert [path.name for path in report.write(tmp_path, found)] == ["report.md", "report.html"]
+    text = (tmp_path / "report.md").read_text()
+    assert "**resnet50-pytorch-A100x2x8, round 2: RUNNING**\n\n- running: step 80, loss 0.625\n" in text
+    ended = report.read_run(tmp_path)
+    assert [one.status for one in ended[0].results] == ["finished", "unfinished", "not started"]
+
+
+def first_lines(job: Path, number: int) -> str:
+    log = job / "round2" / "node0_noderank0" / "rank0.out.log"
+    return "".join(log.read_text().splitlines(keepends=True)[:number])
 
 
 def torn_result(job: Path) -> None:

@@ -40,6 +40,41 @@ def test_only_rounds_that_can_be_used_count() -> None:
     assert summary.verdict(done) == "INVALID"
 
 
+@pytest.mark.parametrize(
+    ("figure", "values", "config", "reasons"),
+    [
+        pytest.param("p_core", (100.0, 107.0), {}, (), id="4.8 %"),
+        pytest.param("p_core", (100.0, 108.0), {}, ("p_core", "5.44 %", "0.05"), id="5.4 %"),
+        pytest.param("p_whole", (100.0, 108.0), {}, ("p_whole", "5.44 %", "0.05"), id="any of the throughputs"),
+        pytest.param("p_core", (100.0, 108.0), {"max_cv": 0.06}, (), id="allowed"),
+        pytest.param("p_core", (100.0, 102.0), {"max_cv": 0.01}, ("p_core", "1.4 %", "0.01"), id="not allowed"),
+        pytest.param("e2e_time", (100.0, 200.0), {}, (), id="no throughput"),
+        pytest.param("p_core", (100.0,), {}, (), id="one round"),
+    ],
+)
+def test_rounds_that_differ(
+    figure: str, values: tuple[float, ...], config: dict[str, float], reasons: tuple[str, ...], tmp_path: Path
+) -> None:
+    results = [a_result(round=n, values={figure: value}) for n, value in enumerate(values, 1)]
+    done = summary_of("job", results, {**CONFIG, **config}, ())
+    of, cv, most = reasons or ("", "", "")
+    said = f"the throughput of its rounds varies by {cv} (coefficient of variation of {of}), over max_cv={most}."
+    assert done.reasons == ((f"{said} Was the machine busy with something else?",) if reasons else ())
+    record = json.loads(summary.write(done, tmp_path).read_text())
+    assert (record["verdict"], record["reasons"]) == ("SUSPECT" if reasons else "VALID", list(done.reasons))
+    assert summary.read(tmp_path) == done
+
+
+def test_steps_to_the_target_are_those_of_the_rounds_that_reached_it() -> None:
+    reached = {1: True, 2: False, 3: True, 4: None}
+    results = [a_result(round=n, values={"global_steps": 100 * n}, target_reached=one) for n, one in reached.items()]
+    assert summary_of("job", results, CONFIG, ()).statistics == {
+        "steps_to_target": Statistics(
+            2, 200.0, pytest.approx(math.sqrt(20000)), 100, 300, pytest.approx(math.sqrt(0.5))
+        )
+    }
+
+
 def test_one_round_has_no_deviation() -> None:
     done = summary_of("job", [a_result(values={"e2e_time": 12.5, "final_acc1": 97.0})], CONFIG, ())
     assert done.statistics == {

@@ -14,6 +14,7 @@ from flagperf.results.rank_log import RankLog
 from flagperf.results.verdict import judge, worst
 from flagperf.run.values import Failure
 from flagperf.target import Target
+from flagperf.trainer.extent import Extent
 
 NAN = float("nan")
 
@@ -82,6 +83,16 @@ def without(event: str) -> Evidence:
     sound = evidence()
     cut = tuple(found for found in sound.logs[1].events if found.event != event)
     return dataclasses.replace(sound, logs=(sound.logs[0], dataclasses.replace(sound.logs[1], events=cut)))
+
+
+def built(*counts: dict[str, int], **finished: Any) -> Evidence:
+    """Sound ranks of a case on images, each of which counted its data."""
+    sound = evidence(**finished)
+    logs = [
+        dataclasses.replace(log, events=(Event("BUILT", {"data": found}, rank=log.rank), *log.events))
+        for log, found in zip(sound.logs, counts, strict=True)
+    ]
+    return dataclasses.replace(sound, logs=logs, extent=Extent("images", train=1_281_167, eval=50_000))
 
 
 def changed(**fields: Any) -> Callable[[], Evidence]:
@@ -264,6 +275,28 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         lambda: evidence(ranks=ranks(wall_drift=3600.0)),
         "SUSPECT",
         ("rank 1: the wall clock was set by +3600.00 s during training",),
+    ),
+    "the data of the case": (lambda: built(*[{"train": 1_281_167, "eval": 50_000}] * 2), "VALID", ()),
+    "sixteen photos": (
+        lambda: built(*[{"train": 16, "eval": 8}] * 2),
+        "SUSPECT",
+        ("not the data of the case: 16 of 1,281,167 training images, 8 of 50,000 evaluation images",),
+    ),
+    "sample data says so itself": (lambda: built(*[{"train": 16}] * 2, sample_data=True), "VALID", ()),
+    "data that nobody counted": (lambda: built({}, {}), "VALID", ()),
+    "counts that are none": (lambda: built({"train": "16"}, ["train"]), "VALID", ()),  # type: ignore[arg-type,dict-item]
+    "one rank has other data": (
+        lambda: built({"train": 1_281_167}, {"train": 1_281_160}),
+        "SUSPECT",
+        (
+            "not the data of the case: 1,281,160 of 1,281,167 training images",
+            "rank 1 has other data than rank 0: the samples differ",
+        ),
+    ),
+    "a node has other files": (
+        lambda: evidence(ranks=[{**rank, "data_fingerprint": f"{rank['rank']:016x}"} for rank in ranks()]),
+        "SUSPECT",
+        ("rank 1 has other data than rank 0: the files differ",),
     ),
     "the worst comes first": (
         lambda: evidence(peak_memory=64.0, late=-12_500),

@@ -23,6 +23,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.facts import Facts
 from flagperf.plan.plan import make_plan
+from flagperf.results.rank_log import read_rank_logs
 from flagperf.run.execute import execute
 from flagperf.run.folder import create
 from flagperf.run.node_run import NodeRun
@@ -100,6 +101,11 @@ async def test_rounds_lie_beside_each_other(workload: RunConfig) -> None:
     second = await run_round(workload, folder, 2)
     assert second.status == "finished"
     assert {path.name for path in second.folder.parent.glob("round*")} == {"round1", "round2"}
+    logs = {number: read_rank_logs(second.folder.parent / f"round{number}") for number in (1, 2)}
+    submitted = {
+        number: [log.all("SUBMIT_INFO")[0].value["config"]["seed"] for log in found] for number, found in logs.items()
+    }
+    assert submitted == {1: [0, 0], 2: [1, 1]}
 
 
 async def test_a_port_that_is_taken_meanwhile_is_replaced(

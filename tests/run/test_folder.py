@@ -81,14 +81,16 @@ def test_a_folder_that_cannot_be_made_is_refused() -> None:
 
 def test_files_of_a_case(tmp_path: Path) -> None:
     run = example_run(changes=(Change("lr", 0.1, 0.2, "command line"),))
-    plan = make_plan(run, 1, folder=tmp_path)
+    plan = make_plan(run, 2, folder=tmp_path)
     run_folder.write_case(run, plan, tmp_path)
     case = tmp_path / "sums-pytorch-cpux1x2"
     assert yaml.safe_load((case / "config.yaml").read_text()) == run.config
-    assert (case / "config.yaml").read_text().startswith(f"# python -m flagperf.trainer {case}/config.yaml\n")
+    of_round = (case / "round2/config.yaml").read_text()
+    assert of_round.startswith(f"# python -m flagperf.trainer {case}/round2/config.yaml\n")
+    assert yaml.safe_load(of_round) == {**run.config, "seed": 8}
     assert yaml.safe_load((case / "changes.yaml").read_text()) == [
         {"key": "lr", "before": 0.1, "after": 0.2, "source": "command line"}
     ]
     written = json.loads((case / "plan.json").read_text())
-    assert written["config"] == "config.yaml"
+    assert (written["config"], written["seed"]) == ("round2/config.yaml", 8)
     assert written["nodes"][0]["launch"]["argv"] == list(plan.nodes[0].launch.argv)

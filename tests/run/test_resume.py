@@ -8,26 +8,38 @@ import pytest
 from example import example_run
 
 from flagperf.errors import ConfigError
+from flagperf.plan.plan import make_plan
 from flagperf.run.resume import with_checkpoints
 
 
 def test_nothing_to_resume() -> None:
     run = example_run()
-    assert with_checkpoints(run) is run
+    assert with_checkpoints(run, 1) is run
 
 
-def test_found(tmp_path: Path) -> None:
-    folder = tmp_path / "sums-pytorch-cpux1x2" / "round1" / "checkpoint"
-    folder.mkdir(parents=True)
-    (folder / "step000000010.pt").touch()
-    run = with_checkpoints(example_run(config={"resume": str(tmp_path)}))
-    assert run.resume == str(folder)
+@pytest.mark.parametrize(
+    ("repeat_seed", "number", "found"),
+    [
+        pytest.param("own", 1, "round1", id="the first round"),
+        pytest.param("own", 2, "round2", id="a later round: that with its seed"),
+        pytest.param("own", 3, None, id="a round that the earlier run did not get to begins anew"),
+        pytest.param("same", 3, "round1", id="one seed: always the first"),
+    ],
+)
+def test_found(tmp_path: Path, repeat_seed: str, number: int, found: str | None) -> None:
+    case = tmp_path / "sums-pytorch-cpux1x2"
+    for name in ("round1", "round2"):
+        (case / name / "checkpoint").mkdir(parents=True)
+        (case / name / "checkpoint" / "step000000010.pt").touch()
+    run = with_checkpoints(example_run(config={"resume": str(tmp_path), "repeat_seed": repeat_seed}), number)
+    assert run.resume == (str(case / found / "checkpoint") if found else None)
+    assert make_plan(run, number, tmp_path).config["resume"] == run.resume
 
 
 def test_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other-pytorch-cpux1x2" / "round1" / "checkpoint").mkdir(parents=True)
     with pytest.raises(ConfigError) as caught:
-        with_checkpoints(example_run(config={"resume": str(tmp_path)}))
+        with_checkpoints(example_run(config={"resume": str(tmp_path)}), 1)
     assert str(caught.value) == (
         "there is no checkpoint of sums-pytorch-cpux1x2 to resume from\n"
         "  where:   command line\n"

@@ -46,7 +46,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "  where:   config.yaml\n"
         "  key:     eval_data\n"
         "  given:   null\n"
-        "  do:      without it, set target and all of eval_interval_steps, _samples and _epochs to null",
+        "  do:      without it, set target and all settings eval_interval_… to null",
     ),
 }
 

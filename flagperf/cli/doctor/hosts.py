@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from flagperf.cli.cluster import Row, failed_row, look_at_cluster
+from flagperf.cli.data import other_data
 from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.command import Command
@@ -155,7 +156,11 @@ class _Host:
             raise ConfigError(
                 error.problem, key="data_dir", given=place, allowed=error.allowed, advice=advice
             ) from error
-        return Finding(f"{place}{' (made when it is needed)' if is_sample(self.run.config) else ''}")
+        if is_sample(self.run.config):
+            return Finding(f"{place} (made when it is needed)")
+        counted = self.transport.local and place == self.run.data_dir and self.run.extent is not None
+        other = await asyncio.to_thread(other_data, self.run) if counted else ""
+        return Finding(f"{place}: {other}" if other else place, DATA_ADVICE if other else "")
 
     async def _interface(self) -> Finding:
         if self.transport.local:

@@ -15,6 +15,7 @@ def built(parts: Parts) -> dict[str, Any]:
     """The value of BUILT, of this rank."""
     return {
         "device_name": device_name(parts.device),
+        "data": dict(parts.datasets.counts),
         "network": fingerprint(parts.network),
         "optimizer": optimizer_of(parts.optimizer, parts.network),
         "schedule": schedule_of(parts),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+
+from flagperf.errors import ConfigError
+from flagperf.target import Target
 
 
 class Metric(Protocol):
@@ -19,7 +22,14 @@ class Metric(Protocol):
 
 
 class Task:
-    """Base of all tasks. Batches are whatever the case's data set and collate function give."""
+    """Base of all tasks. Batches are whatever the case's data set and collate function give.
+
+    Attributes:
+        metrics: names of what `evaluate` gives, by which a wrong target is refused before the first step. None: the
+            task does not say, and the first evaluation tells.
+    """
+
+    metrics: Sequence[str] | None = None
 
     operations_within = 0.001  # share by which the operations of `example` may differ between two networks alike
 
@@ -78,3 +88,18 @@ class Task:
         an iterable of batches that `to_device` has moved; every rank returns the same values.
         """
         raise NotImplementedError
+
+
+def check_target(target: Target | None, metrics: Iterable[str]) -> None:
+    """Refuse a target about a metric that is not among those of the evaluation."""
+    if target is None:
+        return
+    for name in target.values:
+        if name not in metrics:
+            raise ConfigError(
+                "the evaluation gives no such metric",
+                where="config.yaml",
+                key="target.metric" if name == target.metric else "target.also",
+                given=name,
+                allowed=", ".join(metrics),
+            )

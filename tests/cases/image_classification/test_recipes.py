@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torchvision.datasets import ImageFolder
 from torchvision.transforms import v2
 
 from cases.image_classification.data import RandomErasing, RepeatedAugmentation, images
@@ -23,7 +24,11 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 @pytest.fixture
 def repeated(data_dir: Callable[[str], Path]) -> RepeatedAugmentation:
-    return RepeatedAugmentation(images(str(data_dir("resnet50") / "train"), 10, [v2.Identity()]), repeats=4)
+    return RepeatedAugmentation(digits(data_dir), repeats=4, ranks=[2, 2])
+
+
+def digits(data_dir: Callable[[str], Path]) -> ImageFolder:
+    return images(str(data_dir("resnet50") / "train"), 10, [v2.Identity()])
 
 
 def test_repeated_augmentation(repeated: RepeatedAugmentation) -> None:
@@ -35,6 +40,18 @@ def test_repeated_augmentation(repeated: RepeatedAugmentation) -> None:
         assert len({frozenset(batch) for batch in group}) == 1
         assert len({tuple(batch) for batch in group}) == len(group)
     assert len({index for batch in batches for index in batch}) == 6 * 64
+
+
+def test_one_rank_repeats_nothing(data_dir: Callable[[str], Path]) -> None:
+    """As in the recipes, whose sampler of repeated images is one for several ranks."""
+    batches = RepeatedAugmentation(digits(data_dir), repeats=4, ranks=[1, 1]).batches(64, torch.Generator())
+    assert len({index for batch in batches for index in batch}) == 22 * 64
+
+
+@pytest.mark.parametrize("case", ["vit", "efficientnet"])
+def test_the_case_knows_its_ranks(case: str) -> None:
+    words = [f"model={case}", "size=full", "data_dir=/data", "dry_run=true", "vendor=nvidia", "hardware=A100"]
+    assert compose([*words, "nproc=8"]).config["train_data"]["ranks"] == [1, 8]
 
 
 def test_ranks_share_the_images_of_a_step(repeated: RepeatedAugmentation) -> None:

@@ -62,6 +62,7 @@ def test_one_step_equals_torchaudio(tiny: Callable[[str], Config]) -> None:
     arguments = {name: value for name, value in config["network"].items() if name != "_target_"}
     torch.manual_seed(1)
     direct = Tacotron2(**arguments).double()
+    direct.load_state_dict(network.state_dict())
     torch.manual_seed(2)
     expected = original_loss(direct(*batch), batch)
     expected.backward()
@@ -69,6 +70,22 @@ def test_one_step_equals_torchaudio(tiny: Callable[[str], Config]) -> None:
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
     assert gradient_norm(network) == pytest.approx(gradient_norm(direct), rel=1e-6)
     assert (task.samples(batch), task.units(batch)) == (3, int(batch[3].sum()))
+
+
+def test_batch_norm_weights_begin_between_0_and_1(tiny: Callable[[str], Config]) -> None:
+    """As FlagPerf draws them; all else begins as torchaudio has it."""
+    config = tiny("tacotron2")
+    torch.manual_seed(1)
+    network = component(config, "network")
+    torch.manual_seed(1)
+    direct = Tacotron2(**{name: value for name, value in config["network"].items() if name != "_target_"})
+    norms = {f"{name}.weight" for name, module in network.named_modules() if isinstance(module, nn.BatchNorm1d)}
+    weights, others = network.state_dict(), direct.state_dict()
+    assert {name for name in weights if not torch.equal(weights[name], others[name])} == norms
+    drawn = torch.cat([weights[name] for name in sorted(norms)])
+    assert 0 <= drawn.min() < 0.05
+    assert 0.95 < drawn.max() <= 1
+    assert drawn.mean().item() == pytest.approx(0.5, abs=0.05)
 
 
 def test_masked_padding(tiny: Callable[[str], Config]) -> None:

@@ -1,0 +1,151 @@
+"""Code that the ranks would import in place of what flagperf and its libraries ship: where it can come from.
+
+A folder of the user's own packages (`code_dir`, PYTHONPATH, the folder in which the launcher runs), variables that tell
+Python where to look, and mounts over the packages of an image. What a rank really imported it says itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.platform import Cluster, RuntimeSettings, Vendor
+from flagperf.config.provenance import Where
+from flagperf.config.rules import OPEN
+from flagperf.errors import ConfigError
+
+SHIPPED = ("flagperf", "cases")
+AT_START = ("sitecustomize", "usercustomize")  # Python imports them by itself before anything else
+LIBRARIES = (  # what the trainer and the shipped cases import, and what these libraries do
+    "PIL", "antlr4", "faster_coco_eval", "filelock", "fsspec", "functorch", "h5py", "huggingface_hub", "hydra", "jieba",
+    "jinja2", "joblib", "lightning_utilities", "markupsafe", "networkx", "numpy", "omegaconf", "packaging",
+    "pycocotools", "regex", "requests", "sacrebleu", "safetensors", "scipy", "sentencepiece", "sklearn", "soundfile",
+    "sympy", "tensorboard", "timm", "tokenizers", "torch", "torchaudio", "torchgen", "torchmetrics", "torchvision",
+    "tqdm", "transformers", "triton", "typing_extensions", "yaml",
+)  # fmt: skip
+STANDARD = sys.stdlib_module_names - {"test", "this", "antigravity"}
+
+# Variables by which Python finds, or loads, other code. LD_LIBRARY_PATH and LD_PRELOAD are not among them: vendors'
+# libraries and allocators need them.
+VARIABLES = (
+    "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONPLATLIBDIR",
+    "PYTHONEXECUTABLE", "PYTHONBREAKPOINT", "PYTHONINSPECT", "PYTHONCASEOK",
+)  # fmt: skip
+
+PACKAGES = re.compile(r"(site|dist)-packages|python3(\.\d+)?")  # a part of a path that leads to Python's packages
+HOMES = (  # folders above Python's packages in usual images
+    "/", "/usr", "/usr/bin", "/usr/bin/python", "/usr/lib", "/usr/local", "/usr/local/bin", "/usr/local/lib",
+    "/opt/conda", "/opt/conda/bin", "/opt/conda/lib",
+)  # fmt: skip
+
+
+def takes_place(
+    config: Mapping[str, Any], maker: Vendor, runtime: RuntimeSettings, hosts: Cluster, where: Where
+) -> Iterator[ConfigError]:
+    """All that would be imported, or would decide what is, in place of what flagperf and its libraries ship."""
+    yield from in_environment(maker, where)
+    yield from in_code_dir(config["code_dir"])
+    if runtime.kind == "docker":
+        folders = (hosts.work_dir, Path(config["result_dir"]).expanduser().absolute())
+        for part, options in (("runtime", runtime), ("vendor", maker), ("cluster", hosts)):
+            yield from in_mounts(options.container.mounts, folders, f"{part}.container.mounts", where)
+    elif any(node.local for node in hosts.nodes):
+        yield from on_the_path(os.environ, Path.cwd())
+
+
+def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[ConfigError]) -> dict[str, str]:
+    """What of the user's own the ranks may load, for the report; `replaced`: what an open run was not refused for."""
+    found = {"code_dir": config["code_dir"]} if config["code_dir"] else {}
+    passed_on = os.environ if config["runtime"]["kind"] == "process" else {}
+    variables = {**passed_on, **maker.environment}
+    found |= {name: variables[name] for name in ("LD_PRELOAD", *VARIABLES) if variables.get(name)}
+    entries = [entry["_target_"] for entry in (*config["sinks"], *config["reports"]) if isinstance(entry, Mapping)]
+    if classes := [name for name in entries if not name.startswith("flagperf.")]:
+        found["classes"] = ", ".join(classes)
+    said: dict[str, list[str]] = {}
+    for error in replaced:
+        said.setdefault(str(error.key), []).append(f"{error.given}: {error.problem}")
+    return found | {key: "; ".join(texts) for key, texts in said.items()}
+
+
+def in_code_dir(code_dir: str | None) -> Iterator[ConfigError]:
+    """`code_dir`, which goes ahead of all packages on other hosts and in containers."""
+    if code_dir:
+        folder = Path(code_dir).expanduser()
+        if found := sorted(modules(folder, laid_over=SHIPPED) & {*SHIPPED, *AT_START, *LIBRARIES, *STANDARD}):
+            yield _refusal(folder, found, "code_dir")
+
+
+def on_the_path(environment: Mapping[str, str], here: Path, path: Sequence[str] = sys.path) -> Iterator[ConfigError]:
+    """Folders that a rank on this machine looks in first: that in which flagperf runs, and those of PYTHONPATH.
+
+    Modules are looked up on the rest of this interpreter's path: a library that lies nowhere else takes no one's place.
+    """
+    given = [Path(folder).absolute() for folder in environment.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    first = {here: "the working folder", **dict.fromkeys(given, "PYTHONPATH")}
+    rest = [folder for folder in path if Path(folder).absolute() not in first]
+    own = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    own |= {folder / "lib-dynload" for folder in own}
+    for folder, key in first.items():
+        names = modules(folder) - _imported_here(folder) if folder not in own else set()
+        elsewhere = {name for name in names & {*LIBRARIES} if PathFinder.find_spec(name, rest)}
+        if found := sorted(elsewhere | names & {*SHIPPED, *AT_START, *STANDARD}):
+            yield _refusal(folder, found, key)
+
+
+def in_environment(maker: Vendor, where: Where) -> Iterator[ConfigError]:
+    """Variables of the training processes."""
+    for part in ("environment", "deterministic_environment", "interface_variables"):
+        for name in getattr(maker, part):
+            if name in VARIABLES:
+                problem, key = "this variable decides which code the ranks import", f"vendor.{part}"
+                yield ConfigError(problem, where=where(f"{key}.{name}"), key=key, given=name, advice=OPEN)
+
+
+def in_mounts(
+    mounts: Mapping[str, str | None], folders: Iterable[str | Path], key: str, where: Where
+) -> Iterator[ConfigError]:
+    """Mounts over Python's packages in the image, or into the folders of flagperf's runs."""
+    for source, target in mounts.items():
+        place = Path(os.path.normpath((target or "").removesuffix(":rw")))
+        inside = any(place.is_relative_to(folder) for folder in folders)
+        if target and (inside or str(place) in HOMES or any(map(PACKAGES.fullmatch, place.parts))):
+            problem = "this mount takes the place of code that the ranks import"
+            said = f"{source}: {target}"
+            yield ConfigError(problem, where=where(f"{key}.{source}"), key=key, given=said, advice=OPEN)
+
+
+def modules(folder: Path, laid_over: Collection[str] = ()) -> set[str]:
+    """Names under which Python imports what lies in a folder, ahead of what lies elsewhere.
+
+    Args:
+        laid_over: packages into which the folder's files will be copied: of these a plain folder counts, too.
+    """
+    found = set()
+    for path in folder.iterdir() if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK) else ():
+        name = path.name.split(".")[0]
+        if path.is_dir():
+            package = name in laid_over or any((path / f"__init__{end}").exists() for end in (".py", ".pyc"))
+            found |= {name} if package and name == path.name else set()
+        elif path.suffix in (".py", ".pyc", ".so"):
+            found.add(name)
+    return found
+
+
+def _imported_here(folder: Path) -> set[str]:
+    """flagperf's own packages, where this launcher itself imports them from the folder."""
+    specs = {name: find_spec(name) for name in SHIPPED}
+    origins = {name: Path(spec.origin).resolve().parents[1] for name, spec in specs.items() if spec and spec.origin}
+    return {name for name, origin in origins.items() if origin == folder.resolve()}
+
+
+def _refusal(folder: Path, found: Sequence[str], key: str) -> ConfigError:
+    problem = f"own code would be imported in place of {', '.join(found)}"
+    return ConfigError(problem, key=key, given=folder, advice=OPEN)

@@ -1,0 +1,386 @@
+"""What a user's files, code and variables can do to a shipped case: refused in a closed run, told by an open one."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from refusals import lines, message
+from user_folder import SAMPLE, TOY, write
+
+import flagperf
+from flagperf.config.compose import compose
+from flagperf.config.own_code import LIBRARIES, SHIPPED, STANDARD
+from flagperf.config.search_path import CONF
+from flagperf.config.values import Change, RunConfig
+from flagperf.errors import ConfigError
+
+GLOBAL = "# @package _global_\n"
+RULES = CONF / "mutable/resnet50.yaml"
+LISTED = f"the keys listed in {RULES}"
+OPEN = "division=open allows it, and the report says so"
+DATA = "data_dir=/data"
+A100 = ["vendor=nvidia", "hardware=A100", DATA]
+ACME = "vendor: {title: Acme, device: cpu, backend: gloo, plugin: null, visible_devices: null}\n"
+ANY = "title: any\nmemory_gib: null\npower_w: null\npeak_flops: {}\n"
+SHIPPED_A100 = (CONF / "hardware/A100.yaml").read_text()
+SLOWER_A100 = re.sub(r"bf16: \S+", "bf16: 1.0e+14", SHIPPED_A100)
+
+
+def acme(defaults: str, **more: str) -> dict[str, str]:
+    """A vendor of the user's own whose file reaches for what is not its own, by the defaults list."""
+    return {"vendor/acme": f"{GLOBAL}defaults:\n  - {defaults}\n  - _self_\n{ACME}", "hardware/any": ANY, **more}
+
+
+def row(name: str, files: dict[str, str], overrides: list[str], change: tuple[str, Any, Any], where: str = "") -> Any:
+    """An attack by files: the key that a closed run refuses, and that an open one records."""
+    return pytest.param(files, overrides, Change(*change, where), id=name)
+
+
+BY_FILES = [
+    row(
+        "a vendor that brings a list of its own",
+        acme("/patch@_global_: net", **{"patch/net": "network: {groups: 2}\n"}),
+        ["vendor=acme", "hardware=any", "size=full", DATA],
+        ("network.groups", None, 2),
+        "a file of --config-dir",
+    ),
+    row(
+        "a vendor that starts other processes",
+        acme("override /framework: mine", **{"framework/mine": "title: mine\nlaunch: ['{python}', -m, mine]\n"}),
+        ["vendor=acme", "hardware=any", "size=full", DATA],
+        ("framework.title", "PyTorch, ranks started by torchrun", "mine"),
+        "{bench}/framework/mine.yaml",
+    ),
+    row(
+        "a vendor that adds to the mutable list",
+        acme("/patch@mutable: net", **{"patch/net": "network: mine\n"}),
+        ["vendor=acme", "hardware=any", "size=full", DATA],
+        ("mutable.network", None, "mine"),
+        "a file of --config-dir",
+    ),
+    row(
+        "a size of the user's own",
+        {"size/mine": GLOBAL + "size: mine\n", "size/mine/resnet50": GLOBAL + "num_classes: 2\n"},
+        ["size=mine", DATA],
+        ("num_classes", 1000, 2),
+        "{bench}/size/mine/resnet50.yaml",
+    ),
+    row(
+        "an experiment with another data set",
+        {
+            "dataset/mine": GLOBAL + "defaults: [imagenet, _self_]\nnum_classes: 2\n",
+            "experiment/a": GLOBAL + "defaults:\n  - override /dataset: mine\n",
+        },
+        ["+experiment=a", "size=full", DATA],
+        ("num_classes", 1000, 2),
+        "experiment a",
+    ),
+    row(
+        "an experiment with another framework",
+        {
+            "framework/mine": "title: mine\nlaunch: ['{python}', -m, mine]\n",
+            "experiment/a": GLOBAL + "defaults:\n  - override /framework: mine\n",
+        },
+        ["+experiment=a", "size=full", DATA],
+        ("framework.title", "PyTorch, ranks started by torchrun", "mine"),
+        "experiment a",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "overrides", "change"), BY_FILES)
+def test_files_that_change_a_shipped_case(
+    tmp_path: Path, files: dict[str, str], overrides: list[str], change: Change
+) -> None:
+    bench = write(tmp_path, files)
+    with pytest.raises(ConfigError) as caught:
+        compose(overrides, [bench])
+    error = caught.value
+    assert (error.problem, error.key, error.given, error.allowed, error.advice) == (
+        "a closed run may not change this key",
+        change.key,
+        change.after,
+        LISTED,
+        OPEN,
+    )
+    source = change.source.format(bench=bench)
+    assert (
+        Change(change.key, change.before, change.after, source)
+        in compose([*overrides, "division=open"], [bench]).changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "overrides", "expected"),
+    [
+        pytest.param(
+            {"framework/pytorch": "title: mine\nlaunch: ['{python}', -m, mine]\n"},
+            ["division=open", DATA],
+            lines(
+                "this file would replace a shipped one, and results could no longer be compared",
+                where="{bench}/framework/pytorch.yaml",
+                do="give it another name",
+            ),
+            id="a framework of a shipped name",
+        ),
+        pytest.param(
+            {"model/mine": GLOBAL + "defaults: [resnet50, _self_]\nimage_size: 32\n"},
+            ["model=mine", "division=open", DATA],
+            lines(
+                "a case of your own cannot have the name of a shipped one",
+                where="{bench}/model/mine.yaml",
+                key="case",
+                given="resnet50",
+                do="case: mine",
+            ),
+            id="a case that calls itself a shipped one",
+        ),
+        pytest.param(
+            {"vendor/nvidia/resnet50/A100": GLOBAL + "optimizer: {fused: {_target_: mine.patch}}\n"},
+            ["division=open", *A100],
+            lines(
+                "no class may stand below a mutable key",
+                where="{bench}/vendor/nvidia/resnet50/A100.yaml",
+                key="optimizer.fused._target_",
+                given="mine.patch",
+                allowed=LISTED,
+                do="take it out of the tuning; an experiment with division=open may set it",
+            ),
+            id="a tuning with a class below a mutable key",
+        ),
+    ],
+)
+def test_files_that_are_refused_in_either_division(
+    tmp_path: Path, files: dict[str, str], overrides: list[str], expected: str
+) -> None:
+    assert message(overrides, write(tmp_path, files)) == expected
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "given"),
+    [
+        pytest.param("optimizer.fused={_target_: a.b}", "optimizer.fused._target_", "a.b", id="a mapping"),
+        pytest.param("+optimizer.foreach._target_=a.b", "optimizer.foreach._target_", "a.b", id="a key"),
+        pytest.param(
+            "+optimizer.fused='${oc.create:{_target_: a.b}}'",
+            "optimizer.fused._target_",
+            "{'_target_': 'a.b'}",
+            id="what a resolver makes",
+        ),
+        pytest.param("ddp={x: {_target_: a.b}}", "ddp.x._target_", "a.b", id="a new key below"),
+        pytest.param(
+            "sinks=[{_target_: a.b, c: {_target_: d.e}}]",
+            "sinks.c._target_",
+            "[{'_target_': 'a.b', 'c': {'_target_': 'd.e'}}]",
+            id="an argument of a sink",
+        ),
+    ],
+)
+def test_a_class_below_a_mutable_key(override: str, key: str, given: str) -> None:
+    said = lines(
+        "no class may stand below a mutable key",
+        where="command line",
+        key=key,
+        given=given,
+        allowed=LISTED,
+        do=OPEN,
+    )
+    assert message([override, DATA]) == said
+    assert key.split(".")[0] in {
+        change.key.split(".")[0] for change in compose([override, DATA, "division=open"]).changes
+    }
+
+
+@pytest.mark.parametrize("override", ["+optimizer.fused=true", "sinks=[{_target_: a.B}, mllog]", "compile=true"])
+def test_an_honest_choice_stays_closed(override: str) -> None:
+    assert len(compose([override, DATA]).changes) == 1
+
+
+def test_what_a_users_file_says_otherwise_of_a_product_is_recorded(tmp_path: Path) -> None:
+    bench = write(tmp_path, {"hardware/A100": SLOWER_A100})
+    run = compose([*A100, "size=tiny"], [bench])
+    peak = compose([*A100, "size=tiny"]).hardware.peak_flops["bf16"]
+    file = f"{bench}/hardware/A100.yaml"
+    assert run.changes == (Change("hardware.peak_flops.bf16", peak, 1e14, file),)
+    assert run.config["own"] == {"hardware/A100": f"{file}, in place of the shipped file"}
+    with pytest.raises(ConfigError, match="a closed run may not change this key"):
+        compose([*A100, "size=tiny", "hardware.peak_flops.bf16=2.0e+14"], [bench])
+
+
+def test_a_users_own_vendor_and_case_stay_closed(tmp_path: Path) -> None:
+    bench = write(
+        tmp_path,
+        {
+            "vendor/acme": GLOBAL + "defaults:\n  - override /size: full\n  - _self_\n" + ACME,
+            "hardware/X1": ANY,
+            "model/toy": GLOBAL + "defaults:\n  - override /mutable: toy\n  - _self_\n" + TOY.partition("\n")[2],
+            "mutable/toy": "defaults: [common, _self_]\nnetwork: mine to choose\n",
+            "cluster/lab": "title: lab\nnodes: [{address: h1}]\n",
+        },
+    )
+    overrides = ["vendor=acme", "hardware=X1", "cluster=lab", DATA]
+    assert compose([*overrides, "model=resnet50"], [bench]).changes == ()
+    run = compose([*overrides, "model=toy", "network.depth=7"], [bench])
+    assert run.changes == (Change("network.depth", "${depth}", 7, "command line"),)
+    assert run.config["own"] == {
+        name: f"{bench}/{name}.yaml"
+        for name in ("model/toy", "mutable/toy", "hardware/X1", "vendor/acme", "cluster/lab")
+    }
+
+
+# ---------------------------------------------------------------- code
+
+
+def code(folder: Path, *names: str) -> Path:
+    """A folder of the user's code with these empty files."""
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return folder
+
+
+def refusal_of_code(given: object, modules: str, where: str) -> str:
+    problem = f"own code would be imported in place of {modules}"
+    return lines(problem, where="command line", key=where, given=str(given), do=OPEN)
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        pytest.param(["cases/image_classification/task.py"], "cases", id="flagperf's own, laid over"),
+        pytest.param(["flagperf/__init__.py", "torch/__init__.py"], "flagperf, torch", id="packages"),
+        pytest.param(["numpy.py", "random.py"], "numpy, random", id="modules"),
+        pytest.param(["torchvision.cpython-311-x86_64-linux-gnu.so"], "torchvision", id="a compiled module"),
+        pytest.param(["sitecustomize.py"], "sitecustomize", id="what Python imports first"),
+    ],
+)
+def test_code_dir_with_a_shipped_name(tmp_path: Path, files: list[str], found: str) -> None:
+    folder = code(tmp_path, *files)
+    assert message([f"code_dir={folder}", DATA]) == refusal_of_code(folder, found, "code_dir")
+    run = compose([f"code_dir={folder}", "division=open", DATA])
+    assert run.config["own"]["code_dir"] == f"{folder}: own code would be imported in place of {found}"
+
+
+def test_a_code_dir_of_ones_own_modules_is_recorded(tmp_path: Path) -> None:
+    folder = code(tmp_path, "mine/__init__.py", "torch_acme/__init__.py", "test/__init__.py", "torch/notes.txt")
+    run = compose([f"code_dir={folder}", DATA])
+    assert run.changes == (Change("code_dir", None, str(folder), "command line"),)
+    assert run.config["own"]["code_dir"] == str(folder)
+
+
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX"])
+def test_a_variable_that_decides_what_is_imported(variable: str) -> None:
+    override = f"+vendor.environment.{variable}=/mine"
+    problem, key = "this variable decides which code the ranks import", "vendor.environment"
+    assert message([override, DATA]) == lines(problem, where="command line", key=key, given=variable, do=OPEN)
+    assert compose([override, "division=open", DATA]).config["own"][key] == f"{variable}: {problem}"
+
+
+def test_a_variable_that_is_to_hold_a_networks_interface(tmp_path: Path) -> None:
+    acme_file = GLOBAL + ACME.replace("plugin", "interface_variables: [PYTHONPATH], plugin")
+    bench = write(tmp_path, {"vendor/acme": acme_file, "hardware/any": ANY})
+    assert message(["vendor=acme", "hardware=any", DATA], bench) == lines(
+        "this variable decides which code the ranks import",
+        where="{bench}/vendor/acme.yaml",
+        key="vendor.interface_variables",
+        given="PYTHONPATH",
+        do=OPEN,
+    )
+
+
+def test_variables_that_vendors_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    run = compose(["+vendor.environment={LD_PRELOAD: libjemalloc.so, LD_LIBRARY_PATH: /opt/acme/lib}", DATA])
+    assert {change.key for change in run.changes} == {
+        "vendor.environment.LD_PRELOAD",
+        "vendor.environment.LD_LIBRARY_PATH",
+    }
+    assert run.config["own"] == {"LD_PRELOAD": "libjemalloc.so"}
+
+
+@pytest.mark.parametrize("place", ["PYTHONPATH", "the working folder"])
+def test_the_launchers_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """Ranks on this machine look there first; containers and other hosts do not get it."""
+    folder = code(tmp_path, "cases/__init__.py", "yaml.py", "mine.py")
+    if place == "PYTHONPATH":
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+    else:
+        monkeypatch.chdir(folder)
+    assert message([DATA]) == refusal_of_code(folder, "cases, yaml", place)
+    assert compose([*A100, "nproc=8"]).runtime.kind == "docker"
+    for name in ("cases/__init__.py", "yaml.py"):
+        (folder / name).unlink()
+    (folder / "cases").rmdir()
+    assert compose([DATA]).config["own"].get(place) == (str(folder) if place == "PYTHONPATH" else None)
+
+
+@pytest.mark.parametrize(
+    ("target", "allowed"),
+    [
+        pytest.param("/usr/local/lib/python3.11/site-packages/torch", False, id="a package of the image"),
+        pytest.param("/opt/conda:rw", False, id="all packages of the image"),
+        pytest.param("/var/tmp/flagperf/run/code/cases", False, id="the code that is sent"),
+        pytest.param("/usr/local/Ascend/driver", True, id="a driver"),
+        pytest.param("/usr/bin/cnmon", True, id="a tool"),
+    ],
+)
+@pytest.mark.parametrize("part", ["vendor", "cluster", "runtime"])
+def test_mounts(target: str, allowed: bool, part: str) -> None:
+    override = f"+{part}.container.mounts={{/mine: '{target}'}}"
+    if allowed:
+        run = compose([override, *A100, "nproc=8"])
+        assert Change(f"{part}.container.mounts./mine", None, target, "command line") in run.changes
+        return
+    problem, key = "this mount takes the place of code that the ranks import", f"{part}.container.mounts"
+    said = lines(problem, where="command line", key=key, given=f"/mine: {target}", do=OPEN)
+    assert message([override, *A100, "nproc=8"]) == said
+    assert compose([override, *A100, "nproc=8", "division=open"]).config["own"][key] == f"/mine: {target}: {problem}"
+
+
+def test_an_interpreters_own_folders_and_plain_folders_take_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder without __init__ comes after every package, wherever that lies."""
+    plain = code(tmp_path, "cases/notes.py", "torch/notes.py")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(plain), *sys.path]))
+    assert compose([DATA]).changes == ()
+
+
+# ---------------------------------------------------------------- names of sizes
+
+
+@pytest.mark.parametrize(
+    ("files", "size"),
+    [
+        pytest.param({"model/toy": TOY + SAMPLE}, "full", id="no tiny size"),
+        pytest.param({"model/toy": TOY + SAMPLE, "size/tiny/toy": GLOBAL + "depth: 1\n"}, "tiny", id="a tiny size"),
+    ],
+)
+def test_a_case_without_a_tiny_size_is_not_called_tiny(tmp_path: Path, files: dict[str, str], size: str) -> None:
+    run: RunConfig = compose(["model=toy"], [write(tmp_path, files)])
+    assert (run.size, run.config["size"]) == (size, size)
+
+
+def test_every_library_that_ranks_import_is_known() -> None:
+    root = Path(flagperf.__file__).parents[1]
+    python = [*root.glob("flagperf/trainer/**/*.py"), *root.glob("cases/**/*.py")]
+    imported = {
+        name.split(".")[0]
+        for path in python
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name in names_imported(node)
+    }
+    targets = {match for path in CONF.rglob("*.yaml") for match in re.findall(r"_target_: (\w+)\.", path.read_text())}
+    assert (imported | targets) - STANDARD - {*SHIPPED, *LIBRARIES, "__future__", "your"} == set()
+
+
+def names_imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
