@@ -16,10 +16,7 @@ PARTS = {"network", "forward", "optimizer", "schedule"}
 
 
 def stated_fingerprint(case: str, size: str, folders: Sequence[Path]) -> dict[str, Any] | None:
-    """What the case states of this size; None where it states nothing.
-
-    It is looked up by what the case calls itself: another one of the same name is compared with it.
-    """
+    """What the case states of this size; None where it states nothing."""
     path = find(f"fingerprint/{case}", folders)
     if path is None:
         return None

@@ -154,11 +154,16 @@ def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
 
 
 def _other_rates(rates: Section, wanted: Section, who: str) -> Iterator[str]:
-    for step in sorted(rates.keys() & wanted.keys(), key=len):
+    for step in sorted(rates.keys() & wanted.keys(), key=_in_number):
         here, there = rates[step], wanted[step]
         known = isinstance(here, (int, float)) and isinstance(there, (int, float))
         if known and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
             yield f"{who}learning rate {here:.6g} in step {step}, the case's own schedule gives {there:.6g}"
+
+
+def _in_number(step: Any) -> tuple[int, str]:
+    """Orders the texts of step numbers as numbers."""
+    return len(str(step)), str(step)
 
 
 # ---------------------------------------------------------------- code and device

@@ -1,4 +1,4 @@
-"""What a case states of itself comes from its file, by the name that the case gives itself."""
+"""What a case states of itself comes from its own file, for the size that runs. The user's toy has the full size only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from flagperf.config.compose import compose
 from flagperf.config.search_path import CONF
 
 OWN = """\
-full: null
-tiny: {network: {parameters: 3}, forward: null, optimizer: {}, schedule: {}}
+full: {network: {parameters: 3}, forward: null, optimizer: {}, schedule: {}}
 """
 TINY = ["size=tiny", "dry_run=true"]
 
@@ -24,12 +23,6 @@ TINY = ["size=tiny", "dry_run=true"]
         pytest.param({}, "resnet50", 4641994, id="shipped"),
         pytest.param({"model/toy": TOY}, "toy", None, id="a case of the user's own that states nothing"),
         pytest.param({"model/toy": TOY, "fingerprint/toy": OWN}, "toy", 3, id="one that states what it is"),
-        pytest.param(
-            {"model/mine": TOY.replace("case: toy", "case: resnet50")},
-            "mine",
-            4641994,
-            id="one that takes the name of another",
-        ),
     ],
 )
 def test_stated(files: dict[str, str], model: str, parameters: int | None, tmp_path: Path) -> None:
@@ -39,11 +32,11 @@ def test_stated(files: dict[str, str], model: str, parameters: int | None, tmp_p
 
 
 def test_a_file_that_is_no_fingerprint(tmp_path: Path) -> None:
-    write(tmp_path, {"model/toy": TOY, "fingerprint/toy": "tiny: {network: {}}\n"})
+    write(tmp_path, {"model/toy": TOY, "fingerprint/toy": "full: {network: {}}\n"})
     assert message(["model=toy", *TINY], tmp_path) == lines(
         "this is no fingerprint",
         where="{bench}/fingerprint/toy.yaml",
-        key="tiny",
+        key="full",
         allowed="a mapping with forward, network, optimizer, schedule",
         do="python -m cases.fingerprint toy writes the file",
     )
