@@ -1,4 +1,4 @@
-"""What a case states of itself comes from its own file, for the size that runs. The user's toy has the full size only."""
+"""What a case states of itself comes from its own file, for the size that runs. The toy has the full size only."""
 
 from __future__ import annotations
 
