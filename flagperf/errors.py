@@ -18,11 +18,16 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
+from flagperf.plain import plain
+
 
 class FlagperfError(Exception):
     """Base of all errors that are reported without a traceback."""
 
     exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return plain(super().__str__())
 
     def __reduce__(self) -> tuple[object, ...]:
         """Errors travel between processes whole: pickle would call __init__ with the finished message."""

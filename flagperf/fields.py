@@ -25,6 +25,7 @@ class Field:
     form: str | None = None  # regular expression that the whole text matches …
     said: str = ""  # … and what it allows, for people
     classes: bool = False  # an item of the list may also be a mapping with the path of a class as _target_
+    pattern: bool = False  # a regular expression
     null: bool = False
     platform: bool = False
 
@@ -37,6 +38,8 @@ class Field:
         if self.options and not all(map(self._is_option, value if self.type is list else [value])):
             return False
         if self.form is not None and not re.fullmatch(self.form, value, re.DOTALL):
+            return False
+        if self.pattern and not _compiles(value):
             return False
         if self.type in (int, float):
             return (
@@ -77,9 +80,18 @@ class Field:
                 quoted = f"as text it is written {key}=\"'{value}'\""
                 advice = quoted if file == "command line" else "in quotes it is text"
         else:
-            problem = "no such option" if self.options else "wrong form of value" if self.form else "value out of range"
+            formed = self.form or self.pattern
+            problem = "no such option" if self.options else "wrong form of value" if formed else "value out of range"
         given = "null" if value is None else value if value != "" else '""'
         raise ConfigError(problem, where=file, key=key, given=given, allowed=str(self), advice=advice)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
 
 
 TYPE_NAMES = {
@@ -141,6 +153,7 @@ AbsolutePath = Annotated[str, Field(str, form=r"/[^\0]*", said="an absolute path
 Variable = Annotated[
     str, Field(str, form="[A-Za-z_][A-Za-z0-9_]*", said="the name of a variable: letters, digits and _, no digit first")
 ]
+Pattern = Annotated[str, Field(str, pattern=True, said="a regular expression")]
 ByteSize = Annotated[str, Field(str, form=f"(?i:{SIZE})", said="a number with b, k, m, g or t, such as 512m")]
 Gpus = Annotated[str, Field(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", said="all, a count, or device=0,1")]
 DeviceFile = Annotated[

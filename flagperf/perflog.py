@@ -9,12 +9,14 @@ Launcher and trainer share this file and config.yaml, nothing else.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
+import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -36,6 +38,9 @@ EVENTS = (
     "TRAIN_END",
     "FINISHED",
 )
+
+TRIES = 8  # places in a line where an event may begin; the first may be the half line of a killed process
+LATEST = 253402300799999  # ms; the last moment of the year 9999
 
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}  # JSON allows them, line readers do not
@@ -72,32 +77,94 @@ class Event:
 
 
 def parse(line: str) -> Event | None:
-    """Read one line of a log: an Event, or None for ordinary output and for a torn PerfLog line."""
-    start = line.find(PREFIX)
-    while start >= 0:
-        event = _event(line[start + len(PREFIX) :])
-        if event is not None:
-            return event
-        start = line.find(PREFIX, start + 1)  # what came before may be the half line of a killed process
-    return None
+    """Read one line of a log: an Event, or None for ordinary output and for a PerfLog line that cannot be read.
+
+    Nobody vouches for a log: user code of a rank may print anything. An event that is returned fits the protocol.
+    """
+    starts = itertools.islice(re.finditer(re.escape(PREFIX), line), TRIES)
+    return next((event for start in starts if (event := _event(line[start.end() :])) is not None), None)
 
 
 def _event(text: str) -> Event | None:
     try:
         body = json.loads(text)
-        value, metadata = body.get("value", {}), body["metadata"]
-        if not isinstance(value, dict):
-            return None
-        return Event(
+        metadata = body["metadata"]
+        event = Event(
             event=body["event"],
-            value=decode(value),
+            value=decode(body.get("value", {})),
             file=metadata["file"],
             lineno=metadata["lineno"],
             time_ms=metadata["time_ms"],
             rank=metadata["rank"],
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+    return event if _fits(event) else None
+
+
+def _fits(event: Event) -> bool:
+    """Whether an event that was read has the types that the protocol gives it."""
+    if event.event not in EVENTS or not isinstance(event.value, dict) or not isinstance(event.file, str):
+        return False
+    if not all(_is_count(count) for count in (event.lineno, event.time_ms, event.rank)) or event.time_ms > LATEST:
+        return False
+    fields = FIELDS.get(event.event)
+    return fields is None or all(fields.get(name, _is_number)(value) for name, value in event.value.items())
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_number(value: object) -> bool:
+    """A figure, or null where it is not known."""
+    return value is None or (isinstance(value, (int, float)) and (isinstance(value, float) or abs(value) < 2**63))
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_mapping(value: object) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _is_per_rank(value: object) -> bool:
+    """A list with a mapping for each rank: its number, names and checksums as text, and figures."""
+    texts = dict.fromkeys(("host", "loss_checksum", "parameters_checksum", "data_fingerprint"), _is_text)
+    fields: Mapping[str, Callable[[object], bool]] = {**texts, "rank": _is_count}
+    return isinstance(value, list) and all(
+        isinstance(rank, dict) and "rank" in rank and all(fields.get(name, _is_number)(rank[name]) for name in rank)
+        for rank in value
+    )
+
+
+def _is_software(value: object) -> bool:
+    """Versions and identities by name, and the modules from elsewhere by file."""
+    if not isinstance(value, dict) or not all(isinstance(part, dict) for part in value.values()):
+        return False
+    return all(isinstance(module, dict) for module in value.get("modules", {}).values())
+
+
+_STEP: Mapping[str, Callable[[object], bool]] = {"step": _is_count, "epoch": _is_count, "samples": _is_count}
+# Event → field → what it must be; fields that are not named are figures. Other events may hold anything.
+FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
+    "SUBMIT_INFO": dict.fromkeys(("vendor", "case", "visible_devices"), _is_text) | {"config": _is_mapping},
+    **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN", "EPOCH_END", "INIT_END"), _STEP),
+    "BUILT": {
+        "device_name": _is_text,
+        "software": _is_software,
+        **dict.fromkeys(("network", "optimizer", "schedule", "data"), _is_mapping),
+    },
+    "HEARTBEAT": {**_STEP, "phase": _is_text},
+    "FINISHED": {
+        **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
+        **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),
+        "target": _is_mapping,
+        "versions": _is_mapping,
+        "ranks": _is_per_rank,
+    },
+}
 
 
 class Sink(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -11,8 +12,19 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
+from flagperf.config.compose import compose
+from flagperf.config.values import Deadlines
 from flagperf.perflog import EVENTS, PREFIX, Event, PerfLog, parse
+from flagperf.results.evidence import Evidence
+from flagperf.results.rank_log import RankLog
+from flagperf.results.verdict import judge
+from flagperf.run.progress import Progress
+from flagperf.run.times import PhaseTimes
+from flagperf.run.watch import Watch
 
 VALUES = {
     "numbers": {"step": 7, "loss": 0.1 + 0.2, "big": 2**60, "none": None, "flag": True},
@@ -30,18 +42,18 @@ VALUES = {
 def test_comes_back(value: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "log"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
-    PerfLog(3, fd).log("EVALUATE", value, time_ms=12)
+    PerfLog(3, fd).log("BUILT", value, time_ms=12)
     os.close(fd)
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) == 1
     event = parse(lines[0])
     assert event is not None
-    assert (event.event, event.value, event.time_ms, event.rank) == ("EVALUATE", value, 12, 3)
+    assert (event.event, event.value, event.time_ms, event.rank) == ("BUILT", value, 12, 3)
     assert event.file == __file__
 
 
 def test_nan_comes_back() -> None:
-    event = parse(Event("STEP_END", {"loss": math.nan, "deep": [{"x": math.nan}]}).line())
+    event = parse(Event("BUILT", {"loss": math.nan, "deep": [{"x": math.nan}]}).line())
     assert event is not None
     assert math.isnan(event.value["loss"])
     assert math.isnan(event.value["deep"][0]["x"])
@@ -66,7 +78,34 @@ def test_mappings_of_any_kind() -> None:
 
 
 WHOLE = Event("STEP_END", {"step": 1, "loss": 2.5}).line()
+
+
+def wrong(event: object = "STEP_END", value: object = None, **metadata: object) -> str:
+    """A line with a field of a wrong type."""
+    place = {"file": "", "lineno": 0, "time_ms": 0, "rank": 0, **metadata}
+    return PREFIX + json.dumps({"event": event, "value": {} if value is None else value, "metadata": place})
+
+
 NO_EVENTS = {
+    "an event of another name": wrong("STEP"),
+    "an event that is no name": wrong(["STEP_END"]),
+    "a step that is text": wrong(value={"step": "7"}),
+    "a step below 0": wrong(value={"step": -1}),
+    "a step that is no whole number": wrong(value={"step": 1.5}),
+    "a step beyond all numbers": wrong(value={"step": 10**400}),
+    "a loss that is text": wrong(value={"step": 1, "loss": "low"}),
+    "a metric that is a list": wrong("EVALUATE", {"step": 1, "acc1": [1]}),
+    "a rendezvous that is text": wrong("INIT_END", {"rendezvous": "long"}),
+    "a time that is text": wrong(time_ms="now"),
+    "a time that no calendar has": wrong(time_ms=10**18),
+    "a rank that is none": wrong(rank=None),
+    "ranks that are no list": wrong("FINISHED", {"ranks": {"0": {}}}),
+    "a rank without its number": wrong("FINISHED", {"ranks": [{"samples": 1}]}),
+    "a rank whose samples are text": wrong("FINISHED", {"ranks": [{"rank": 0, "samples": "1"}]}),
+    "a reason that is a number": wrong("FINISHED", {"stop_reason": 1}),
+    "deep beyond measure": PREFIX + "[" * 100_000,
+    "deep beyond measure, as an event": PREFIX + '{"event": ' + "[" * 100_000,
+    "nothing but prefixes": PREFIX * 100_000,
     "ordinary output": "step 1 loss 2.5",
     "empty": "",
     "prefix alone": PREFIX,
@@ -91,6 +130,40 @@ def test_event_after_a_torn_one() -> None:
     assert event.value == {"step": 1, "loss": 2.5}
 
 
+@given(
+    st.text() | st.text().map(lambda text: PREFIX + text) | st.binary().map(lambda data: data.decode(errors="replace"))
+)
+def test_any_text_can_be_read(text: str) -> None:
+    assert parse(text) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(EVENTS),
+    lambda deeper: st.lists(deeper, max_size=3) | st.dictionaries(st.text(max_size=9), deeper, max_size=3),
+    max_leaves=8,
+)
+RUN = compose([])
+NAMES = st.sampled_from(("step", "epoch", "loss", "ranks", "rank", "config", "stop_reason", "rendezvous", "acc1"))
+METADATA = st.fixed_dictionaries(dict.fromkeys(("file", "lineno", "time_ms", "rank"), JSON | st.integers(0, 9)))
+
+
+@given(st.sampled_from(EVENTS) | JSON, st.dictionaries(NAMES, JSON) | JSON, METADATA | JSON)
+def test_what_is_read_fits_the_protocol(event: object, value: object, metadata: object) -> None:
+    """Whoever reads an event may rely on its types: here, all that the launcher makes of one."""
+    found = parse(PREFIX + json.dumps({"event": event, "value": value, "metadata": metadata}))
+    if found is None:
+        return
+    assert parse(found.line()) is not None
+    watch = Watch(2, Deadlines(1, 1, 1, 1, 1), 0.0)
+    watch.saw(found.rank, found, 1.0)
+    PhaseTimes().saw(found)
+    terminal = Console(file=io.StringIO())
+    with Progress(RUN, terminal) as progress:
+        progress.event(found)
+        progress.event(found)
+    judge(Evidence("finished", 1, (RankLog(0, "node", 0, (found,)),)))
+
+
 def test_event_behind_other_output() -> None:
     assert parse("12% done\r" + WHOLE + "\n") == Event("STEP_END", {"step": 1, "loss": 2.5})
 
@@ -113,7 +186,7 @@ def test_lines_of_writers_never_mix(tmp_path: Path) -> None:
     def write(rank: int) -> None:
         perflog = PerfLog(rank, fd)
         for step in range(200):
-            perflog.log("STEP_BEGIN", {"step": step, "text": "x" * 500})
+            perflog.log("HEARTBEAT", {"step": step, "phase": "x" * 500})
 
     writers = [threading.Thread(target=write, args=(rank,)) for rank in range(4)]
     for writer in writers:

@@ -21,6 +21,8 @@ INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # argument
 class Pretraining(Task):
     """Batches of examples: two texts with masked words."""
 
+    metrics = ("mlm_accuracy", "eval_loss")
+
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*.bias", "LayerNorm.*"])
 
@@ -51,6 +53,13 @@ class Pretraining(Task):
 
     def samples(self, batch: Batch) -> int:
         return len(batch["input_ids"])
+
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        recipe = config["recipe"]
+        row = torch.zeros(1, recipe["max_seq_length"], dtype=torch.long)
+        places = torch.zeros(1, recipe["max_predictions_per_seq"], dtype=torch.long)
+        texts = {"input_ids": row, "segment_ids": row, "input_mask": row, "not_next": row[:, 0]}
+        return texts | {"masked_places": places, "masked_words": places}
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`mlm_accuracy`: the share of masked words that are found. `eval_loss`: the loss over all examples."""

@@ -22,6 +22,8 @@ NO_WORDS = 1e-11  # least length of a sum of word vectors that has a direction
 class LanguageModel(Task):
     """A transformers network with a language-modelling head."""
 
+    metrics = ("embedding_average", "perplexity", "loss")
+
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*.bias", "LayerNorm.*"])
 
@@ -39,6 +41,10 @@ class LanguageModel(Task):
 
     def samples(self, batch: Batch) -> int:
         return len(batch[0])
+
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        row = torch.zeros(1, config["seq_length"], dtype=torch.long)
+        return row, row
 
     def evaluate(self, network: Any, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """How well the next token of each place is predicted from the true tokens before it.

@@ -27,8 +27,12 @@ class Detection(Task):
         iou_types: what is compared with these objects: boxes (`bbox`), masks (`segm`).
     """
 
+    # The heads compute for as many proposals as are left after suppression, which the weights decide.
+    operations_within = 0.1
+
     def __init__(self, annotations: str, iou_types: Sequence[str]) -> None:
         self.annotations, self.iou_types = annotations, iou_types
+        self.metrics = [f"map_{iou}" for iou in iou_types]
 
     def parameters(self, network: nn.Module) -> list[nn.Parameter]:
         """All but those of the frozen layers of the backbone."""
@@ -59,6 +63,16 @@ class Detection(Task):
 
     def samples(self, batch: Batch) -> int:
         return len(batch[0])
+
+    def example(self, config: Mapping[str, Any]) -> Batch:  # noqa: ARG002  # the detector itself resizes images
+        """An image of COCO's usual size without objects, so that no mask is computed."""
+        height, width = 480, 640
+        nothing = {
+            "boxes": torch.zeros(0, 4),
+            "labels": torch.zeros(0, dtype=torch.long),
+            "masks": torch.zeros(0, height, width, dtype=torch.uint8),
+        }
+        return [torch.zeros(3, height, width, dtype=torch.uint8)], [nothing]
 
     def evaluate(
         self,

@@ -25,6 +25,8 @@ class MultipleChoice(Task):
         eval_choices: choices of each question that are scored at once in evaluation, where questions may have many.
     """
 
+    metrics = ("accuracy",)
+
     def __init__(self, eval_choices: int) -> None:
         self.eval_choices = eval_choices
 
@@ -45,6 +47,18 @@ class MultipleChoice(Task):
 
     def samples(self, batch: Batch) -> int:
         return len(batch["text"])
+
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        """One choice."""
+        row = torch.zeros(1, 1, config["network"]["max_position_embeddings"], dtype=torch.long)
+        return {
+            "text": row,
+            "position": torch.stack([row, row], dim=2),
+            "context": row[..., 0],
+            "target": row,
+            "target_mask": row,
+            "is_choice": torch.ones(1, 1, dtype=torch.bool),
+        }
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`accuracy`: the share of questions whose best choice is one of the right ones."""

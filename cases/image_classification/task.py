@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,8 @@ class ImageClassification(Task):
         mix: mixes the images of a training batch, and their labels with them: MixUp, CutMix.
         no_decay: parameters without weight decay, as patterns of "<class of the module>.<name of the parameter>".
     """
+
+    metrics = ("acc1", "acc5")
 
     def __init__(
         self,
@@ -55,6 +57,11 @@ class ImageClassification(Task):
 
     def samples(self, batch: Batch) -> int:
         return len(batch[1])
+
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        """Two images: batch norm wants more than one value."""
+        size = config["image_size"]
+        return torch.zeros(2, 3, size, size, dtype=torch.uint8), torch.zeros(2, dtype=torch.long)
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """Top-1 (`acc1`) and top-5 (`acc5`) accuracy in percent."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,8 @@ Batch = tuple[Tensor, ...]  # what the case's data set gives, in the order of th
 
 class SpeechSynthesis(Task):
     """The common part of both cases. They differ in the loss of a clip and in what the throughput counts."""
+
+    metrics = ("val_loss",)
 
     def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
         """Loss of each clip, [n]."""
@@ -47,6 +50,12 @@ class TextToMel(SpeechSynthesis):
     def __init__(self, mask_padding: bool) -> None:
         self.mask_padding = mask_padding
 
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        """A short clip: 50 letters that are spoken in 100 mel frames. Each frame costs the same."""
+        letters, frames = 50, 100
+        mel = torch.zeros(1, config["n_mel_channels"], frames)
+        return torch.zeros(1, letters, dtype=torch.long), torch.tensor([letters]), mel, torch.tensor([frames])
+
     def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
         _, _, mel, lengths = batch
         before, after, gate, _ = network(*batch)
@@ -65,6 +74,10 @@ class TextToMel(SpeechSynthesis):
 
 class MelToAudio(SpeechSynthesis):
     """WaveGlow: negative log-likelihood of the audio per sample, less the constant log(2 pi) / 2."""
+
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        samples = config["segment_length"]
+        return torch.zeros(1, config["n_mel_channels"], samples // config["hop_length"] + 1), torch.zeros(1, samples)
 
     def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
         mel, audio = batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -23,6 +23,8 @@ class Translation(Task):
         length_penalty: scores are divided by the length to the power of this.
         max_length: tokens that a translation may have, beside its end.
     """
+
+    metrics = ("bleu",)
 
     def __init__(
         self, vocabulary: str, label_smoothing: float, beam_size: int, length_penalty: float, max_length: int
@@ -51,6 +53,11 @@ class Translation(Task):
     def units(self, batch: Batch) -> int:
         """Target tokens without padding, the ends of sentences included."""
         return batch["tokens"]
+
+    def example(self, config: Mapping[str, Any]) -> Batch:  # noqa: ARG002
+        """A sentence of 32 tokens and its translation of as many."""
+        row = torch.full((1, 32), PAD + 1)
+        return {"source": row, "target": row, "tokens": 32}
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`bleu`: sacrebleu's, in lower case, in percent."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
@@ -21,6 +22,8 @@ class ContrastiveLearning(Task):
         num_codevectors: code vectors of all groups together.
         logit_temp: what the cosine similarities are divided by.
     """
+
+    metrics = ("accuracy", "eval_loss")
 
     def __init__(self, loss_weights: Sequence[float], num_codevectors: int, logit_temp: float) -> None:
         self.diversity_weight, self.penalty_weight = loss_weights
@@ -54,6 +57,16 @@ class ContrastiveLearning(Task):
     def units(self, batch: Batch) -> int:
         """Masked frames."""
         return len(batch["masked"])
+
+    def example(self, config: Mapping[str, Any]) -> Batch:
+        """The longest clip, 250,000 samples of audio at full size, of which every second frame is masked."""
+        samples, network = config["max_sample_size"], config["network"]
+        frames = samples
+        for kernel, stride in zip(network["conv_kernel"], network["conv_stride"], strict=True):
+            frames = (frames - kernel) // stride + 1
+        masked = torch.arange(0, frames, 2)
+        negatives = torch.zeros(len(masked), config["masking"]["num_negatives"], dtype=torch.long)
+        return {"audio": torch.zeros(1, samples), "masked": masked, "negatives": negatives}
 
     def evaluate(self, network: nn.Module, batches: Iterable[list[Batch]], device: torch.device) -> dict[str, float]:
         """`accuracy`: the share of masked frames whose true features are found; `eval_loss`: the contrastive loss."""

@@ -18,6 +18,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -72,6 +73,7 @@ def measured_row(summary: Summary) -> Row:
     kept = ("config", "precision", "fix_hp", "target", "e2e_time [s]", "p_whole", "p_train", "p_core", "accuracy")
     return {
         "day": time.strftime("%Y-%m-%d", time.gmtime(rounds[0].started)) if rounds[0].started else ABSENT,
+        "revision": str(rounds[0].revision),
         "machine": f"{device}, torch {values['versions']['torch']}",
         "size": summary.config["size"],
         **{name: shown[name] for name in (*kept, "mem [GiB]", "MFU")},
@@ -103,21 +105,23 @@ def filled(page: Path, measured: Iterable[Row]) -> str:
 
 def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
     config = compose([f"model={case}", "size=full", "dry_run=true"]).config
-    own = [name for name in mutable_keys(case) if name != "defaults"]
-    keys = ", ".join(f"`{name}`" for name in own)
     return {
         "tree": f"```\n{config['data']['tree'].rstrip()}\n```",
         "run": "```\n" + "\n".join(commands(case)) + "\n```",
-        "mutable": textwrap.fill(
-            f"The common keys (`conf/mutable/common.yaml`) and {keys}.", 140, break_on_hyphens=False
-        ),
-        "measured": measured_part(config["throughput_unit"], measured),
+        "mutable": textwrap.fill(mutable_part(case), 140, break_on_hyphens=False),
+        "measured": measured_part(config, measured),
     }
 
 
-def mutable_keys(case: str) -> Mapping[str, str]:
-    found: Mapping[str, str] = yaml.safe_load((CONF / "mutable" / f"{case}.yaml").read_text(encoding="utf-8"))
-    return found
+def mutable_part(case: str) -> str:
+    """What the case's own list adds to the common one, and what it takes out."""
+    own = yaml.safe_load((CONF / "mutable" / f"{case}.yaml").read_text(encoding="utf-8"))
+    added, fixed = (
+        ", ".join(f"`{name}`" for name, why in own.items() if name != "defaults" and (why is None) == out)
+        for out in (False, True)
+    )
+    common = "The common keys (`conf/mutable/common.yaml`)"
+    return common + (f" except {fixed}," if fixed else "") + (f" and {added}" if added else " and no other") + "."
 
 
 def commands(case: str) -> list[str]:
@@ -135,10 +139,14 @@ def commands(case: str) -> list[str]:
     return [*full, f"{start + ' nproc=2':66} # tiny: on the CPU, with sample data"]
 
 
-def measured_part(unit: str, measured: list[Row]) -> str:
+def measured_part(config: Mapping[str, Any], measured: list[Row]) -> str:
     if not measured:
         return "No result yet."
-    return f"Throughput in {unit}, time in seconds; from result folders, by `docs/cases/fill.py`.\n\n{table(measured)}"
+    unit, revision = config["throughput_unit"], config["revision"]
+    said = f"Throughput in {unit}, time in seconds; from result folders, by `docs/cases/fill.py`."
+    if any(int(one["revision"]) < revision for one in measured):
+        said += f"\nThe case is at revision {revision}: rows of an earlier one do not compare with it."
+    return f"{said}\n\n{table(measured)}"
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from flagperf.config.compose import compose
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError, HostError
+from flagperf.terminal import Terminal
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}  # of each state
 UNFOLDED = 100_000  # characters: the width of a table that goes to a file
@@ -54,7 +54,7 @@ def print_rows(rows: Sequence[Row]) -> int:
 
     Returns the exit code: 3 when a row failed.
     """
-    console = Console(width=None if sys.stdout.isatty() else UNFOLDED)
+    console = Terminal(width=None if sys.stdout.isatty() else UNFOLDED)
     table = Table("host", "check", "state", box=None, pad_edge=False)
     table.add_column("found", overflow="fold")  # a long path is shown whole
     for row in rows:

@@ -23,6 +23,9 @@ from flagperf.config.data_layout import check_layout, count_entries, expected, h
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
 from flagperf.hosts import guard
+from flagperf.trainer.copies import check_copies
+from flagperf.trainer.extent import NOT_THE_CASE
+from flagperf.trainer.splits import check_disjoint
 
 SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, unless an override chooses one
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a writer that is stopped
@@ -46,6 +49,8 @@ def main(options: argparse.Namespace) -> int:
         print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""), flush=True)
     if action == "check":
         check_layout(layout, folder)
+        check_disjoint(job.config, folder, quick=False)
+        check_copies(job.config, folder)
         if not read(job):
             print("not opened: no PyTorch here; runtime.python=PATH names a Python that has it")
     return 0
@@ -81,10 +86,25 @@ def read(run: RunConfig) -> bool:
     Raises:
         ConfigError: the data cannot be read; the reason is on the terminal.
     """
-    if _python(run) == sys.executable and not find_spec("torch"):
+    if not can_read(run):
         return False
     _call_case(run, "read")
     return True
+
+
+def can_read(run: RunConfig) -> bool:
+    """Whether this machine has a training environment."""
+    return _python(run) != sys.executable or find_spec("torch") is not None
+
+
+def other_data(run: RunConfig) -> str:
+    """What `read` says where a full-size case would not train on its own data; "" where it would, or none can tell."""
+    if not can_read(run):
+        return ""
+    with _config_file(run) as path:
+        argv = [_python(run), "-m", "flagperf.trainer.case_data", path, "read"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return next((line for line in done.stdout.splitlines() if line.startswith(NOT_THE_CASE)), "")
 
 
 def write_sample(run: RunConfig) -> None:
@@ -186,15 +206,22 @@ def _move(source: Path, target: Path) -> None:
 
 def _call_case(run: RunConfig, what: str, *paths: str) -> None:
     """Call the case's own code in the training environment; its output goes to this terminal."""
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as config:
-        yaml.safe_dump(dict(run.config), config, sort_keys=False)
-        config.flush()
-        status = _call(_python(run), "-m", "flagperf.trainer.case_data", config.name, what, *paths)
+    with _config_file(run) as path:
+        status = _call(_python(run), "-m", "flagperf.trainer.case_data", path, what, *paths)
     problem = "the data cannot be read" if what == "read" else "nothing was written"
     if status == ConfigError.exit_code:
         raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=run.data_dir)
     if status:
         raise TrainingError(f"{problem}: the code of the case ended with exit status {status}")
+
+
+@contextlib.contextmanager
+def _config_file(run: RunConfig) -> Iterator[str]:
+    """The path of a temporary file with the configuration."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as config:
+        yaml.safe_dump(dict(run.config), config, sort_keys=False)
+        config.flush()
+        yield config.name
 
 
 def _python(run: RunConfig) -> str:

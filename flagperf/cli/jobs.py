@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from secrets import token_hex
 
 from rich.console import Console
 
@@ -22,6 +23,7 @@ from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.resume import with_checkpoints
 from flagperf.run.values import Failure, Outcome, refusal
+from flagperf.terminal import Terminal
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +91,8 @@ async def _run_round(job: RunConfig, number: int, folder: Path, console: Console
     """
     run = with_checkpoints(job)
     with Progress(run, console) as progress:
-        outcome = await execute(run, make_plan(run, number, folder), folder, progress)
+        on_hosts = f"{folder.name}-{token_hex(4)}"  # another run may have the same name
+        outcome = await execute(run, make_plan(run, number, folder, on_hosts=on_hosts), folder, progress)
     if began is not None:
         outcome = _since_command(outcome, began)
     done = result.read_round(job, outcome, number, outcome.folder)
@@ -107,7 +110,7 @@ def _since_command(outcome: Outcome, began: float) -> Outcome:
 def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) -> Result:
     """Say why a round could not start, and write its result."""
     log.error("%s, round %d: %s", job.name, number, error)
-    Console(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+    Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
     done = dataclasses.replace(_without_outcome(job, number, folder, "failed", refusal(error)), started=time.time())
     result.write(done, folder / job.name / f"round{number}")
     return done

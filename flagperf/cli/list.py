@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from flagperf.config import search_path
 from flagperf.errors import ConfigError, nearest
+from flagperf.terminal import Terminal
 
 KINDS = {
     "cases": "model",
@@ -30,7 +30,7 @@ def main(options: argparse.Namespace) -> int:
         table = Table(title=kind, title_justify="left", box=None, show_header=False)
         for row in rows(kind, options.config_dir):
             table.add_row(*row)
-        Console().print(table)
+        Terminal().print(table)
     return 0
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from flagperf.errors import ConfigError
+from flagperf.plain import plain
 
 INDENT = 11  # columns that `flagperf.run.progress` gives to the seconds at the start of a line
 
@@ -28,7 +29,7 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
         raise ConfigError(
             f"cannot write the run log: {error.strerror}", where=str(path), advice="choose a writable result_dir"
         ) from error
-    file.setFormatter(logging.Formatter("%(asctime)s\t[%(levelname)s]\t[%(filename)s,%(lineno)d]%(message)s"))
+    file.setFormatter(_Plain("%(asctime)s\t[%(levelname)s]\t[%(filename)s,%(lineno)d]%(message)s"))
     file.setLevel(level.upper())
     root = logging.getLogger("flagperf")
     before = root.level
@@ -44,6 +45,11 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
             root.removeHandler(handler)
             handler.close()
         root.setLevel(before)
+
+
+class _Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
 
 
 class _Warnings(logging.Handler):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rich.console import Console
-
 from flagperf import report
 from flagperf.errors import ConfigError
+from flagperf.terminal import Terminal
 
 
 def main(options: argparse.Namespace) -> int:
@@ -18,7 +17,7 @@ def main(options: argparse.Namespace) -> int:
         raise ConfigError("report takes one run folder", given=given, advice="flagperf report RUN_DIR")
     folder = Path(options.arguments[0])
     summaries = report.read_run(folder)
-    Console().print(report.terminal_table(summaries))
+    Terminal().print(report.terminal_table(summaries))
     for path in report.write(folder, summaries):
         print(path)
     return 0

@@ -19,8 +19,7 @@ def main(options: argparse.Namespace) -> int:
 
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
-    from rich.console import Console
-
     from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal
+    from flagperf.terminal import Terminal
 
-    return asyncio.run(run_jobs(jobs, Console(), options.began))
+    return asyncio.run(run_jobs(jobs, Terminal(), options.began))

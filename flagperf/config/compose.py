@@ -6,17 +6,30 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
+from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.keys import is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.platform import Framework, RuntimeSettings
 from flagperf.config.provenance import changes, origin
-from flagperf.config.resolve import cluster, container_options, data_dir, data_section, hardware, image, names, vendor
+from flagperf.config.resolve import (
+    cluster,
+    container_options,
+    data_dir,
+    data_section,
+    extent,
+    hardware,
+    image,
+    names,
+    vendor,
+)
 from flagperf.config.rules import CaseRules
 from flagperf.config.search_path import search_path
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.sent_code import identities
 from flagperf.target import Target
 
 IN_NAME = ("model", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
@@ -72,6 +85,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     rules = CaseRules.of(layers, folders, where)
 
     rules.check_keys(job, layers, where)
+    layers = with_algorithms(layers, job, folders, where)
     final = layers.final.with_values(job.values)
     changed = changes(layers.case.leaves, final.leaves, _source(job, layers))
     rules.check_values(layers.case, final, [change.key for change in changed], where)
@@ -80,7 +94,13 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
 
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder}).resolved()
-    config |= {"mutable": list(rules.mutable), "data": data_section(config)}
+    config |= {
+        "revision": config.get("revision", 1),
+        "mutable": list(rules.mutable),
+        "data": data_section(config),
+        "fingerprint": stated_fingerprint(config["case"], config["size"], folders),
+        "code": identities(),
+    }
     framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
@@ -95,6 +115,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "monitor": build(MonitorIntervals, config["monitor"], "monitor", where),
         "limits": Limits(**of_same_name(Limits, config)),
         "config": config,
+        "extent": extent(config, where),
         "container": container_options(runtime, maker, hosts),
         "image": image(runtime, maker, framework.name, hosts, where),
         "changes": changed,

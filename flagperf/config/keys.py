@@ -35,6 +35,7 @@ KEYS: dict[str, Field] = {
     # every case
     "case": folder_name(),
     "title": text(),
+    "revision": count(),
     "throughput_unit": text(),
     "unit": text(),
     # hyper-parameters of several cases

@@ -18,6 +18,7 @@ from flagperf.fields import (
     Limit,
     MountTarget,
     NotNegative,
+    Pattern,
     Port,
     Positive,
     Variable,
@@ -162,6 +163,14 @@ class MonitorTool:
 
 
 @dataclass(frozen=True)
+class Algorithms:
+    """Which of its library's algorithms a vendor's devices use; None: as the case says (conf/training.yaml)."""
+
+    deterministic: bool | None = None
+    cudnn_benchmark: bool | None = None
+
+
+@dataclass(frozen=True)
 class Vendor:
     """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
 
@@ -177,6 +186,7 @@ class Vendor:
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
     environment: Mapping[Variable, str] = field(default_factory=dict)
     deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
+    algorithms: Algorithms = Algorithms()  # in place of the case's; a tuning or a command line may say otherwise
     monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
 
 
@@ -192,6 +202,7 @@ class Hardware:
     vendor: str | None = None  # whose product it is; None: any
     devices_per_node: Count | None = None
     devices_per_card: Count = 1
+    device_names: tuple[Pattern, ...] = ()  # what torch's get_device_name gives; empty: any name is taken
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from flagperf.config.monitor_tool import make_table
 from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
 from flagperf.errors import ConfigError
+from flagperf.trainer.extent import Extent, extent_of
 
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
 
@@ -71,6 +72,13 @@ def data_section(config: Mapping[str, Any]) -> dict[str, Any]:
     if weights.is_relative_to(config["data_dir"]):
         require[glob.escape(str(weights.relative_to(config["data_dir"])))] = 1
     return {**found, "require": require}
+
+
+def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
+    """The extent that the data must have, all of whose fields are of the right type."""
+    if stated := config["data"].get("extent"):
+        build(Extent, stated, "data.extent", where)
+    return extent_of(config)
 
 
 def hardware(config: Mapping[str, Any], where: Where) -> Hardware:

@@ -39,7 +39,8 @@ class CaseRules:
         assert file  # it was composed
         names = (f"model/{model}", f"size/{layers.case.choices['size']}/{model}")
         case_files = tuple(path for name in names if (path := find(name, folders)))
-        return cls(tuple(layers.case.get("mutable")), file, case_files)
+        keys = tuple(key for key, why in layers.case.get("mutable").items() if why is not None)
+        return cls(keys, file, case_files)
 
     def check_keys(self, job: Job, layers: Layers, where: Where) -> None:
         """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division."""

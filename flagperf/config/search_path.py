@@ -12,7 +12,7 @@ _INSTALLED = PACKAGE / "conf"
 CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
 VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
 
-PROTECTED = ("config", "training", "model/*", "dataset/*", "mutable/*", "size/*", "size/*/*")
+PROTECTED = ("config", "training", "model/*", "dataset/*", "mutable/*", "fingerprint/*", "size/*", "size/*/*")
 
 
 def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:

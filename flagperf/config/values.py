@@ -10,6 +10,7 @@ from urllib.parse import quote
 from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.fields import Positive
 from flagperf.target import Target
+from flagperf.trainer.extent import Extent
 
 Division = Literal["closed", "open"]
 FOLDER_SAFE = "+,=@[]{}' "  # kept in a folder's name, as letters, digits and "_.-~" are; others become %XX
@@ -31,7 +32,7 @@ class Deadlines:
 
     connect: Positive
     start: Positive  # command → SUBMIT_INFO of every rank
-    first_step: Positive  # SUBMIT_INFO → first STEP_END of rank 0
+    first_step: Positive  # SUBMIT_INFO, or the last sign of the first evaluation → first STEP_END of rank 0
     stall: Positive  # between two PerfLog lines of rank 0
     stop: Positive  # SIGTERM → SIGKILL
 
@@ -75,7 +76,7 @@ class RunConfig:
     runtime: RuntimeSettings
     target: Target | None
     data_dir: str
-    data: Mapping[str, Any]  # the case's data: name, tree, require, sample
+    data: Mapping[str, Any]  # the case's data: name, tree, require, extent, sample
     code_dir: str | None
     result_dir: str
     run_name: str | None
@@ -93,6 +94,7 @@ class RunConfig:
     deterministic: bool
     init_checkpoint: str | None
     config: Mapping[str, Any]
+    extent: Extent | None = None  # that its data must have; None: the case does not say, or the size is a reduced one
     container: ContainerOptions | None = None  # None: the ranks run without one
     image: Image | None = None
     changes: tuple[Change, ...] = ()

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Makes a folder that nobody else may read, and says whose it is.
+# Makes a folder of this user's own work folder that says whose it is. Needs own_folder.sh before it.
 #   $1  the folder
 #   $2  its owner
-umask 077
-mkdir -p "$1" && printf %s "$2" >"$1/.owner"
+own_folder "${1%/*}"
+(umask 077 && mkdir -p "$1") || exit 1
+[ -e "$1/.owner" ] && [ "$(cat "$1/.owner")" != "$2" ] && refuse "another run works in $1"
+printf %s "$2" >"$1/.owner"

@@ -16,9 +16,11 @@ from typing import Literal
 from flagperf.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
-from flagperf.hosts.transport import Transport
+from flagperf.hosts.transport import Completed, Transport
 
-CLAIM, CLAIMED, DEAD_PROCESSES = (script(__file__, f"{name}.sh") for name in ("claim", "claimed", "dead_processes"))
+OWN_FOLDER = script(__file__, "own_folder.sh")
+CLAIM, CLAIMED = (OWN_FOLDER + script(__file__, name) for name in ("claim.sh", "claimed.sh"))
+DEAD_PROCESSES = script(__file__, "dead_processes.sh")
 TIMEOUT = 60.0  # seconds
 
 OwnerState = Literal["this", "alive", "dead", "elsewhere"]
@@ -51,24 +53,41 @@ def _owner(pid: int) -> str:
 
 
 async def claim(transport: Transport, folder: str) -> None:
-    """Make a folder on a host that belongs to this process. Nobody else may read it."""
-    done = await transport.run(shell(CLAIM, folder, this_owner()), timeout=TIMEOUT)
-    if done.exit_status != 0:
-        advice = "give work_dir of the cluster a place that this user may write to"
-        raise HostError(transport.host, f"cannot make {folder}: {done.stderr.strip()}", advice=advice)
+    """Make a folder in the work_dir of a host that belongs to this process. Nobody else may read it.
+
+    Raises:
+        HostError: it cannot be made, is another run's, or another user could reach into it.
+    """
+    await _in_work_dir(transport, f"cannot make {folder}", shell(CLAIM, folder, this_owner()))
 
 
-async def claimed_folders(transport: Transport, work_dir: str) -> dict[str, OwnerState]:
-    """Folders that runs claimed on a host, with what has become of their owners."""
-    done = await transport.run(shell(CLAIMED, work_dir), timeout=TIMEOUT)
+async def claimed_folders(transport: Transport, work_dir: str, *, make: bool = False) -> dict[str, OwnerState]:
+    """Folders that runs claimed on a host, with what has become of their owners.
+
+    Args:
+        make: make work_dir where it is not there.
+
+    Raises:
+        HostError: another user could reach into work_dir.
+    """
+    done = await _in_work_dir(transport, f"cannot use {work_dir}", shell(CLAIMED, work_dir, "make" if make else ""))
     parts = done.stdout.split("\0")  # a path may hold any other character
     owners = zip(parts[::2], parts[1::2], strict=False)
     return {str(PurePosixPath(file).parent): owner_state(owner) for owner, file in owners}
 
 
-async def remove_dead_folders(transport: Transport, work_dir: str) -> list[str]:
-    """Remove the folders of runs that died, and return them."""
-    dead = [path for path, state in (await claimed_folders(transport, work_dir)).items() if state == "dead"]
+async def _in_work_dir(transport: Transport, problem: str, command: Command) -> Completed:
+    done = await transport.run(command, timeout=TIMEOUT)
+    if done.exit_status != 0:
+        advice = "give work_dir of the cluster a place below folders that only root and this user may write to"
+        raise HostError(transport.host, f"{problem}: {done.stderr.strip()}", advice=advice)
+    return done
+
+
+async def remove_dead_folders(transport: Transport, work_dir: str, *, make: bool = False) -> list[str]:
+    """Remove the folders of runs that died, and return them. `make`: make work_dir where it is not there."""
+    claimed = await claimed_folders(transport, work_dir, make=make)
+    dead = [path for path, state in claimed.items() if state == "dead"]
     if dead:
         log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
         await transport.run(Command(("rm", "-rf", *dead)), timeout=TIMEOUT)

@@ -8,15 +8,13 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
-from flagperf.errors import FlagperfError, HostError
+from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
+from flagperf.sent_code import PACKAGES, files, package_folder
 
-PACKAGES = ("flagperf", "cases")  # what training processes import
-LEFT_OUT = {"__pycache__", "conf", "vendors"}  # not code; the configuration is sent as config.yaml
 UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds
 
@@ -52,16 +50,7 @@ def code_archive(code_dir: str | None = None) -> bytes:
 
 def _files(code_dir: str | None) -> Iterator[tuple[Path, Path]]:
     """The files of the packages: name in the archive, and path on this machine."""
-    own = [(_folder(package), package) for package in PACKAGES]
+    own = [(package_folder(package), package) for package in PACKAGES]
     for folder, prefix in [*own, *([(Path(code_dir).expanduser(), "")] if code_dir else [])]:
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder)
-            if path.is_file() and not LEFT_OUT & set(name.parts):
-                yield Path(prefix, name), path
-
-
-def _folder(package: str) -> Path:
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise FlagperfError(f"the package {package} is not installed here, so that it cannot be sent to a host")
-    return Path(next(iter(spec.submodule_search_locations)))
+        for path in files(folder):
+            yield Path(prefix, path.relative_to(folder)), path

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from flagperf.hosts.transport import Transport
+from flagperf.log_lines import Lines
 from flagperf.perflog import Event, parse
+
+READS = 16  # of transport.READ_SIZE bytes, in one look: the other ranks and the deadlines must not wait for one log
 
 
 class Tail:
@@ -14,18 +17,19 @@ class Tail:
     def __init__(self, transport: Transport, path: str, copy: Path | None = None) -> None:
         self.transport, self.path, self.copy = transport, path, copy
         self._offset = 0
-        self._torn = b""  # the last line, while its end is not there yet
+        self._lines = Lines()
 
     async def lines(self) -> list[str]:
-        """Lines that were completed since the last call."""
+        """Lines that were completed since the last call; of a log that grows fast, what READS reads give."""
         found: list[bytes] = []
-        while data := await self.transport.read(self.path, self._offset):
+        for _ in range(READS):
+            if not (data := await self.transport.read(self.path, self._offset)):
+                break
             self._offset += len(data)
             if self.copy is not None:
                 with self.copy.open("ab") as file:
                     file.write(data)
-            *complete, self._torn = (self._torn + data).split(b"\n")
-            found += complete
+            found += self._lines.feed(data)
         return [line.decode(errors="replace") for line in found]
 
     async def events(self) -> list[Event]:

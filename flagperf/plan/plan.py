@@ -24,13 +24,16 @@ SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' l
 MONITORS = tuple(NODE_FIGURES)
 
 
-def make_plan(run: RunConfig, round_number: int, folder: Path = Path(), *, placeholders: bool = False) -> Plan:
+def make_plan(
+    run: RunConfig, round_number: int, folder: Path = Path(), *, on_hosts: str = "", placeholders: bool = False
+) -> Plan:
     """Plan one round. The ranks meet where the cluster's file says; for what it leaves open, defaults stand.
 
     Args:
         run: the configured case.
         round_number: from 1.
         folder: the run folder.
+        on_hosts: name of the run's folder in the work_dir of other hosts; empty: that of the run folder.
         placeholders: stand in `<host-N>` for hosts that the cluster lacks, instead of refusing.
 
     Raises:
@@ -38,12 +41,14 @@ def make_plan(run: RunConfig, round_number: int, folder: Path = Path(), *, place
     """
     nodes = _nodes(run, placeholders)
     meeting = _configured_rendezvous(run, nodes)
+    elsewhere = PurePosixPath(run.cluster.work_dir, on_hosts or folder.name)
+    roots = [PurePosixPath(folder) if node.local else elsewhere for node in nodes]
     return Plan(
         case=run.case,
         framework=run.framework.name,
         round=round_number,
-        config=_config(run, nodes, folder),
-        nodes=tuple(_node_plan(run, round_number, rank, node, folder, meeting) for rank, node in enumerate(nodes)),
+        config=_config(run, nodes[0], roots[0]),
+        nodes=tuple(_node_plan(run, round_number, rank, nodes[rank], root, meeting) for rank, root in enumerate(roots)),
         master_address=meeting.address,
         master_port=meeting.port,
         deadlines=run.deadlines,
@@ -94,20 +99,18 @@ def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
     return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
 
 
-def _root(run: RunConfig, node: Node, folder: Path) -> PurePosixPath:
-    """The run's folder on a node."""
-    return PurePosixPath(folder) if node.local else PurePosixPath(run.cluster.work_dir, folder.name)
-
-
-def _config(run: RunConfig, nodes: tuple[Node, ...], folder: Path) -> Mapping[str, object]:
+def _config(run: RunConfig, first: Node, root: PurePosixPath) -> Mapping[str, object]:
     """What config.yaml holds. Checkpoints to resume from are named where node 0 has them."""
     if run.resume is None:
         return run.config
-    return {**run.config, "resume": run.resume if nodes[0].local else str(_root(run, nodes[0], folder) / "resume")}
+    return {**run.config, "resume": run.resume if first.local else str(root / "resume")}
 
 
-def _node_plan(run: RunConfig, round_number: int, rank: int, node: Node, folder: Path, meeting: Rendezvous) -> NodePlan:
-    case_dir = _root(run, node, folder) / run.name
+def _node_plan(
+    run: RunConfig, round_number: int, rank: int, node: Node, root: PurePosixPath, meeting: Rendezvous
+) -> NodePlan:
+    """The plan of a node, on which the run's folder is `root`."""
+    case_dir = root / run.name
     log_dir = case_dir / f"round{round_number}" / f"{node.name}_noderank{rank}"
     launch, container = _commands(run, node, rank, log_dir, meeting)
     return NodePlan(

@@ -10,6 +10,7 @@ from typing import Any
 from flagperf.results.summary import metric, usable, verdict
 from flagperf.results.values import Result, Statistics, Summary
 from flagperf.target import Target
+from flagperf.trainer.extent import counts_of
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
@@ -36,6 +37,7 @@ COLUMNS_NOTE = (
     "With several rounds: mean ± sample standard deviation."
 )
 OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
+REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
 NOISE_NOTE = (
     "the throughput of its rounds varies by {} (coefficient of variation). Was the machine busy with something else?"
 )
@@ -85,10 +87,11 @@ def row(summary: Summary) -> dict[str, str]:
 
 
 def case(summary: Summary) -> str:
-    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle)"."""
+    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
     config = summary.config
-    apart = [config["size"]] * (config["size"] != "full") + [config["framework"]["name"]]
-    shown = ", ".join(name for name in apart if name != "pytorch")
+    size, framework, revision = config["size"], config["framework"]["name"], config.get("revision", 1)
+    apart = {size: size != "full", framework: framework != "pytorch", f"revision {revision}": revision > 1}
+    shown = ", ".join(name for name, is_shown in apart.items() if is_shown)
     return f"{config['case']} ({shown})" if shown else str(config["case"])
 
 
@@ -139,6 +142,8 @@ def target(summary: Summary) -> str:
             return "does not apply: synthetic"
         if on_samples and summary.config["size"] == "full":
             return "does not apply: sample data"
+        if any(result.other_data for result in results):
+            return "does not apply: other data"
         return f"not shown: ended by {results[0].values.get('stop_reason')}"
     reached = sum(answer is True for answer in answers)
     if reached in (0, len(answers)):
@@ -161,8 +166,11 @@ def notes(summary: Summary) -> list[str]:
         found.append("synthetic")
     elif any(result.sample_data for result in summary.results):
         found.append("sample data")
+    elif any(result.other_data for result in summary.results):
+        found.append("other data")
     if summary.config["division"] == "open":
         found.append("open division")
+    found += dict.fromkeys(note for result in summary.results for note in result.notes)
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
     if (noise := _noise(summary)) > NOISY:
@@ -192,7 +200,16 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
     sampled = any(result.sample_data and not result.synthetic for result in results)
     opened = any(result.division == "open" for result in results)
     noisy = [f"{job.name}: {NOISE_NOTE.format(percent(_noise(job)))}" for job in jobs if _noise(job) > NOISY]
-    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + noisy
+    revised = [REVISIONS_NOTE.format(*found) for found in _revisions(jobs)]
+    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + revised + noisy
+
+
+def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
+    """The cases that are there in more than one revision, and in which."""
+    found: dict[str, set[int]] = {}
+    for result in (result for summary in summaries for result in summary.results):
+        found.setdefault(result.case, set()).add(result.revision)
+    return [(name, " and ".join(map(str, sorted(known)))) for name, known in found.items() if len(known) > 1]
 
 
 def _noise(summary: Summary) -> float:
@@ -214,6 +231,20 @@ def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
     return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
 
 
+def data(summary: Summary) -> str:
+    """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
+    first = next(iter(usable(summary.results)), None)
+    counts = counts_of(first.built) if first else {}
+    unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
+    words = {"train": f"{unit} to train", "eval": "to evaluate", "classes": "classes"}
+    parts = [f"{counts[name]:,} {text}" for name, text in words.items() if name in counts]
+    ranks = first.values.get("ranks") or () if first else ()
+    files = [
+        f"{r['data_files']:,} files, fingerprint {r['data_fingerprint']}" for r in ranks if r.get("data_fingerprint")
+    ]
+    return ", ".join([*parts, *files[:1]])
+
+
 def machine(result: Result) -> str:
     """Devices, hosts and software of a round, as its ranks named them."""
     values: Mapping[str, Any] = result.values
@@ -221,3 +252,17 @@ def machine(result: Result) -> str:
     versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
     parts = [values.get("device_name"), ", ".join(hosts), ", ".join(versions)]
     return "; ".join(str(part) for part in parts if part)
+
+
+def software(result: Result) -> str:
+    """Who took part in a round: libraries, identity of the code, modules from elsewhere, image; "" where not known."""
+    known: Mapping[str, Any] = result.built.get("software") or {}
+    image: Mapping[str, str] = known.get("image") or {}
+    modules = dict.fromkeys(str(entry["module"]).partition(".")[0] for entry in known.get("modules", {}).values())
+    parts = [
+        ", ".join(f"{name} {version}" for name, version in known.get("versions", {}).items() if version),
+        ", ".join(f"code of {name} {identity}" for name, identity in known.get("code", {}).items()),
+        f"modules from elsewhere: {', '.join(modules)}" if modules else "",
+        f"image {image['reference']} {image['id']}" if {"reference", "id"} <= image.keys() else "",
+    ]
+    return "; ".join(filter(None, parts))

@@ -54,13 +54,27 @@ def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iter
     folder = job / f"round{number}"
     if (folder / results.FILE).exists():
         try:
-            return results.read(folder)
+            return _of_revision(config.get("revision", 1), results.read(folder), folder)
         except ConfigError as error:
-            if error.key == "schema":
+            if error.key in ("schema", "revision"):
                 raise
             log.warning("%s; its logs are read instead", error.problem)
     status = "unfinished" if folder.is_dir() else "not started"
     return results.result_of_logs(config, changes, number, folder, status=status, sweep=_swept(job.name))
+
+
+def _of_revision(revision: int, result: Result, folder: Path) -> Result:
+    """The result, which must be one of the case as the job's configuration states it."""
+    if result.revision != revision:
+        raise ConfigError(
+            "this round is of another revision of the case than its job",
+            where=str(folder / results.FILE),
+            key="revision",
+            given=result.revision,
+            allowed=str(revision),
+            advice="take the round out of the job's folder: rounds of different revisions make no statistics",
+        )
+    return result
 
 
 def _read_changes(path: Path) -> tuple[Change, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from flagperf.plain import plain
 from flagperf.report import cells, tables
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
@@ -32,7 +33,7 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
         *_sweep(summaries),
         *(block for summary in summaries for block in _job(summary)),
     ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return plain("\n\n".join(block for block in blocks if block) + "\n")
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:
@@ -70,6 +71,10 @@ def _job(summary: Summary) -> Iterator[str]:
     good = usable(summary.results)
     if good:
         yield f"Machine: {cells.machine(good[0])}"
+        if software := cells.software(good[0]):
+            yield f"Software: {software}"
+    if data := cells.data(summary):
+        yield f"Data: {data}"
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from flagperf import __version__
+from flagperf.plain import plain
 from flagperf.report import cells, tables
 from flagperf.report.charts import job_charts
 from flagperf.results.rank_log import node_folders
@@ -45,7 +46,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     )
     keys = cells.sweep_keys(summaries)
     jobs = [_job(run_dir / summary.name, summary) for summary in summaries]
-    return environment.get_template("page.html.j2").render(
+    text = environment.get_template("page.html.j2").render(
         name=run_dir.resolve().name,
         version=__version__,
         started=_started(summaries),
@@ -61,6 +62,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         scripts=[(here / name).read_text(encoding="utf-8") for name in SCRIPTS],
         data=_embedded({job["id"]: job.pop("charts") for job in jobs}),
     )
+    return plain(text)
 
 
 def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
@@ -79,6 +81,8 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         "title": summary.config.get("title", ""),
         "target": cells.target(summary),
         "machine": cells.machine(good[0]) if good else "",
+        "software": cells.software(good[0]) if good else "",
+        "data": cells.data(summary),
         "problems": [result for result in summary.results if result.reasons],
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),

@@ -9,6 +9,7 @@ from typing import Any
 from flagperf.results.rank_log import RankLog
 from flagperf.run.values import Failure
 from flagperf.target import Target
+from flagperf.trainer.extent import Extent, counts_of
 
 TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",
@@ -31,6 +32,8 @@ class Evidence:
     asked: Sequence[str] = ()  # those of TRAINING_LIMITS that the user set, not the case
     target: Target | None = None
     memory_gib: float | None = None  # of one device
+    config: Mapping[str, Any] = field(default_factory=dict)  # the whole resolved configuration
+    extent: Extent | None = None  # of the data that it should be; None: nothing is known, or it need not be
 
     @property
     def finished(self) -> Mapping[str, Any]:
@@ -41,6 +44,14 @@ class Evidence:
     def built(self) -> Mapping[int, Mapping[str, Any]]:
         """Rank → value of its BUILT, of the ranks that logged one."""
         return {log.rank: found[-1].value for log in self.logs if (found := log.all("BUILT"))}
+
+    @property
+    def other_data(self) -> str:
+        """What sets the data apart from that of the case, in words; "" where nothing does, and for sample data."""
+        if self.extent is None or self.finished.get("sample_data"):
+            return ""
+        found = (self.extent.differences(counts_of(built)) for built in self.built.values())
+        return next(filter(None, found), "")
 
     def number(self, name: str) -> float | None:
         """A figure of FINISHED; None when it is absent."""

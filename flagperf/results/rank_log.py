@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.perflog import Event, parse
+from flagperf.log_lines import LONGEST, Lines
+from flagperf.perflog import PREFIX, Event, parse
 
 _NODE = re.compile(r"(?P<host>.+)_noderank(?P<rank>\d+)")
 _RANK = re.compile(r"rank(?P<rank>\d+)\.out\.log")
@@ -22,6 +23,7 @@ class RankLog:
     host: str
     node_rank: int
     events: tuple[Event, ...]
+    unread: int = 0  # PerfLog lines, or lines too long to be one, that could not be read
 
     def all(self, event: str) -> tuple[Event, ...]:
         return tuple(found for found in self.events if found.event == event)
@@ -62,5 +64,18 @@ def _find(round_folder: Path) -> list[tuple[int, str, int, Path]]:
 
 
 def _read(rank: int, host: str, node_rank: int, path: Path) -> RankLog:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        return RankLog(rank, host, node_rank, tuple(event for line in lines if (event := parse(line)) is not None))
+    lines, events, unread = Lines(), [], 0
+    for line in _all_lines(path, lines):
+        text = line.decode(errors="replace")
+        if (event := parse(text)) is not None:
+            events.append(event)
+        elif PREFIX in text:
+            unread += 1
+    return RankLog(rank, host, node_rank, tuple(events), unread + lines.dropped)
+
+
+def _all_lines(path: Path, lines: Lines) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while data := file.read(LONGEST):
+            yield from lines.feed(data)
+    yield from lines.end()

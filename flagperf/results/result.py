@@ -11,7 +11,9 @@ from typing import Any
 from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.perflog import decode, encode
+from flagperf.results.closed import notes
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
+from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.results.used_devices import used_devices
@@ -19,6 +21,7 @@ from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
 from flagperf.run.values import Failure, Outcome
 from flagperf.target import Target
+from flagperf.trainer.extent import extent_of
 from flagperf.trainer.sample_data import is_sample
 
 SCHEMA = 2  # of result.json and summary.json; raised when a field changes its meaning or goes
@@ -80,12 +83,14 @@ def result_of_logs(
         asked=asked,
         target=target,
         memory_gib=config["hardware"].get("memory_gib"),
+        config=config,
+        extent=None if config.get("synthetic") else extent_of(config),
     )
     verdict, reasons = judge(evidence)
     values = evidence.finished
     sample_data = bool(values["sample_data"]) if "sample_data" in values else is_sample(config)
     synthetic = bool(config.get("synthetic"))
-    target_applies = not synthetic and (config["size"] != "full" or not sample_data)
+    target_applies = not (synthetic or evidence.other_data or (sample_data and config["size"] == "full"))
     return Result(
         case=config["case"],
         framework=config["framework"]["name"],
@@ -107,8 +112,11 @@ def result_of_logs(
         monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
         sweep=sweep or {},
         seconds=seconds,
-        built=next(iter(evidence.built.values()), {}),
+        built=with_image(next(iter(evidence.built.values()), {}), folder),
         synthetic=synthetic,
+        revision=config.get("revision", 1),
+        notes=notes(evidence),
+        other_data=evidence.other_data,
     )
 
 
@@ -139,7 +147,8 @@ def from_record(record: Mapping[str, Any], path: Path) -> Result:
         fields = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
         target = Target(**record["target"]) if record["target"] else None
         failure = _failure(record.get("failure"))
-        return Result(**{**fields, "reasons": tuple(record["reasons"]), "target": target, "failure": failure})
+        lists = {"reasons": tuple(record["reasons"]), "notes": tuple(record.get("notes") or ())}
+        return Result(**{**fields, **lists, "target": target, "failure": failure})
     except (KeyError, TypeError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
 

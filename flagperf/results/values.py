@@ -11,6 +11,7 @@ from flagperf.run.values import Failure
 from flagperf.target import Target
 
 Verdict = Literal["VALID", "SUSPECT", "INVALID"]
+Finding = tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ class Result:
     seconds: float | None = None  # the whole round, by the launcher's clock
     built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
     synthetic: bool = False  # trained on batches that stay in device memory
+    revision: int = 1  # of the case; results of different revisions do not compare
+    notes: tuple[str, ...] = ()  # what to know beside the number, which changes no verdict
+    other_data: str = ""  # what sets the data of a full-size case apart from its own; "" where nothing does
 
 
 @dataclass(frozen=True)

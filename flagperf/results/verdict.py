@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from flagperf.results.closed import BUILT
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
-from flagperf.results.values import Verdict
-
-Finding = tuple[Verdict, str]
+from flagperf.results.extent import DATA
+from flagperf.results.values import Finding, Verdict
 
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
@@ -24,7 +24,7 @@ EXPLAINED = ("failed", "interrupted", "not started")  # with this status it is p
 
 def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
     """The worst verdict of all rules, and why; the worst reasons come first."""
-    checks = COMPLETE + (CONSISTENT if evidence.finished else ())
+    checks = COMPLETE + ((*CONSISTENT, *BUILT) if evidence.finished else ())
     found = [finding for check in checks for finding in check(evidence)]
     reasons = [text for verdict, text in found if verdict == "INVALID"]
     verdict: Verdict = "INVALID" if reasons else "SUSPECT" if found else "VALID"
@@ -59,6 +59,12 @@ def _ranks_present(evidence: Evidence) -> Iterator[Finding]:
     surplus = {log.rank for log in evidence.logs} - set(range(evidence.world_size))
     if surplus:
         yield "INVALID", f"{_ranks(surplus)} beyond the world size {evidence.world_size}"
+
+
+def _lines_read(evidence: Evidence) -> Iterator[Finding]:
+    for log in evidence.logs:
+        if log.unread:
+            yield "SUSPECT", f"rank {log.rank}: {log.unread} PerfLog lines cannot be read, and do not count"
 
 
 # ---------------------------------------------------------------- do the ranks agree?
@@ -113,9 +119,7 @@ def _loss_is_finite(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _within_the_hardware(evidence: Evidence) -> Iterator[Finding]:
-    mfu, memory = evidence.number("mfu"), evidence.number("peak_memory")
-    if mfu is not None and mfu > 1:
-        yield "INVALID", f"MFU is {mfu:.2f}: more FLOP/s than the hardware's peak"
+    memory = evidence.number("peak_memory")
     on_device = evidence.finished.get("peak_memory_kind") == "device"
     if memory is not None and on_device and evidence.memory_gib and memory > evidence.memory_gib:
         yield "INVALID", f"peak memory {memory:.1f} GiB is over the hardware's {evidence.memory_gib:g} GiB"
@@ -215,7 +219,7 @@ def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
                 return
 
 
-COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_status, _ranks_present)
+COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_status, _ranks_present, _lines_read)
 CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _ranks_agree,
     _checksums_agree,
@@ -230,6 +234,7 @@ CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _steps_fill_the_time,
     _wall_clock,
     _clock_goes_on,
+    *DATA,
 )
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a run in good order."""
+"""Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP) end a run in good order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def interruption(stop: Callable[[], object]) -> Iterator[asyncio.Event]:
-    """While the block runs, a first SIGINT or SIGTERM sets the event and calls `stop`; a second one acts as usual."""
+    """While the block runs, a first signal sets the event and calls `stop`; a second one acts as usual.
+
+    A signal that is ignored, such as SIGHUP under nohup, stays so.
+    """
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = ((number, signal.getsignal(number)) for number in SIGNALS)
+    before = {number: handler for number, handler in handlers if handler != signal.SIG_IGN}
     interrupted = asyncio.Event()
 
     def on_signal() -> None:
@@ -27,7 +31,7 @@ def interruption(stop: Callable[[], object]) -> Iterator[asyncio.Event]:
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
 
-    for number in SIGNALS:
+    for number in before:
         loop.add_signal_handler(number, on_signal)
     try:
         yield interrupted

@@ -9,9 +9,10 @@ from flagperf.hosts.tail import Tail
 from flagperf.hosts.transport import Transport
 from flagperf.perflog import Event
 from flagperf.plan.values import NodePlan, Plan
-from flagperf.run.blame import LAST_LINES, NOTICE
+from flagperf.run.blame import NOTICE
 
 READ_TIMEOUT = 10.0  # seconds
+END = 1 << 18  # bytes of a log's end that are looked at: its last lines, with the stacks that a rank was asked for
 FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
 
 
@@ -46,7 +47,7 @@ class NodeLogs:
 
     async def last_text(self, path: str) -> str:
         """The end of a log; nothing where there is no such log."""
-        done = await self.transport.run(Command(("tail", "-n", str(10 * LAST_LINES), path)), timeout=READ_TIMEOUT)
+        done = await self.transport.run(Command(("tail", "-c", str(END), path)), timeout=READ_TIMEOUT)
         return done.stdout
 
     async def disk_full(self) -> bool:

@@ -87,7 +87,7 @@ class NodeRun:
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
         if not self.transport.local:
-            await remove_dead_folders(self.transport, self.run.cluster.work_dir)
+            await remove_dead_folders(self.transport, self.run.cluster.work_dir, make=True)
         await self.runtime.check()
 
     async def look(self) -> None:

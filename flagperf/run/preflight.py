@@ -14,6 +14,7 @@ from flagperf.hosts.facts import Facts
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 from flagperf.trainer.sample_data import is_sample
+from flagperf.trainer.splits import check_disjoint
 
 ROOM_KIB = 64 * 1024  # that logs need at least
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
@@ -55,11 +56,16 @@ def check_room(host: str, folder: str, facts: Facts) -> None:
 
 
 async def check_data(run: RunConfig, transport: Transport, data_dir: str | None) -> None:
-    """Refuse a data_dir that is missing or has another layout. Sample data is made by the training itself."""
+    """Refuse a data_dir that is missing or has another layout. Sample data is made by the training itself.
+
+    On this machine also one whose training and evaluation data are the same; elsewhere the ranks see it.
+    """
     if data_dir is None or is_sample(run.config):
         return
     if transport.local:
         check_layout(run.data, Path(data_dir))
+        if not run.config.get("synthetic"):
+            check_disjoint(run.config, data_dir)
     else:
         await _check_layout_there(run.data, transport, data_dir)
 

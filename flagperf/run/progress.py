@@ -15,6 +15,7 @@ from rich.status import Status
 from flagperf.config.values import RunConfig
 from flagperf.perflog import Event
 from flagperf.run.values import Failure
+from flagperf.terminal import Terminal
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
 SLOW = 1.0  # seconds of a phase from which on a node is named as slow
@@ -31,7 +32,7 @@ class Progress:
     """
 
     def __init__(self, run: RunConfig, console: Console | None = None) -> None:
-        self.console = console or Console()
+        self.console = console or Terminal()
         self.unit = run.throughput_unit
         self._left = TimeLeft(run)
         self._began = time.monotonic()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from flagperf.errors import ConfigError, FlagperfError, HostError, with_details
+from flagperf.plain import plain
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,10 @@ class Failure:
         who = f"rank {self.rank} on {self.host}" if self.rank is not None else self.host
         node = f" (node rank {self.node_rank})" if self.node_rank is not None else ""
         during = f", while in phase '{self.phase}'" if self.phase else ""
-        return (f"{who}{node}: " if who else "") + self.cause + during
+        return plain((f"{who}{node}: " if who else "") + self.cause + during)
 
     def __str__(self) -> str:
-        return with_details(self.sentence, self.details) + "".join(f"\n    {line}" for line in self.last_lines)
+        return plain(with_details(self.sentence, self.details) + "".join(f"\n    {line}" for line in self.last_lines))
 
 
 def refusal(error: FlagperfError) -> Failure:

@@ -14,6 +14,7 @@ class Watch:
         self.silent = set(range(ranks))  # ranks without SUBMIT_INFO
         self.milestones: dict[str, float] = {}  # "submitted", "training", "first step" → when
         self._progress = started  # last sign of progress
+        self._evaluated = started  # last sign of the evaluation before training, which may take long
 
     def saw(self, rank: int, event: Event, now: float) -> None:
         """Take note of an event of a rank."""
@@ -27,6 +28,8 @@ class Watch:
             self._reach("training", now)
         elif event.event == "STEP_END":
             self._reach("first step", now)
+        elif event.event == "INIT_EVALUATION" or event.value.get("phase") == "evaluate":
+            self._evaluated = now
 
     def overdue(self, now: float) -> str | None:
         """The deadline that has passed, as a cause for people; None while all is well."""
@@ -35,7 +38,8 @@ class Watch:
             named = f"rank {ranks}" if len(self.silent) == 1 else f"ranks {ranks}"
             return self._past("start", now - self.started, f"no sign of life from {named} within")
         if "first step" not in self.milestones:
-            return self._past("first_step", now - self.milestones["submitted"], "no first step within")
+            awaited = max(self.milestones["submitted"], self._evaluated)
+            return self._past("first_step", now - awaited, "no first step within")
         return self._past("stall", now - self._progress, "hang: no progress for")
 
     def _past(self, deadline: str, seconds: float, problem: str) -> str | None:

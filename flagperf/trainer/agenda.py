@@ -77,6 +77,22 @@ class Agenda:
             and position.samples >= settings.eval_start_samples
         )
 
+    def evaluates_end(self, position: Position) -> bool:
+        """Whether to evaluate where a limit has ended the training: after one interval of evaluations at least.
+
+        A shorter training, such as max_steps=20 for its throughput, is not worth an evaluation of all the data.
+        """
+        settings = self.settings
+        if position.samples < settings.eval_start_samples:
+            return False
+        done_of_interval = (
+            (position.step, settings.eval_interval_steps),
+            (position.step * settings.gradient_accumulation_steps, settings.eval_interval_micro_steps),
+            (position.samples, settings.eval_interval_samples),
+            (position.epoch - 1, settings.eval_interval_epochs),
+        )
+        return next((done >= interval for done, interval in done_of_interval if interval is not None), False)
+
     def saves(self, step: int) -> bool:
         """Whether to write a checkpoint after this step: every checkpoint_freq steps."""
         return self.settings.checkpoint_freq is not None and step % self.settings.checkpoint_freq == 0

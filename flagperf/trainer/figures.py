@@ -34,6 +34,8 @@ class RankFigures:
     peak_memory: float
     loss_checksum: str
     parameters_checksum: str
+    data_files: int | None = None  # of the first rank of each node: how many files the case's data has there …
+    data_fingerprint: str | None = None  # … and their fingerprint
 
 
 def percentiles(times: Sequence[float]) -> tuple[float | None, float | None, float | None]:

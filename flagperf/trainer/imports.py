@@ -34,12 +34,12 @@ def import_components(config: Mapping[str, Any]) -> None:
     import hydra.utils  # noqa: F401  # it makes the components
 
     plugin = config["vendor"]["plugin"]
-    for target in (*([plugin] if plugin else []), *_targets([config.get(key) for key in COMPONENTS])):
+    for target in (*([plugin] if plugin else []), *targets([config.get(key) for key in COMPONENTS])):
         with contextlib.suppress(Exception):
             pkgutil.resolve_name(target)
 
 
-def _targets(node: Any) -> Iterator[str]:
+def targets(node: Any) -> Iterator[str]:
     """All `_target_` entries below a node."""
     if isinstance(node, Mapping):
         if isinstance(node.get("_target_"), str):
@@ -47,4 +47,4 @@ def _targets(node: Any) -> Iterator[str]:
         node = list(node.values())
     if isinstance(node, list):
         for value in node:
-            yield from _targets(value)
+            yield from targets(value)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from toy import fork_ranks, losses, train
+from toy import fork_ranks, losses, train, values
 
 from flagperf.config.search_path import CONF
+from flagperf.trainer.components import component
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 ROUNDING = {
@@ -37,6 +38,30 @@ def test_two_ranks(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert [value["global_steps"] for value in finished] == [5] * 4
     for before, after in zip(whole, again, strict=True):
         assert losses(after) == losses(before)[3:]
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_metrics(tiny: Tiny, tmp_path: Path, case: str) -> None:
+    """An evaluation gives the metrics that the task names."""
+    config = tiny(case) | {"max_steps": 1, "initial_evaluation": False, "num_workers": 0}
+    config |= {"eval_interval_steps": 1, "eval_start_samples": 0}
+    (events,) = fork_ranks(partial(train, config), tmp_path, ranks=1)
+    (evaluated,) = values(events, "EVALUATE")
+    assert set(evaluated) - {"step", "samples", "time"} == set(component(config, "task").metrics)
+
+
+def test_the_final_accuracy_is_that_of_the_final_weights(tiny: Tiny, tmp_path: Path) -> None:
+    """glm, whose limit is a number of samples between two evaluations."""
+    limits = {"max_samples_termination": 700, "eval_interval_samples": 640, "initial_evaluation": False}
+    (events,) = fork_ranks(partial(train, tiny("glm") | limits | {"num_workers": 0}), tmp_path, ranks=1)
+    evaluations, finished = values(events, "EVALUATE"), events[-1].value
+    assert [(value["step"], value["samples"]) for value in evaluations] == [(20, 640), (22, 704)]
+    assert (finished["stop_reason"], finished["final_accuracy"]) == (
+        "max_samples_termination",
+        evaluations[-1]["accuracy"],
+    )
+    assert finished["eval_time"] == pytest.approx(sum(value["time"] for value in evaluations))
+    assert finished["train_no_eval_time"] == pytest.approx(finished["raw_train_time"] - finished["eval_time"])
 
 
 @pytest.mark.parametrize("case", PARAMETERS)

@@ -90,10 +90,10 @@ def test_check_counts_what_the_case_requires_and_reads_it(bench: Path, capfd: py
 
 
 def test_check_of_splits_with_different_classes(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for name in ("train/cat/1", "train/dog/2", "val/dog/3"):
+    for number, name in enumerate(("train/cat/1", "train/dog/2", "val/dog/3")):
         path = bench.parent / "images" / f"{name}.JPEG"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (20, 10)).save(path)
+        Image.new("RGB", (20, 10), (100 * number, 0, 0)).save(path)
     assert data("check", "model=resnet50", "data_dir=images") == 2
     out, err = capfd.readouterr()
     assert out.startswith(f"in {Path.cwd()}/images:\n           2  train/*/*\n           1  val/*/*\n")

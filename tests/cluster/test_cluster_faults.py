@@ -4,7 +4,6 @@ leaves nothing on any host while the logs are kept."""
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import re
 import signal
 import subprocess
@@ -196,7 +195,7 @@ BEFORE = {
         lambda lab: lab.hosts[1].output(
             "sh", "-c", "mkdir /srv/flagperf; mount -t tmpfs -o size=8m none /srv/flagperf"
         ),
-        r"\d+ MiB are free in /srv/flagperf/run/.*, logs need 64 MiB",
+        r"\d+ MiB are free in /srv/flagperf/run-\w+/.*, logs need 64 MiB",
     ),
     "mount missing": Fault(
         lambda _: None,
@@ -250,30 +249,23 @@ def test_a_killed_launcher_is_noticed_by_the_hosts_and_cleaned_after_by_the_next
     left = lab.hosts[0].output("docker", "ps", "-a", "--format", "{{.Names}}").split()
     assert len(left) == 1
     (tmp_path / "result/run").rename(tmp_path / "result/first")
-    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=3")  # its container on h1 has the same name
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=3")
     assert done.exit_code == 0, done.output
-    assert left == [container_name(0)]
     assert f"h1: removing {left[0]}, left behind by a run that died" in done.log
     assert_nothing_left(lab)
 
 
-def container_name(rank: int) -> str:
-    return f"flagperf-{hashlib.sha256(b'/srv/flagperf/run').hexdigest()[:8]}-round1-node{rank}"
-
-
-def test_a_container_of_the_same_name_by_someone_else_is_not_touched(lab: TestCluster, tmp_path: Path) -> None:
-    user = User(lab, tmp_path, steps=True)
-    name = container_name(1)
-    lab.hosts[1].output("docker", "create", "--name", name, IMAGE, "x")
-    done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG)
-    assert done.exit_code == 3
-    said = (
-        f"flagperf: h2: another container is called {name}\n  do:      another run uses it; if none does: docker rm -f"
-    )
-    assert said in done.output, done.output
-    assert lab.hosts[1].output("docker", "ps", "-a", "--format", "{{.Names}}").split() == [name]
-    assert lab.hosts[0].output("docker", "ps", "-aq") == ""
-    assert_no_files(lab)
+def test_two_runs_of_one_name_leave_each_other_alone(lab: TestCluster, tmp_path: Path) -> None:
+    first, second = User(lab, tmp_path / "first", steps=True), User(lab, tmp_path / "second", steps=True)
+    processes = [start(user) for user in (first, second)]
+    processes[0].send_signal(signal.SIGINT)
+    assert "interrupted" in finish(processes[0])
+    log = second.home / "result/run" / NAME / "round1/h1_noderank0/rank0.out.log"
+    goal = 5 + max(int(step) for step in re.findall(r'"step": (\d+)', log.read_text()))
+    wait_for(log, f'"step": {goal}', processes[1])
+    processes[1].send_signal(signal.SIGINT)
+    assert "interrupted" in finish(processes[1])
+    assert_nothing_left(lab)
 
 
 def fill(lab: TestCluster) -> None:
@@ -286,7 +278,7 @@ def test_the_disk_of_a_host_fills_up(lab: TestCluster, tmp_path: Path) -> None:
     fill(lab)
     output = finish(process)
     assert process.returncode == 5, output
-    assert re.search(r"h2 \(node rank 1\): disk full: no space left for /srv/flagperf/run/", output), output
+    assert re.search(r"h2 \(node rank 1\): disk full: no space left for /srv/flagperf/run-\w+/", output), output
     assert_nothing_left(lab, but_files=("filler",))
 
 

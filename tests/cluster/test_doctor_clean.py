@@ -63,8 +63,8 @@ def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) ->
     well = user.run("doctor", *words)
     assert well.exit_code == 0, well.output
     checks = {" ".join(line.split()[:2]) for line in well.output.splitlines()[1:]}
-    names = ("ssh", "host", "clock", "own", "disk", "memory", "shm", "devices", "data", "interface", "port", "docker")
-    assert checks >= {f"{host} {name}" for host in ("h1", "h2") for name in (*names, "image", "leftovers")}
+    names = ("ssh", "host", "clock", "own", "disk", "work_dir", "memory", "shm", "devices", "data", "interface", "port")
+    assert checks >= {f"{host} {name}" for host in ("h1", "h2") for name in (*names, "docker", "image", "leftovers")}
     lab.hosts[0].stop("dockerd")
     lab.hosts[1].stop("sshd", 9)
     ill = user.run("doctor", *words)
@@ -80,6 +80,7 @@ def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) ->
         "do: start sshd there, or correct the port in the cluster file",
     ]
     assert "h1 image skipped not looked at: docker does not answer" in said
+    assert f"h1 leftovers skipped none; containers were not looked at: {STOPPED[0]}" in said
 
 
 @pytest.mark.parametrize(

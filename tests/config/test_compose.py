@@ -153,6 +153,60 @@ def test_precedence_and_sources(tmp_path: Path) -> None:
     ]
 
 
+ILUVATAR, OWN = ("vendor=iluvatar", "hardware=BI-V100"), "# @package _global_\ndeterministic: true\n"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "deterministic", "benchmark", "changes"),
+    [
+        pytest.param(["vendor=nvidia", "hardware=A100"], True, False, [], id="a vendor without: the case's"),
+        pytest.param([*ILUVATAR], False, True, [], id="the vendor's, and no change"),
+        pytest.param(["vendor=kunlunxin", "hardware=R300", "model=waveglow"], False, False, [], id="both off"),
+        pytest.param(
+            [*ILUVATAR, "deterministic=true"],
+            True,
+            True,
+            [changed("deterministic", False, True, "command line")],
+            id="the command line's",
+        ),
+        pytest.param(
+            [*ILUVATAR, "+experiment=a"],
+            True,
+            True,
+            [changed("deterministic", False, True, "experiment a")],
+            id="an experiment's, though it says what the case says",
+        ),
+        pytest.param(
+            [*ILUVATAR, "vendor.algorithms.cudnn_benchmark=false", "division=open"],
+            False,
+            False,
+            [changed("vendor.algorithms.cudnn_benchmark", True, False, "command line")],
+            id="open: what the vendor says is changed itself",
+        ),
+    ],
+)
+def test_algorithms_of_the_vendor(
+    tmp_path: Path, overrides: list[str], deterministic: bool, benchmark: bool, changes: list[Change]
+) -> None:
+    """case < vendor < tuning < experiment < command line."""
+    run = compose([*overrides, "data_dir=/data"], [write(tmp_path, {"experiment/a": OWN})])
+    assert (run.config["deterministic"], run.config["cudnn_benchmark"]) == (deterministic, benchmark)
+    of_a_tuning = [change for change in run.changes if change.source.startswith("tuning")]
+    assert [change for change in run.changes if change not in of_a_tuning] == changes
+
+
+@pytest.mark.parametrize(
+    ("overrides", "revision"),
+    [
+        pytest.param(["model=resnet50"], 2, id="as the case says"),
+        pytest.param(["model=toy"], 1, id="a case of one's own that says none"),
+    ],
+)
+def test_revision(tmp_path: Path, overrides: list[str], revision: int) -> None:
+    bench = write(tmp_path, {"model/toy": TOY})
+    assert compose([*overrides, "data_dir=/data"], [bench]).config["revision"] == revision
+
+
 def test_an_experiment_chooses_and_its_tuning_is_found(tmp_path: Path) -> None:
     experiment = (
         "# @package _global_\n"

@@ -126,6 +126,14 @@ COMMAND_LINES = [
     refused("closed: the network", "network._target_=my.Net", "a closed run may not change this key", **CLOSED),
     refused("closed: the target", "target.value=10", "a closed run may not change this key", **CLOSED),
     refused("closed: the rules", "mutable.target=please", "unknown key", given=None, do="did you mean 'mutable.lr'?"),
+    refused("closed: the revision", "revision=3", "a closed run may not change this key", **CLOSED),
+    refused(
+        "closed: a common key that the case's list takes out",
+        ["model=swin_transformer", "lr=0.1"],
+        "a closed run may not change this key",
+        allowed=f"the keys listed in {CONF / 'mutable/swin_transformer.yaml'}",
+        do=CLOSED["do"],
+    ),
     refused("closed: something new", "+network.layers=3", "a closed run may not change this key", **CLOSED),
     refused(
         "another maker's hardware",
@@ -386,6 +394,33 @@ TUNING = "vendor/nvidia/resnet50/A100x1x8"
             "unknown key",
             key="vendor.imagee",
             do="did you mean 'image'?",
+        ),
+        of_file(
+            "vendor: no switch",
+            {
+                "vendor/acme": GLOBAL
+                + "vendor: {title: A, device: a, backend: a, plugin: null, visible_devices: null,"
+                + " algorithms: {deterministic: sometimes}}\n",
+                "hardware/any": ANY,
+            },
+            ["vendor=acme", "hardware=any", "data_dir=/data"],
+            "wrong type of value",
+            key="vendor.algorithms.deterministic",
+            given="sometimes",
+            allowed="true or false",
+        ),
+        of_file(
+            "vendor: an algorithm that is a setting of the case",
+            {
+                "vendor/acme": GLOBAL
+                + "vendor: {title: A, device: a, backend: a, plugin: null, visible_devices: null,"
+                + " algorithms: {lr: 1}}\n",
+                "hardware/any": ANY,
+            },
+            ["vendor=acme", "hardware=any", "data_dir=/data"],
+            "unknown key",
+            key="vendor.algorithms.lr",
+            do="one of: cudnn_benchmark, deterministic",
         ),
         of_file(
             "vendor: sets a key of the training",

@@ -38,8 +38,8 @@ def text(name: str) -> str:
 def test_begins_with_its_command(name: str) -> None:
     """Hydra wants its package line first; the command comes next."""
     lines = text(name).removeprefix("# @package _global_\n").splitlines()
-    assert lines[0].startswith("# flagperf")
     group, _, option = name.partition("/")
+    assert lines[0].startswith("# flagperf" if group != "fingerprint" else f"# python -m cases.fingerprint {option}")
     if group in ("model", "hardware", "vendor") and option in of(group):
         assert f"{group}={option}" in lines[0]
 
@@ -65,9 +65,11 @@ def test_case(case: str) -> None:
         assert (run.changes, run.config["title"] != "", run.config["unit"] != "") == ((), True, True)
         assert [key for key in run.config["mutable"] if any(is_under(key, [never]) for never in NEVER)] == []
         assert is_sample(run.config) == (run.size != "full")
+        assert (run.extent is not None) == (run.size == "full")
         if run.size == "full":
             assert [key for key in run.config["mutable"] if not _is_there(key, run.config)] == []
     assert f"override /mutable: {case}" in text(f"model/{case}")
+    assert re.search(r"^revision: \d+ ", text(f"model/{case}"), re.MULTILINE)
 
 
 def _is_there(key: str, config: Mapping[str, Any]) -> bool:

@@ -279,6 +279,17 @@ def test_fields(group: str, values: dict[str, Any], refusal: dict[str, str]) -> 
             id="hardware: no speed",
         ),
         pytest.param(
+            "hardware",
+            {"device_names": ["A1", "A(1"]},
+            {
+                "problem": "wrong form of value",
+                "key": "hardware.device_names[1]",
+                "given": "A(1",
+                "allowed": "a regular expression",
+            },
+            id="hardware: a name that is no pattern",
+        ),
+        pytest.param(
             "cluster",
             {"image": {"policy": "load"}},
             {
@@ -367,6 +378,28 @@ def test_files(tmp_path: Path, group: str, values: dict[str, Any], refusal: dict
                 allowed=VARIABLE,
             ),
             id="variable",
+        ),
+        pytest.param(
+            "data.extent.train=many",
+            lines(
+                "wrong type of value",
+                where="command line",
+                key="data.extent.train",
+                given="many",
+                allowed="a whole number",
+            ),
+            id="extent of the data",
+        ),
+        pytest.param(
+            "+data.extent.tolerance=2",
+            lines(
+                "value out of range",
+                where="command line",
+                key="data.extent.tolerance",
+                given="2",
+                allowed="a number, at least 0, at most 1",
+            ),
+            id="tolerance of the extent",
         ),
     ],
 )

@@ -60,8 +60,9 @@ class Launcher:
         return [event for line in self.log(f"rank{rank}.out.log").splitlines() if (event := parse(line))]
 
     def until_step(self, step: int) -> None:
+        """Wait until rank 0 has logged the step, and rank 1 its start."""
         deadline = time.monotonic() + 60
-        while not any(event.value.get("step") == step for event in self.events(0)):
+        while not (self.events(1) and any(event.value.get("step") == step for event in self.events(0))):
             assert time.monotonic() < deadline and self.process.poll() is None, "training did not begin"
             time.sleep(0.05)
 
@@ -74,7 +75,7 @@ class Launcher:
         return (self.folder / "flagperf_run.log").read_text()
 
 
-def launch(folder: Path, *words: str) -> Launcher:
+def launch(folder: Path, *words: str, ignored: signal.Signals | None = None) -> Launcher:
     mark = uuid.uuid4().hex
     command = [str(FLAGPERF), "--config-dir", str(HERE / "conf"), "model=workload", "nproc=2"]
     command += [f"result_dir={folder.parent}", f"run_name={folder.name}", f"sample_dir={folder.parent}/sample", *words]
@@ -86,6 +87,7 @@ def launch(folder: Path, *words: str) -> Launcher:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(ignored, signal.SIG_IGN) if ignored else None,
     )
     return Launcher(process, folder, mark)
 
@@ -184,17 +186,36 @@ def test_a_hang_is_named_after_its_deadline_and_before_anything_is_stopped(
         assert (when - flagperf.events(0)[-1].time_ms / 1000 >= deadline, first) == (True, True)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130)], ids=["Ctrl-C", "SIGTERM"])
-def test_a_signal_stops_all_and_keeps_the_logs(tmp_path: Path, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["Ctrl-C", "SIGTERM", "SIGHUP"])
+def test_a_signal_stops_all_and_keeps_the_logs(tmp_path: Path, number: signal.Signals) -> None:
     flagperf = launch(tmp_path / "run", "max_steps=1000")
     flagperf.until_step(3)
     os.killpg(flagperf.process.pid, number)  # as a terminal does
     given, output = flagperf.wait()
-    assert given == code
+    assert given == 130
     assert "Traceback" not in output
     assert flagperf.left() == []
     assert flagperf.events(1)[0].event == "SUBMIT_INFO"
     assert (flagperf.folder / "report.md").exists()
+
+
+def test_nohup_keeps_a_run(tmp_path: Path) -> None:
+    flagperf = launch(tmp_path / "run", "max_steps=100", ignored=signal.SIGHUP)
+    flagperf.until_step(3)
+    os.killpg(flagperf.process.pid, signal.SIGHUP)
+    code, output = flagperf.wait()
+    assert code == 0, output
+
+
+def test_a_run_goes_on_where_nobody_reads_its_output(tmp_path: Path) -> None:
+    """As with `flagperf … | head -1`."""
+    flagperf = launch(tmp_path / "run", "max_steps=20")
+    assert flagperf.process.stdout is not None
+    flagperf.process.stdout.readline()
+    flagperf.process.stdout.close()
+    assert flagperf.process.wait(120) == 0
+    assert (flagperf.folder / "report.md").exists()
+    assert "Traceback" not in flagperf.run_log()
 
 
 def test_a_killed_launcher_leaves_nothing_running(tmp_path: Path) -> None:

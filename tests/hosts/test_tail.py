@@ -31,3 +31,14 @@ async def test_tail_finds_events_among_other_lines(tmp_path: Path) -> None:
     event = Event("STEP_END", {"step": 3}, "f.py", 1, 2, 0)
     log.write_text(f"noise\n{event.line()}\n")
     assert await Tail(LocalTransport("here"), str(log)).events() == [event]
+
+
+@pytest.mark.asyncio
+async def test_a_line_without_end_costs_neither_memory_nor_time(tmp_path: Path) -> None:
+    """64 MiB in one line, in four looks; the lines around it are read."""
+    log = tmp_path / "log"
+    event = Event("STEP_END", {"step": 3}, "f.py", 1, 2, 0)
+    log.write_bytes(event.line().encode() + b"\n" + b"x" * (64 << 20) + b"\n" + event.line().encode() + b"\n")
+    tail = Tail(LocalTransport("here"), str(log))
+    looks = [await tail.events() for _ in range(5)]
+    assert looks == [[event], [], [], [], [event]]

@@ -256,6 +256,14 @@ def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
     assert make_plan(run, 1, RUN1).config["resume"] == "/res/run0/checkpoint"
     remote = example_run(config={"resume": "/res/run0/checkpoint"}, nnodes=2, cluster=LAB)
     assert make_plan(remote, 1, RUN1).config["resume"] == "/var/tmp/fp/run1/resume"
+    assert make_plan(remote, 1, RUN1, on_hosts="run1-ab").config["resume"] == "/var/tmp/fp/run1-ab/resume"
+
+
+def test_a_run_has_another_name_on_other_hosts_only() -> None:
+    run = example_run(nnodes=2, cluster=replace(LAB, nodes=(HERE, BETA)))
+    found = make_plan(run, 1, RUN1, on_hosts="run1-ab").nodes
+    name = run.name
+    assert [node.case_dir for node in found] == [f"{RUN1}/{name}", f"/var/tmp/fp/run1-ab/{name}"]
 
 
 def test_too_few_hosts_are_refused() -> None:

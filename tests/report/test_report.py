@@ -124,6 +124,7 @@ def test_row() -> None:
         pytest.param(
             a_summary(size="tiny", framework={"name": "paddle"}), "case", "resnet50 (tiny, paddle)", id="case"
         ),
+        pytest.param(a_summary(revision=2, size="tiny"), "case", "resnet50 (tiny, revision 2)", id="revised case"),
         pytest.param(
             a_summary(a_result(values={"peak_memory": 0.61, "peak_memory_kind": "host rss"})),
             "mem [GiB]",
@@ -275,6 +276,15 @@ def test_synthetic_is_said() -> None:
     assert cells.warnings(summaries) == [cells.SYNTHETIC_NOTE]
 
 
+def test_revisions_that_differ_are_said() -> None:
+    """Jobs of several runs, put into one folder: their rows stand side by side."""
+    revised, other = a_summary(a_result(revision=2), revision=2), a_summary(a_result(case="glm"), case="glm")
+    assert cells.warnings([a_summary(), other]) == []
+    assert cells.warnings([a_summary(), revised, other]) == [
+        "resnet50 is here in revisions 1 and 2: the case was changed between them, and their results do not compare."
+    ]
+
+
 def test_rounds_that_differ_are_said() -> None:
     job = a_summary(*(a_result(round=n, values={**VALUES, "p_core": value}) for n, value in ((1, 90.0), (2, 110.0))))
     assert cells.warnings([job, a_summary()]) == [
@@ -360,6 +370,22 @@ def test_jobs_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
         make_run(tmp_path, rounds=0, repeat=1, name=f"case,train_batch_size={size}")
     found = report.read_run(tmp_path)
     assert [dict(job.results[0].sweep) for job in found] == [{"train_batch_size": str(n)} for n in (8, 16, 128)]
+
+
+def test_a_round_of_another_revision(tmp_path: Path) -> None:
+    job = make_run(tmp_path)
+    path = job / "round2" / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "revision": 2}))
+    with pytest.raises(ConfigError) as refused:
+        report.read_run(tmp_path)
+    assert str(refused.value) == (
+        "this round is of another revision of the case than its job\n"
+        f"  where:   {path}\n"
+        "  key:     revision\n"
+        "  given:   2\n"
+        "  allowed: 1\n"
+        "  do:      take the round out of the job's folder: rounds of different revisions make no statistics"
+    )
 
 
 def test_swept_values_are_read_from_the_name_of_the_folder(tmp_path: Path) -> None:
@@ -575,3 +601,26 @@ def test_a_failed_job_of_a_sweep_is_explained(tmp_path: Path) -> None:
     assert "**2 jobs: 1 VALID, 1 INVALID.**" in text
     assert "- the loss is not finite (final_loss nan)" in text
     assert "TrainingError: training diverged: the loss was nan at step 5\n~~~~" in text
+
+
+@pytest.mark.parametrize(
+    ("known", "shown"),
+    [
+        pytest.param({}, "", id="a result from before it was known"),
+        pytest.param(
+            {
+                "versions": {"torch": "2.14.1", "mine": None},
+                "code": {"flagperf": "f1", "cases": "c1"},
+                "modules": {
+                    "/a/mine/__init__.py": {"module": "mine", "sha256": "01"},
+                    "/a/mine/part.py": {"module": "mine.part", "sha256": "02"},
+                },
+                "image": {"reference": "acme:1", "id": "sha256:ab", "digest": "none"},
+            },
+            "torch 2.14.1; code of flagperf f1, code of cases c1; modules from elsewhere: mine; image acme:1 sha256:ab",
+            id="all of it",
+        ),
+    ],
+)
+def test_software(known: dict[str, Any], shown: str) -> None:
+    assert cells.software(a_result(built={"software": known})) == shown

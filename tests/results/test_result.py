@@ -13,6 +13,7 @@ from example_results import CONFIG, a_result, write_round
 
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
+from flagperf.perflog import Event
 from flagperf.results import result
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result
@@ -51,11 +52,15 @@ def test_no_folder_is_a_round_without_values(tmp_path: Path) -> None:
     )
 
 
-def test_torn_lines_and_ordinary_output_are_left_out(tmp_path: Path) -> None:
+def test_torn_lines_do_not_count_and_ordinary_output_is_left_out(tmp_path: Path) -> None:
     values = write_round(tmp_path)
     log = tmp_path / "node0_noderank0" / "rank0.out.log"
     log.write_bytes(b'hello \xff\n[PerfLog] {"event": "STEP_E\n' + log.read_bytes() + b"[PerfLog] {")
-    assert read(tmp_path) == a_result(values=values)
+    assert read(tmp_path) == a_result(
+        values=values,
+        verdict="SUSPECT",
+        reasons=("rank 0: 2 PerfLog lines cannot be read, and do not count",),
+    )
 
 
 def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:
@@ -68,6 +73,31 @@ def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:
         (),
         ("max_steps=500 was asked, max_epochs ended it at 100",),
     )
+
+
+IMAGES = {"extent": {"unit": "images", "train": 1_281_167, "eval": 50_000}}
+
+
+@pytest.mark.parametrize(
+    ("train", "config", "verdict", "reached", "other"),
+    [
+        pytest.param(1_281_167, {}, "VALID", True, "", id="all of it"),
+        pytest.param(16, {}, "SUSPECT", None, "16 of 1,281,167 training images", id="sixteen photos"),
+        pytest.param(16, {"data": {}}, "VALID", True, "", id="a case that says no extent"),
+        pytest.param(16, {"size": "tiny"}, "VALID", True, "", id="a reduced size"),
+        pytest.param(16, {"synthetic": True}, "VALID", None, "", id="synthetic"),
+    ],
+)
+def test_data_of_the_case(
+    train: int, config: dict[str, Any], verdict: str, reached: bool | None, other: str, tmp_path: Path
+) -> None:
+    write_round(tmp_path)
+    for log in tmp_path.glob("*/rank*.out.log"):
+        event = Event("BUILT", {"data": {"train": train, "eval": 50_000}})
+        log.write_text(f"{event.line()}\n{log.read_text()}")
+    found = read(tmp_path, **{"data": IMAGES, **config})
+    assert (found.verdict, found.target_reached, found.other_data) == (verdict, reached, other)
+    assert found.built["data"]["train"] == train
 
 
 BOTH = {"metric": "acc1", "value": 95.0, "direction": "higher", "also": {"acc5": 99.0}}
@@ -201,6 +231,7 @@ def test_result_json_reads_back(tmp_path: Path) -> None:
         reasons=("the loss is not finite",),
         phases={"node0_noderank0": {"connect": 0.1}},
         started=1.5,
+        revision=3,
     )
     path = result.write(given, tmp_path / "round1")
     assert path == tmp_path / "round1" / "result.json"

@@ -14,6 +14,7 @@ from flagperf.results.rank_log import RankLog
 from flagperf.results.verdict import judge, worst
 from flagperf.run.values import Failure
 from flagperf.target import Target
+from flagperf.trainer.extent import Extent
 
 NAN = float("nan")
 
@@ -84,6 +85,16 @@ def without(event: str) -> Evidence:
     return dataclasses.replace(sound, logs=(sound.logs[0], dataclasses.replace(sound.logs[1], events=cut)))
 
 
+def built(*counts: dict[str, int], **finished: Any) -> Evidence:
+    """Sound ranks of a case on images, each of which counted its data."""
+    sound = evidence(**finished)
+    logs = [
+        dataclasses.replace(log, events=(Event("BUILT", {"data": found}, rank=log.rank), *log.events))
+        for log, found in zip(sound.logs, counts, strict=True)
+    ]
+    return dataclasses.replace(sound, logs=logs, extent=Extent("images", train=1_281_167, eval=50_000))
+
+
 def changed(**fields: Any) -> Callable[[], Evidence]:
     return lambda: dataclasses.replace(evidence(), **fields)
 
@@ -135,6 +146,11 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
     "no log at all": (changed(logs=()), "INVALID", ("no log of ranks 0, 1",)),
     "a rank without a log": (lambda: dataclasses.replace(evidence(), logs=(log(0),)), "INVALID", ("no log of rank 1",)),
     "a rank without FINISHED": (lambda: without("FINISHED"), "INVALID", ("no FINISHED from rank 1",)),
+    "lines that could not be read": (
+        lambda: dataclasses.replace(evidence(), logs=(log(0), dataclasses.replace(log(1), unread=3))),
+        "SUSPECT",
+        ("rank 1: 3 PerfLog lines cannot be read, and do not count",),
+    ),
     "more ranks than the world": (
         lambda: dataclasses.replace(evidence(), logs=(log(0), log(1), log(2))),
         "INVALID",
@@ -177,11 +193,6 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         lambda: evidence(losses=(2.0, float("inf"), 0.5)),
         "SUSPECT",
         ("the loss was inf at step 50 on rank 0",),
-    ),
-    "MFU over 1": (
-        lambda: evidence(mfu=1.2),
-        "INVALID",
-        ("MFU is 1.20: more FLOP/s than the hardware's peak",),
     ),
     "more memory than the hardware has": (
         lambda: evidence(peak_memory=64.0),
@@ -265,11 +276,33 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "SUSPECT",
         ("rank 1: the wall clock was set by +3600.00 s during training",),
     ),
+    "the data of the case": (lambda: built(*[{"train": 1_281_167, "eval": 50_000}] * 2), "VALID", ()),
+    "sixteen photos": (
+        lambda: built(*[{"train": 16, "eval": 8}] * 2),
+        "SUSPECT",
+        ("not the data of the case: 16 of 1,281,167 training images, 8 of 50,000 evaluation images",),
+    ),
+    "sample data says so itself": (lambda: built(*[{"train": 16}] * 2, sample_data=True), "VALID", ()),
+    "data that nobody counted": (lambda: built({}, {}), "VALID", ()),
+    "counts that are none": (lambda: built({"train": "16"}, ["train"]), "VALID", ()),  # type: ignore[arg-type,dict-item]
+    "one rank has other data": (
+        lambda: built({"train": 1_281_167}, {"train": 1_281_160}),
+        "SUSPECT",
+        (
+            "not the data of the case: 1,281,160 of 1,281,167 training images",
+            "rank 1 has other data than rank 0: the samples differ",
+        ),
+    ),
+    "a node has other files": (
+        lambda: evidence(ranks=[{**rank, "data_fingerprint": f"{rank['rank']:016x}"} for rank in ranks()]),
+        "SUSPECT",
+        ("rank 1 has other data than rank 0: the files differ",),
+    ),
     "the worst comes first": (
-        lambda: evidence(mfu=1.2, late=-12_500),
+        lambda: evidence(peak_memory=64.0, late=-12_500),
         "INVALID",
         (
-            "MFU is 1.20: more FLOP/s than the hardware's peak",
+            "peak memory 64.0 GiB is over the hardware's 40 GiB",
             "rank 0: the clock went back by 2.500 s between two STEP_END",
         ),
     ),

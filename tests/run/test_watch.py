@@ -9,8 +9,9 @@ from flagperf.perflog import Event
 from flagperf.run.watch import Watch
 
 DEADLINES = Deadlines(connect=1, start=10, first_step=20, stall=5, stop=1)
-Seen = tuple[float, int, str]  # when, rank, event
+Seen = tuple[float, int, str]  # when, rank, event and its phase
 SUBMITTED: list[Seen] = [(1, 0, "SUBMIT_INFO"), (2, 1, "SUBMIT_INFO"), (3, 2, "SUBMIT_INFO")]
+EVALUATES: Seen = (20, 0, "HEARTBEAT evaluate")
 FIRST_STEP: list[Seen] = [*SUBMITTED, (4, 0, "TRAIN_START"), (5, 0, "STEP_END")]
 
 
@@ -30,6 +31,14 @@ FIRST_STEP: list[Seen] = [*SUBMITTED, (4, 0, "TRAIN_START"), (5, 0, "STEP_END")]
             "no first step within 20 s (deadlines.first_step)",
             id="first step: moving is not enough",
         ),
+        pytest.param([*SUBMITTED, EVALUATES], 40, None, id="first step: the evaluation before training moves"),
+        pytest.param(
+            [*SUBMITTED, EVALUATES],
+            40.1,
+            "no first step within 20 s (deadlines.first_step)",
+            id="first step: the evaluation before training stands still",
+        ),
+        pytest.param([*SUBMITTED, (30, 0, "INIT_EVALUATION")], 50, None, id="first step: evaluated before training"),
         pytest.param(FIRST_STEP, 10, None, id="stall: in time"),
         pytest.param(FIRST_STEP, 10.1, "hang: no progress for 5 s (deadlines.stall)", id="stall"),
         pytest.param([*FIRST_STEP, (9, 0, "HEARTBEAT")], 13, None, id="stall: a heartbeat is progress"),
@@ -44,5 +53,6 @@ FIRST_STEP: list[Seen] = [*SUBMITTED, (4, 0, "TRAIN_START"), (5, 0, "STEP_END")]
 def test_overdue(seen: list[Seen], now: float, overdue: str | None) -> None:
     watch = Watch(3, DEADLINES, started=0)
     for when, rank, event in seen:
-        watch.saw(rank, Event(event, rank=rank), when)
+        name, _, phase = event.partition(" ")
+        watch.saw(rank, Event(name, {"phase": phase}, rank=rank), when)
     assert watch.overdue(now) == overdue

@@ -69,3 +69,26 @@ def test_an_interval_of_micro_steps(micro_steps: int, evaluated: list[int]) -> N
 def test_next_look(settings: dict[str, Any], step: int, following: int) -> None:
     agenda = Agenda(Settings.read(toy.config(**{"log_freq": 10, **settings})), lambda number: number)
     assert agenda.next_look(Position(step=step)) == following
+
+
+STEPS = {"eval_interval_steps": 50, "eval_interval_samples": None, "eval_interval_epochs": 1}
+SAMPLES = {"eval_interval_steps": None, "eval_interval_samples": 800, "eval_interval_epochs": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "position", "evaluates"),
+    [
+        pytest.param(STEPS, Position(step=49, epoch=9, samples=9999), False, id="less than an interval of steps"),
+        pytest.param(STEPS, Position(step=50), True, id="an interval of steps"),
+        pytest.param(SAMPLES, Position(step=99, samples=799), False, id="less than an interval of samples"),
+        pytest.param(SAMPLES, Position(step=99, samples=800), True, id="an interval of samples"),
+        pytest.param({"eval_interval_epochs": 2}, Position(step=999, epoch=2), False, id="in the second epoch"),
+        pytest.param({"eval_interval_epochs": 2}, Position(step=999, epoch=3), True, id="two epochs are complete"),
+        pytest.param({"eval_interval_epochs": None}, Position(step=999, epoch=9), False, id="no interval"),
+        pytest.param({**STEPS, "eval_start_samples": 501}, Position(step=50, samples=500), False, id="not yet"),
+        pytest.param({**STEPS, "eval_start_samples": 500}, Position(step=50, samples=500), True, id="from now on"),
+    ],
+)
+def test_evaluation_at_the_end(settings: dict[str, Any], position: Position, evaluates: bool) -> None:
+    agenda = Agenda(Settings.read(toy.config(**settings)), lambda number: number)
+    assert agenda.evaluates_end(position) is evaluates

@@ -132,6 +132,7 @@ def test_no_checkpoint(tmp_path: Path) -> None:
         ("train_batch_size", 4),
         ("seed", 5),
         ("case", "other"),
+        ("revision", 2),
         ("precision", "amp_bf16"),
         ("ema", {"decay": 0.9, "every": 1}),
     ],

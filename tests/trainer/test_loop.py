@@ -135,6 +135,8 @@ def test_events_in_order(tmp_path: Path) -> None:
     assert [value["epoch"] for value in toy.values(events, "STEP_END")] == [1, 1, 2, 2]
     assert [(value["step"], value["samples"]) for value in toy.values(events, "EVALUATE")] == [(4, 64), (8, 128)]
     assert all(event.file.endswith(("loop.py", "records.py", "toy.py")) for event in events)
+    finished = events[-1].value
+    assert events[0].value["time"] < finished["init_time"] < finished["e2e_time"] - finished["raw_train_time"]
 
 
 STOPS = {
@@ -153,6 +155,17 @@ STOPS = {
     ),
     "target in the last step": (
         {"target": {"metric": "count", "value": 19, "direction": "higher"}, "max_epochs": 1},
+        "target",
+        8,
+        1,
+    ),
+    "target at the end, after the last step": (
+        {
+            "target": {"metric": "count", "value": 19, "direction": "higher"},
+            "eval_interval_steps": 3,
+            "eval_start_samples": 60,
+            "max_steps": 8,
+        },
         "target",
         8,
         1,
@@ -194,23 +207,29 @@ def test_time_limit_is_kept(tmp_path: Path) -> None:
 
 EVALUATIONS = {
     "every epoch": ({}, [8, 16, 24]),
-    "every second epoch": ({"eval_interval_epochs": 2}, [16]),
-    "by steps": ({"eval_interval_steps": 5}, [5, 10, 15, 20]),
-    "by micro steps": ({"eval_interval_micro_steps": 7}, [7, 14, 21]),
-    "by samples": ({"eval_interval_samples": 60}, [8, 15, 23]),
-    "steps before samples and epochs": ({"eval_interval_steps": 20, "eval_interval_samples": 8}, [20]),
-    "micro steps before samples": ({"eval_interval_micro_steps": 20, "eval_interval_samples": 8}, [20]),
-    "not before": ({"eval_interval_steps": 5, "eval_start_samples": 81}, [15, 20]),
+    "every second epoch, and at the end": ({"eval_interval_epochs": 2}, [16, 24]),
+    "by steps": ({"eval_interval_steps": 5}, [5, 10, 15, 20, 24]),
+    "by micro steps": ({"eval_interval_micro_steps": 7}, [7, 14, 21, 24]),
+    "by samples": ({"eval_interval_samples": 60}, [8, 15, 23, 24]),
+    "steps before samples and epochs": ({"eval_interval_steps": 20, "eval_interval_samples": 8}, [20, 24]),
+    "micro steps before samples": ({"eval_interval_micro_steps": 20, "eval_interval_samples": 8}, [20, 24]),
+    "not before": ({"eval_interval_steps": 5, "eval_start_samples": 81}, [15, 20, 24]),
     "never": ({"eval_interval_epochs": None}, []),
+    "ended by max_steps": ({"eval_interval_steps": 5, "max_steps": 7}, [5, 7]),
+    "ended by samples": ({"eval_interval_samples": 80, "max_samples_termination": 100}, [10, 13]),
+    "ended within the second epoch": ({"max_steps": 12}, [8, 12]),
+    "shorter than an interval": ({"max_steps": 7}, []),
+    "ended before the first": ({"eval_interval_steps": 3, "eval_start_samples": 64, "max_steps": 7}, []),
 }
 
 
 @pytest.mark.parametrize(("settings", "steps"), EVALUATIONS.values(), ids=EVALUATIONS.keys())
 def test_evaluates(settings: dict[str, Any], steps: list[int], tmp_path: Path) -> None:
-    events = toy.train(toy.config(max_epochs=3, log_freq=100, **settings), tmp_path)
+    events = toy.train(toy.config(**{"max_epochs": 3, "log_freq": 100, **settings}), tmp_path)
     assert [value["step"] for value in toy.values(events, "EVALUATE")] == steps
     assert all(value["count"] == 19 for value in toy.values(events, "EVALUATE"))
     finished = events[-1].value
+    assert finished["eval_time"] == pytest.approx(sum(value["time"] for value in toy.values(events, "EVALUATE")))
     assert finished.get("final_count") == (19 if steps else None)
     assert (finished["final_accuracy"] is not None) == bool(steps)
 
@@ -426,6 +445,17 @@ def test_sample_data_of_a_full_case_has_no_target(tmp_path: Path) -> None:
     assert (full["sample_data"], full["converged"], full["target"]) == (True, False, None)
 
 
+@pytest.mark.parametrize(("size", "train", "reached"), [("full", 65, False), ("full", 64, True), ("tiny", 65, True)])
+def test_other_data_than_the_full_cases_has_no_target(size: str, train: int, reached: bool, tmp_path: Path) -> None:
+    """The data has 64 points; a full size of which it should have more neither stops at the target nor claims it."""
+    target = {"metric": "count", "value": 1, "direction": "higher"}
+    extent = {"unit": "points", "train": train, "eval": 19}
+    config = toy.config(size=size, target=target, data={"extent": extent}, max_epochs=2)
+    finished = toy.train(config, tmp_path)[-1].value
+    assert (finished["converged"], finished["epochs"]) == (reached, 1 if reached else 2)
+    assert finished["target"] == (target if reached else None)
+
+
 # ---------------------------------------------------------------- what cannot be used
 
 REFUSED = {
@@ -439,6 +469,11 @@ REFUSED = {
     "no such further metric": (
         {"target": {"metric": "count", "value": 1, "direction": "higher", "also": {"acc5": 1}}},
         "the evaluation gives no such metric\n  where:   config.yaml\n  key:     target.also\n"
+        "  given:   acc5\n  allowed: accuracy, count, inputs",
+    ),
+    "no such metric, of a task that does not say which it has": (
+        {"target": {"metric": "acc5", "value": 1, "direction": "higher"}, "task": toy.node("Silent")},
+        "the evaluation gives no such metric\n  where:   config.yaml\n  key:     target.metric\n"
         "  given:   acc5\n  allowed: accuracy, count, inputs",
     ),
     "too little data": (
@@ -466,3 +501,19 @@ def test_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None
     with pytest.raises(ConfigError) as refused:
         toy.train(toy.config(**settings), tmp_path)
     assert message in str(refused.value)
+
+
+def test_one_path_for_training_and_evaluation_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "points").mkdir()
+    paths = {"data_dir": str(tmp_path), "train_path": "points", "eval_path": "points"}
+    with pytest.raises(ConfigError, match=r"^training and evaluation use the same data\n"):
+        toy.train(toy.config(**paths), tmp_path)
+    assert toy.train(toy.config(**paths, synthetic=True), tmp_path)[-1].value["stop_reason"] == "max_epochs"
+
+
+@pytest.mark.parametrize(("task", "logged"), [("Classification", 0), ("Silent", 8)])
+def test_a_wrong_metric_is_refused_before_the_first_step(task: str, logged: int, tmp_path: Path) -> None:
+    target = {"metric": "acc5", "value": 1, "direction": "higher"}
+    with pytest.raises(ConfigError):
+        toy.train(toy.config(target=target, task=toy.node(task)), tmp_path)
+    assert len(toy.values(toy.read_log(tmp_path / "log0"), "STEP_END")) == logged

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,8 @@ def network(dropout: float = 0.0) -> nn.Module:
 class Classification(Task):
     """Cross-entropy; accuracy, and the sum of the first inputs of all evaluated points, each of which is different."""
 
+    metrics: Sequence[str] | None = ("accuracy", "count", "inputs")
+
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         inputs, labels = batch
         return functional.cross_entropy(network(inputs), labels)
@@ -82,6 +84,12 @@ class Classification(Task):
         return {"accuracy": right / count, "count": count, "inputs": inputs}
 
 
+class Silent(Classification):
+    """The same, without saying which metrics it gives."""
+
+    metrics = None
+
+
 def node(name: str, **arguments: Any) -> dict[str, Any]:
     """A `_target_` entry for a class or function of this file."""
     return {"_target_": f"toy.{name}", **arguments}
@@ -93,6 +101,7 @@ def config(**settings: Any) -> dict[str, Any]:
     return {
         **training,
         "case": "toy",
+        "revision": 1,
         "size": "tiny",
         "division": "closed",
         "nnodes": 1,

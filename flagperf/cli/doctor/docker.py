@@ -29,6 +29,7 @@ class DockerChecks:
         self.layers: list[str] | None = None  # of the image; None: it is not there
         self._docker = DockerHost(transport)
         self._answers = False
+        self._unseen = ""  # why nothing is known of its containers, though there may be some
 
     async def rows(self) -> list[Row]:
         checks = [("docker", self._daemon), ("leftovers", self._leftovers)]
@@ -43,6 +44,7 @@ class DockerChecks:
         try:
             info = await self._docker.call(lambda client: client.version())
         except DaemonError as error:
+            self._unseen = "" if isinstance(error, NoDocker) else error.problem
             if self.run.image is not None:
                 raise
             unneeded = f"runtime={self.run.runtime.name} needs none"
@@ -88,6 +90,8 @@ class DockerChecks:
             found = await self._docker.call(containers)
             states |= {f"container {name}": leftovers.owner_state(owner) for name, owner in found.items()}
         dead = [what for what, state in states.items() if state == "dead"]
+        unseen = f"; containers were not looked at: {self._unseen}" if self._unseen else ""
         if dead:
-            return Finding(f"of dead runs: {', '.join(dead)}", f"flagperf clean cluster={self.run.cluster.name}")
-        return Finding(f"{len(states)} of other runs" if states else "none")
+            advice = f"flagperf clean cluster={self.run.cluster.name}"
+            return Finding(f"of dead runs: {', '.join(dead)}{unseen}", advice)
+        return Finding((f"{len(states)} of other runs" if states else "none") + unseen, looked=not unseen)

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from flagperf.cli.cluster import Row, failed_row, look_at_cluster
+from flagperf.cli.data import other_data
 from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.command import Command
@@ -18,6 +19,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
+from flagperf.hosts.leftovers import claimed_folders
 from flagperf.hosts.transport import Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
@@ -71,6 +73,7 @@ class _Host:
             ("clock", self._clock),
             ("own name", self._own_name),
             ("disk", self._disk),
+            *([] if self.transport.local else [("work_dir", self._work_folder)]),
             ("memory", self._memory),
             ("shm", self._shm),
             ("devices", self._devices),
@@ -118,6 +121,10 @@ class _Host:
         preflight.check_room(self.node.name, self._work_dir, self.facts)
         return Finding(f"{_gib(self.facts, 'disk_free_kib')} free in {self._work_dir}")
 
+    async def _work_folder(self) -> Finding:
+        await claimed_folders(self.transport, self._work_dir)
+        return Finding(f"{self._work_dir}: only this user can reach into it")
+
     async def _memory(self) -> Finding:
         free, total = _gib(self.facts, "memory_available_kib"), _gib(self.facts, "memory_kib")
         return Finding(f"{free} of {total} available")
@@ -149,7 +156,11 @@ class _Host:
             raise ConfigError(
                 error.problem, key="data_dir", given=place, allowed=error.allowed, advice=advice
             ) from error
-        return Finding(f"{place}{' (made when it is needed)' if is_sample(self.run.config) else ''}")
+        if is_sample(self.run.config):
+            return Finding(f"{place} (made when it is needed)")
+        counted = self.transport.local and place == self.run.data_dir and self.run.extent is not None
+        other = await asyncio.to_thread(other_data, self.run) if counted else ""
+        return Finding(f"{place}: {other}" if other else place, DATA_ADVICE if other else "")
 
     async def _interface(self) -> Finding:
         if self.transport.local:

@@ -34,7 +34,8 @@ class TrainBatches(Sampler[Numbered]):
         self.world = world
         self.per_step = accumulation * world.size  # batches of the job in one optimizer step
         self.start_at(epoch=1, step=0)
-        if not self.steps(1):
+        self.steps_per_epoch = len(self.steps(1))  # of the first epoch, where the data set groups its samples itself
+        if not self.steps_per_epoch:
             raise ConfigError(
                 "the training data is too small for one step",
                 where="config.yaml",

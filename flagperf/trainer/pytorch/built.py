@@ -1,13 +1,23 @@
-"""BUILT: what this rank really built, after every import and plug-in. The verdict compares it with what the case states."""
+"""BUILT: what this rank really built, after every import and plug-in. The verdict holds it against the case."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flagperf.trainer.pytorch.device import device_name
+from flagperf.trainer.pytorch.fingerprint import fingerprint
 from flagperf.trainer.pytorch.parts import Parts
+from flagperf.trainer.pytorch.recipe import optimizer_of, schedule_of
+from flagperf.trainer.pytorch.software import software
 
 
 def built(parts: Parts) -> dict[str, Any]:
     """The value of BUILT, of this rank."""
-    return {"device_name": device_name(parts.device)}
+    return {
+        "device_name": device_name(parts.device),
+        "data": dict(parts.datasets.counts),
+        "network": fingerprint(parts.network),
+        "optimizer": optimizer_of(parts.optimizer, parts.network),
+        "schedule": schedule_of(parts),
+        "software": software(parts.config),
+    }

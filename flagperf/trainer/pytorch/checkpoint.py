@@ -49,8 +49,8 @@ def load(folder: str, identity: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: there is no checkpoint, or it belongs to another training.
     """
-    found = _checkpoints(Path(folder))
-    if not found:
+    checkpoints = _checkpoints(Path(folder))
+    if not checkpoints:
         raise ConfigError(
             "no checkpoint to resume from",
             where=folder,
@@ -58,15 +58,16 @@ def load(folder: str, identity: Mapping[str, Any]) -> dict[str, Any]:
             allowed="a folder with step<N>.pt files, readable on every node",
             advice="set checkpoint_freq in the run that is to be resumed later",
         )
-    state: dict[str, Any] = torch.load(found[-1], map_location="cpu", weights_only=True)
+    state: dict[str, Any] = torch.load(checkpoints[-1], map_location="cpu", weights_only=True)
+    found = {"revision": 1, **state["identity"]}  # a checkpoint from before cases had revisions has none
     for key, value in identity.items():
-        if state["identity"][key] != value:
+        if found[key] != value:
             raise ConfigError(
                 "the checkpoint belongs to another training",
-                where=str(found[-1]),
+                where=str(checkpoints[-1]),
                 key=key,
                 given=value,
-                allowed=repr(state["identity"][key]),
+                allowed=repr(found[key]),
             )
     return state
 
@@ -104,8 +105,8 @@ def _stateful(parts: Parts) -> list[tuple[str, Any]]:
 
 def _identity(parts: Parts) -> dict[str, Any]:
     """What must not change for a resumed training to go on in the same way."""
-    keys = ("case", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema", "synthetic")
-    return {key: parts.config[key] for key in keys} | {"nnodes x nproc": parts.world.size}
+    keys = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
+    return {key: parts.config[key] for key in (*keys, "synthetic")} | {"nnodes x nproc": parts.world.size}
 
 
 def _checkpoints(folder: Path) -> list[Path]:

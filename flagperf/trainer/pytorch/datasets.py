@@ -10,11 +10,14 @@ import torch
 
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.trainer.components import component
+from flagperf.trainer.extent import NOT_THE_CASE, other_data
 from flagperf.trainer.pytorch.batches import TrainBatches, eval_batches
 from flagperf.trainer.pytorch.loading import Loader, Seeded
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.synthetic import HELD, HeldBatches
+from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.settings import Settings
+from flagperf.trainer.splits import check_disjoint
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Datasets:
     train_batches: TrainBatches
     train_loader: Loader
     eval_loader: Loader | None  # None: nothing is evaluated
+    counts: Mapping[str, int]  # what the data sets hold, by the names of trainer/extent.py
 
     def close(self) -> None:
         """End the processes that load."""
@@ -37,8 +41,11 @@ def open_datasets(config: Mapping[str, Any], settings: Settings, world: World, d
     """Open the data sets and start the processes that load; to be called before the process group is made.
 
     Raises:
-        ConfigError: the training data is too small for one step, or the data sets do not fit each other.
+        ConfigError: the training data is too small for one step, or the data sets do not fit each other, or are the
+            same.
     """
+    if config["data_dir"] and not settings.synthetic and world.local_rank == 0:
+        check_disjoint(config, config["data_dir"])
     train = component(config, "train_data")
     evaluated = None if settings.synthetic else component(config, "eval_data")
     check_classes(train, evaluated)
@@ -49,11 +56,24 @@ def open_datasets(config: Mapping[str, Any], settings: Settings, world: World, d
         share = eval_batches(len(evaluated), settings.eval_batch_size, world)
         eval_loader = Loader(evaluated, share, workers, device)
     train_loader = Loader(train, batches, workers, device, limit=HELD if settings.synthetic else None)
-    return Datasets(train, batches, train_loader, eval_loader)
+    return Datasets(train, batches, train_loader, eval_loader, counts(train, evaluated))
+
+
+def counts(train: Any, evaluated: Any) -> dict[str, int]:
+    """What the data sets hold: samples, and classes where the training data names them in `classes`."""
+    found = {"train": len(train)}
+    if evaluated is not None:
+        found["eval"] = len(evaluated)
+    if getattr(train, "classes", None) is not None:
+        found["classes"] = len(train.classes)
+    return found
 
 
 def read_first_samples(config: Mapping[str, Any]) -> None:
-    """Open the data sets as a training does, read the first sample of each, and print how many there are."""
+    """Open the data sets as a training does, read the first sample of each, and print how many there are.
+
+    A last line says where that is not the data of the case.
+    """
     datasets = {key: component(config, key) for key in ("train_data", "eval_data")}
     for key, dataset in datasets.items():
         if dataset is None:
@@ -64,6 +84,9 @@ def read_first_samples(config: Mapping[str, Any]) -> None:
             raise sample
         print(f"{len(dataset):>12,}  samples of {key}; the first one can be read")
     check_classes(datasets["train_data"], datasets["eval_data"])
+    other = other_data(config, counts(datasets["train_data"], datasets["eval_data"]))
+    if other and not is_sample_data(config["data_dir"]):
+        print(f"{NOT_THE_CASE}{other}; a run on it is SUSPECT and claims no target")
 
 
 def check_classes(train_data: Any, eval_data: Any) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 
 import flagperf
+from flagperf.trainer.data_files import data_fingerprint
 from flagperf.trainer.figures import RankFigures, job_figures, metric_figures, percentiles, utilisation
 from flagperf.trainer.pytorch.checksum import checksum
 from flagperf.trainer.pytorch.device import device_name, peak_memory
+from flagperf.trainer.pytorch.fingerprint import example_operations
 from flagperf.trainer.pytorch.flops import count_forward, first_batch, peak_flops
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.trained import Trained
@@ -41,6 +43,8 @@ def finished(parts: Parts, trained: Trained, began: float) -> dict[str, Any]:
         "sample_data": trained.sample_data,
         "synthetic": settings.synthetic,
         **mfu(parts, forward, job["steady_throughput"] or job["p_train"]),
+        "example_flops": forward["example"],
+        "example_note": forward["example_note"],
         "parameters": sum(parameter.numel() for parameter in parts.network.parameters()),
         "peak_memory_kind": memory_kind,
         "warmup_steps": settings.warmup_steps,
@@ -52,7 +56,9 @@ def finished(parts: Parts, trained: Trained, began: float) -> dict[str, Any]:
 
 
 def rank_figures(parts: Parts, trained: Trained, memory: float, began: float) -> RankFigures:
-    """What this rank measured."""
+    """What this rank measured, and which files it found, if it is the first of its node."""
+    e2e_time = time.perf_counter() - began  # without the look at the files
+    files = data_fingerprint(parts.config) if parts.world.local_rank == 0 else None
     steady_units, steady_times = trained.steady(parts.settings.warmup_steps)
     p50, p90, p99 = percentiles(steady_times)
     return RankFigures(
@@ -68,7 +74,7 @@ def rank_figures(parts: Parts, trained: Trained, memory: float, began: float) ->
         eval_time=trained.eval_time,
         checkpoint_time=trained.checkpoint_time,
         init_time=trained.began - began,
-        e2e_time=time.perf_counter() - began,
+        e2e_time=e2e_time,
         wall_drift=trained.wall_time - trained.train_time,
         steady_units=steady_units,
         steady_time=sum(steady_times),
@@ -78,16 +84,24 @@ def rank_figures(parts: Parts, trained: Trained, memory: float, began: float) ->
         peak_memory=memory,
         loss_checksum=f"{trained.loss_checksum:08x}",
         parameters_checksum=checksum(parts.network),
+        data_files=files.files if files else None,
+        data_fingerprint=files.digest if files else None,
     )
 
 
 def forward_operations(parts: Parts) -> dict[str, Any]:
-    """Operations of one forward pass over the first batch, per sample and per unit; or a note why not."""
+    """Operations of one forward pass over the task's example, and over the first batch per sample and per unit.
+
+    Where they cannot be counted: notes why not.
+    """
+    example, note = example_operations(parts.task, parts.network, parts.config, parts.precision)
+    counted = {"example": example, "example_note": note}
     batch = first_batch(parts.datasets.train, parts.datasets.train_batches)
     operations, note = count_forward(parts.task, parts.network, parts.to_device(batch), parts.precision)
     if operations is None:
-        return {"note": note}
+        return {**counted, "note": note}
     return {
+        **counted,
         "per_sample": operations / parts.task.samples(batch),
         "per_unit": operations / parts.task.units(batch),
     }
@@ -96,7 +110,7 @@ def forward_operations(parts: Parts) -> dict[str, Any]:
 def mfu(parts: Parts, forward: dict[str, Any], throughput: float | None) -> dict[str, Any]:
     """`flops_per_sample`, `mfu` and `mfu_note`."""
     settings = parts.settings
-    peak, note = peak_flops(parts.config["hardware"], settings.precision)
+    peak, note = peak_flops(parts.config["hardware"], device_name(parts.device), settings.precision)
     value = None
     if "per_unit" not in forward:
         note = forward["note"]

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from flagperf.trainer.hardware import is_device_of
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Seeded
 from flagperf.trainer.pytorch.precision import PEAK, Precision
@@ -29,6 +30,9 @@ def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precisi
     Counted in training mode, because some networks take uncounted shortcuts in evaluation, and with plain attention,
     because fused kernels are not counted. Draws random numbers and updates running statistics: call it after training.
     """
+    for module in network.modules():
+        if isinstance(module, nn.SyncBatchNorm):
+            module.eval()  # other ranks do not take part
     counter = FlopCounterMode(display=False)
     try:
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter, precision.autocast:
@@ -38,8 +42,10 @@ def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precisi
     return float(counter.get_total_flops()), None
 
 
-def peak_flops(hardware: Mapping[str, Any], precision: str) -> tuple[float | None, str | None]:
-    """FLOP/s of one device in the precision; or None, and why."""
+def peak_flops(hardware: Mapping[str, Any], device: str, precision: str) -> tuple[float | None, str | None]:
+    """FLOP/s of one device of the hardware in the precision; or None, and why. `device`: what it calls itself."""
+    if not is_device_of(hardware, device):
+        return None, f"the device is {device}, and not hardware {hardware['name']}, whose peaks are known"
     peak = (hardware.get("peak_flops") or {}).get(PEAK[precision])
     if peak is None:
         return None, f"hardware {hardware['name']} gives no peak for {PEAK[precision]}"

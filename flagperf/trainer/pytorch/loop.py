@@ -12,6 +12,7 @@ from typing import Any
 
 from flagperf.perflog import PerfLog
 from flagperf.trainer.agenda import Agenda, Position
+from flagperf.trainer.extent import other_data
 from flagperf.trainer.pytorch.checkpoint import restore, snapshot
 from flagperf.trainer.pytorch.clock import CHECKPOINT, DATA, EVALUATE, clock_for
 from flagperf.trainer.pytorch.evaluation import evaluate
@@ -33,8 +34,9 @@ class Training:
     def __init__(self, parts: Parts, perflog: PerfLog) -> None:
         self.parts, self.settings, self.perflog = parts, parts.settings, perflog
         self.sample_data = is_sample_data(parts.config["data_dir"])
-        # A result on sample data never claims the target of the full case.
-        self.target = None if self.sample_data and parts.config["size"] == "full" else self.settings.target
+        # A result on sample data, or on other data than the case's, never claims the target of the full case.
+        other = (self.sample_data and parts.config["size"] == "full") or other_data(parts.config, parts.datasets.counts)
+        self.target = None if other else self.settings.target
         self.agenda = Agenda(self.settings, parts.world.largest)
         self.clock = clock_for(parts.device)
         self.records = StepRecords(perflog, self.clock, parts.world, parts.device)
@@ -48,7 +50,8 @@ class Training:
         self.feed = Feed(parts)
         self.stepper = Stepper(parts, self.feed.batches, self.clock)
         self.stop_reason = self.agenda.limit(self.position)  # a resumed training may have nothing left to do
-        self.metrics: dict[str, float] = {}  # of the last evaluation
+        self.metrics: dict[str, float] = {}  # of the last evaluation …
+        self.evaluated = self.resumed_from  # … and the step after which it was made
         self.units_by_step = array("q")  # units of this rank up to the end of each step
         self.next_look = 0
 
@@ -70,6 +73,7 @@ class Training:
             while self.stop_reason is None:
                 self._epoch()
             self._finish_records()
+            self._evaluate_end()
         finally:
             self.records.write()
         self.clock.read()
@@ -133,7 +137,7 @@ class Training:
         self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
-        self.metrics = evaluate(self.parts, self._heartbeat)
+        self.metrics, self.evaluated = evaluate(self.parts, self._heartbeat), self.position.step
         before = self.clock.seconds[EVALUATE]
         self.clock.lap(EVALUATE)
         self.records.write()
@@ -142,6 +146,11 @@ class Training:
         self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
         if self.target is not None and self.target.reached(self.metrics):
             self.stop_reason = "target"
+
+    def _evaluate_end(self) -> None:
+        """Evaluate the network as a limit left it."""
+        if self.evaluated < self.position.step and self.agenda.evaluates_end(self.position):
+            self._evaluate()
 
     def _save(self) -> None:
         self._settle_record()

@@ -18,7 +18,7 @@ from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.pytorch.task import Task, check_target
 from flagperf.trainer.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
 
     seed_all(settings.seed)  # the same weights on every rank
     task: Task = component(config, "task")
+    if task.metrics is not None:
+        check_target(settings.target, task.metrics)
     network = build_network(config, settings, task, device, world)
     average = averaged(network, settings)
     optimizer = component(config, "optimizer", task.parameters(network))

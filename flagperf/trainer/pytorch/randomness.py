@@ -29,7 +29,8 @@ def seed_host(seed: int) -> None:
 def choose_algorithms(settings: Settings) -> None:
     """Choose deterministic algorithms where the settings ask for them, and let cuDNN try several where they allow it.
 
-    A warning names an operation that has no deterministic algorithm.
+    PyTorch's switch is stricter than cuDNN's own, which it contains: it is for all operations. A warning names one that
+    has no deterministic algorithm.
     """
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
     torch.backends.cudnn.deterministic = settings.deterministic

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+
+from flagperf.errors import ConfigError
+from flagperf.target import Target
 
 
 class Metric(Protocol):
@@ -19,7 +22,16 @@ class Metric(Protocol):
 
 
 class Task:
-    """Base of all tasks. Batches are whatever the case's data set and collate function give."""
+    """Base of all tasks. Batches are whatever the case's data set and collate function give.
+
+    Attributes:
+        metrics: names of what `evaluate` gives, by which a wrong target is refused before the first step. None: the
+            task does not say, and the first evaluation tells.
+    """
+
+    metrics: Sequence[str] | None = None
+
+    operations_within = 0.001  # share by which the operations of `example` may differ between two networks alike
 
     def parameters(self, network: nn.Module) -> Any:
         """What the optimizer gets: parameters, or parameter groups where the recipe treats some differently."""
@@ -58,6 +70,17 @@ class Task:
         """What the throughput counts (images, tokens, frames …); samples unless the case says otherwise."""
         return self.samples(batch)
 
+    def example(self, config: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """A batch of one or more samples of nominal size, on the host: their operations identify the forward pass.
+
+        Args:
+            config: the configuration of the case, for the sizes of its data. A key that is missing raises KeyError.
+
+        Returns:
+            None where the task has none; the operations are not compared then.
+        """
+        return None
+
     def evaluate(self, network: nn.Module, batches: Iterable[Any], device: torch.device) -> dict[str, float]:
         """Metrics over this rank's share of the evaluation data, summed over the whole job.
 
@@ -65,3 +88,18 @@ class Task:
         an iterable of batches that `to_device` has moved; every rank returns the same values.
         """
         raise NotImplementedError
+
+
+def check_target(target: Target | None, metrics: Iterable[str]) -> None:
+    """Refuse a target about a metric that is not among those of the evaluation."""
+    if target is None:
+        return
+    for name in target.values:
+        if name not in metrics:
+            raise ConfigError(
+                "the evaluation gives no such metric",
+                where="config.yaml",
+                key="target.metric" if name == target.metric else "target.also",
+                given=name,
+                allowed=", ".join(metrics),
+            )

@@ -1,0 +1,197 @@
+"""Is it the case, on the hardware that it says? What the ranks built is compared with what was asked for. Pure.
+
+A network, an optimizer or a schedule other than the case's is INVALID in the closed division. In the open division it
+is a note beside the number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from flagperf.results.evidence import Evidence
+from flagperf.results.values import Finding
+from flagperf.trainer.hardware import is_device_of
+
+Section = Mapping[str, Any]
+
+SAME_RATE = 1e-6  # relative difference of two learning rates that are computed in the same way
+MOST = 5  # classes of modules that a reason names
+MFU_CAUSES = (
+    "another device or a higher clock than the hardware's file describes, a lower precision than the one named, "
+    "sparsity, or work that was left out"
+)
+
+
+def differences(evidence: Evidence) -> list[str]:
+    """How what the ranks built differs from what the case states; empty where the case states nothing."""
+    stated = evidence.config.get("fingerprint")
+    if not stated:
+        return []
+    found: dict[str, list[int]] = {}
+    for rank, built in evidence.built.items():
+        try:
+            texts = list(_differences(built, stated, evidence.config))
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # nobody vouches for a rank's log
+            texts = ["what it built cannot be read"]
+        for text in texts:
+            found.setdefault(text, []).append(rank)
+    every = list(evidence.built)
+    of_ranks = [text if ranks == every else f"rank {ranks[0]}: {text}" for text, ranks in found.items()]
+    return [*of_ranks, *_other_operations(evidence, stated), *_other_logged_rates(evidence)]
+
+
+def notes(evidence: Evidence) -> tuple[str, ...]:
+    """What to know beside the number: in the open division what differs, and where there is nothing to compare with."""
+    if not evidence.built or "fingerprint" not in evidence.config:
+        return ()
+    if evidence.config["fingerprint"] is None:
+        return ("network and recipe are not compared: the case states no fingerprint",)
+    return tuple(differences(evidence)) if evidence.config["division"] == "open" else ()
+
+
+# ---------------------------------------------------------------- the case
+
+
+def _as_stated(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.config.get("division") != "closed" or not evidence.config.get("fingerprint"):
+        return
+    silent = [log.rank for log in evidence.logs if log.finished is not None and log.rank not in evidence.built]
+    if silent:
+        yield "INVALID", f"no BUILT from rank {silent[0]}: what it built is not known"
+    for text in differences(evidence):
+        yield "INVALID", text
+    if "example_flops" in evidence.finished and evidence.finished["example_flops"] is None:
+        yield "SUSPECT", f"the network's operations are not compared: {evidence.finished.get('example_note')}"
+
+
+def _differences(built: Section, stated: Section, config: Section) -> Iterator[str]:
+    if "network" in built:
+        yield from _other_network(built["network"], stated["network"])
+    if "optimizer" in built:
+        yield from _other_optimizer(built["optimizer"], stated["optimizer"], config["optimizer"])
+    if "schedule" in built:
+        yield from _other_schedule(built["schedule"], stated["schedule"])
+
+
+def _other_network(built: Section, stated: Section) -> Iterator[str]:
+    found = []
+    if built["parameters"] != stated["parameters"]:
+        found.append(f"{built['parameters']:,} parameters, the case has {stated['parameters']:,}")
+    counts = {name: (built["classes"].get(name, 0), stated["classes"].get(name, 0)) for name in stated["classes"]}
+    counts |= {name: (count, 0) for name, count in built["classes"].items() if name not in counts}
+    differing = [f"{here} {name}, the case has {there}" for name, (here, there) in counts.items() if here != there]
+    found += differing[:MOST]
+    if not found and built["tensors"] != stated["tensors"]:
+        found.append("other names, shapes or types of parameters or buffers")
+    if not found and built["modules"] != stated["modules"]:
+        found.append("other names of modules")
+    if found:
+        yield f"another network than the case's: {'; '.join(found)}"
+
+
+def _other_operations(evidence: Evidence, stated: Section) -> Iterator[str]:
+    found, wanted = evidence.number("example_flops"), stated["forward"]
+    if found is None or wanted is None:
+        return
+    if not math.isclose(found, wanted["operations"], rel_tol=wanted["within"]):
+        yield (
+            f"another network than the case's: {found:.4g} operations of the example in a forward pass, "
+            f"the case has {wanted['operations']:.4g}"
+        )
+
+
+def _other_optimizer(built: Section, stated: Section, arguments: Section) -> Iterator[str]:
+    package = stated["class"].rpartition(".")[0].rpartition(".")[0]
+    if built["class"] != stated["class"]:
+        yield f"optimizer {built['class']}, the case has {stated['class']}"
+    elif not built["step"].startswith(f"{package}."):
+        yield f"optimizer {built['class']} whose step is another one, from {built['step']}"
+    if len(built["groups"]) != len(stated["groups"]):
+        yield f"{len(built['groups'])} parameter groups, the case has {len(stated['groups'])}"
+        return
+    for number, (group, wanted) in enumerate(zip(built["groups"], stated["groups"], strict=True), start=1):
+        sizes = [(one["tensors"], one["parameters"]) for one in (group, wanted)]
+        if sizes[0] != sizes[1]:
+            (tensors, parameters), (stated_tensors, stated_parameters) = sizes
+            yield (
+                f"parameter group {number} of {tensors} tensors and {parameters:,} parameters, "
+                f"the case has {stated_tensors} and {stated_parameters:,}"
+            )
+        elif group["names"] != wanted["names"]:
+            yield f"parameter group {number} of other parameters than the case's"
+        expected = {**stated["defaults"], **arguments, **wanted["own"]}
+        for key in sorted(group.keys() & expected.keys()):
+            if _plain(group[key]) != _plain(expected[key]):
+                yield f"{key} of parameter group {number} is {group[key]}, the configuration says {expected[key]}"
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _other_schedule(built: Section, stated: Section) -> Iterator[str]:
+    if built["scheduler"] != stated["scheduler"]:
+        yield f"schedule {built['scheduler']}, the case has {stated['scheduler']}"
+    if built["rates"] is None or built["rates_of_case"] is None:
+        yield "a schedule whose learning rates are not known"
+    else:
+        yield from _other_rates(built["rates"], built["rates_of_case"], "")
+
+
+def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
+    """Compares the rates that the steps really used."""
+    for log in evidence.logs:
+        wanted = (evidence.built.get(log.rank, {}).get("schedule") or {}).get("rates_of_case")
+        if not isinstance(wanted, Mapping):  # unknown, or a log that cannot be read
+            continue
+        used = {str(event.value.get("step")): event.value.get("learning_rate") for event in log.all("STEP_END")}
+        found = list(_other_rates(used, wanted, f"rank {log.rank} trained with "))
+        yield from found
+        if found:
+            return
+
+
+def _other_rates(rates: Section, wanted: Section, who: str) -> Iterator[str]:
+    for step in sorted(rates.keys() & wanted.keys(), key=len):
+        here, there = rates[step], wanted[step]
+        known = isinstance(here, (int, float)) and isinstance(there, (int, float))
+        if known and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
+            yield f"{who}learning rate {here:.6g} in step {step}, the case's own schedule gives {there:.6g}"
+
+
+# ---------------------------------------------------------------- code and device
+
+
+def _code_as_sent(evidence: Evidence) -> Iterator[Finding]:
+    """Compares flagperf's and the cases' code in each rank with the launcher's."""
+    sent = evidence.config.get("code") or {}
+    for rank, built in evidence.built.items():
+        there = (built.get("software") or {}).get("code") or {}
+        for package in sorted(sent.keys() & there.keys()):
+            if there[package] != sent[package]:
+                yield "INVALID", f"rank {rank}: the code of {package} is not the launcher's"
+                return
+
+
+def _device_of_the_hardware(evidence: Evidence) -> Iterator[Finding]:
+    hardware = evidence.config.get("hardware") or {}
+    names = {built["device_name"]: None for built in evidence.built.values() if "device_name" in built}
+    for name in names:
+        if not is_device_of(hardware, name):
+            yield "INVALID", f"hardware={hardware['name']}, found {name}"
+
+
+def _utilisation(evidence: Evidence) -> Iterator[Finding]:
+    mfu = evidence.number("mfu")
+    if mfu is not None and mfu > 1:
+        yield "SUSPECT", f"MFU is {mfu:.2f}: more FLOP/s than the hardware's peak. Possible causes: {MFU_CAUSES}"
+
+
+BUILT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    _as_stated,
+    _code_as_sent,
+    _device_of_the_hardware,
+    _utilisation,
+)

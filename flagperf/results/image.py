@@ -1,0 +1,26 @@
+"""The image of a round, as its first node's sys_info.log has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flagperf.results.rank_log import node_folders
+
+FIELDS = {"image": "reference", "image_id": "id", "image_digest": "digest"}  # line of sys_info.log → field
+
+
+def with_image(built: Mapping[str, Any], round_folder: Path) -> Mapping[str, Any]:
+    """A rank's BUILT with `image` in its `software`, where the ranks ran in containers."""
+    image = next((found for _, _, folder in node_folders(round_folder) if (found := _image(folder))), None)
+    if image is None or "software" not in built:
+        return built
+    return {**built, "software": {**built["software"], "image": image}}
+
+
+def _image(node_folder: Path) -> dict[str, str]:
+    path = node_folder / "sys_info.log"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines = (line.partition(": ") for line in text.partition("\n\n")[0].splitlines())  # then a tool's own output
+    return {FIELDS[name]: value for name, _, value in lines if name in FIELDS}

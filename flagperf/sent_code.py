@@ -1,0 +1,48 @@
+"""The packages that training processes import: which files of them are sent to a host, and what identifies these.
+
+The launcher and each rank compute the identity of what lies on their own disk, by the same function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from flagperf.errors import FlagperfError
+
+PACKAGES = ("flagperf", "cases")  # what training processes import
+LEFT_OUT = {"__pycache__", "conf", "vendors"}  # not code; the configuration is sent as config.yaml
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """The files of a folder that are sent, in the order of their names."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not LEFT_OUT & set(path.relative_to(folder).parts):
+            yield path
+
+
+def package_folder(package: str) -> Path:
+    """Where a package lies. Raises FlagperfError where it is not installed."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise FlagperfError(f"the package {package} is not installed here, so that it cannot be sent to a host")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def identity(folder: Path) -> str:
+    """16 hexadecimal digits of a SHA-256 over names and contents of the files that are sent."""
+    found = hashlib.sha256()
+    for path in files(folder):
+        content = path.read_bytes()
+        found.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
+        found.update(content)
+    return found.hexdigest()[:16]
+
+
+@cache
+def identities() -> dict[str, str]:
+    """Package → identity, as they lay on this machine when it was first asked."""
+    return {package: identity(package_folder(package)) for package in PACKAGES}

@@ -1,0 +1,85 @@
+"""What identifies a network: its tensors, its modules, and the operations of one forward pass.
+
+What a closed run may do leaves it as it is: precision, memory format, compilation, activation checkpointing, batch norm
+over all ranks, an average of the weights, and the wrapper that averages gradients.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from flagperf.trainer.pytorch.flops import count_forward
+from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.task import Task
+
+BATCH_NORM = "torch.nn.modules.batchnorm"
+
+
+def fingerprint(network: nn.Module) -> dict[str, Any]:
+    """Number of parameters, digests of tensors and modules, and how many modules there are of each class.
+
+    Buffers that are in no checkpoint are left out: they are constants, and come and go with a library's version. Tied
+    parameters count under each of their names: moving a network to a device may tear them.
+    """
+    parameters = [(name, "parameter", tensor) for name, tensor in network.named_parameters(remove_duplicate=False)]
+    kept = network.state_dict(keep_vars=True).keys()
+    buffers = [(name, "buffer", tensor) for name, tensor in network.named_buffers() if name in kept]
+    modules = [(name, class_path(type(module))) for name, module in network.named_modules()]
+    return {
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
+        "tensors": digest(f"{name} {kind} {list(one.shape)} {one.dtype}" for name, kind, one in parameters + buffers),
+        "modules": digest(f"{name} {path}" for name, path in modules),
+        "classes": dict(sorted(Counter(path for _, path in modules).items())),
+    }
+
+
+def class_path(kind: type) -> str:
+    """Module and name of a class. Batch norm of any dimension, over one rank or over all, is one class."""
+    return f"{BATCH_NORM}.BatchNorm" if kind.__module__ == BATCH_NORM else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def digest(lines: Iterable[str]) -> str:
+    """16 hexadecimal digits of a SHA-256 over the lines, in any order."""
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def example_operations(
+    task: Task, network: nn.Module, config: Mapping[str, Any], precision: Precision
+) -> tuple[float | None, str | None]:
+    """Operations of one forward pass over the task's example, per sample; or None, and why.
+
+    Counted by shapes alone, or on the CPU where a network looks at values, as detectors do: the count must not depend
+    on a device and its kernels. The network itself is only read.
+    """
+    try:
+        example = task.example(config)
+    except KeyError as error:
+        return None, f"the case has no key {error}, which its task's example needs"
+    if example is None:
+        return None, "the task has no example"
+    note = None
+    for device in (torch.device("meta"), torch.device("cpu")):
+        try:
+            batch = task.to_device(example, device, torch.contiguous_format)
+            operations, note = count_forward(task, copied(network, device), batch, precision)
+        except Exception as error:  # of any kind: whatever a network does where values are missing
+            note = f"operations could not be counted: {type(error).__name__}: {error}"
+        if operations is not None:
+            return operations / task.samples(example), None
+    return None, note
+
+
+def copied(network: nn.Module, device: torch.device) -> nn.Module:
+    """A copy of the network on another device; on "meta" with shapes only."""
+    moved: dict[int, Any] = {}
+    for tensor in (*network.parameters(), *network.buffers()):
+        other = tensor.detach().to(device, copy=True)
+        moved[id(tensor)] = nn.Parameter(other, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else other
+    return copy.deepcopy(network, moved)

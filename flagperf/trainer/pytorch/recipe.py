@@ -1,0 +1,183 @@
+"""What identifies the recipe: the optimizer with its parameter groups, and the learning rates of its schedule.
+
+The rates of the first, the 100th and the last step are computed twice: by a copy of the schedule that the training will
+use, and by the classes of the case, imported once more beside those that a plug-in may have changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import inspect
+import math
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.fingerprint import digest
+from flagperf.trainer.pytorch.parts import Parts
+
+SCHEDULERS = "torch.optim.lr_scheduler"
+STEPPED = 1000  # a schedule is stepped so far; what comes later is asked of its formula
+# What belongs to the schedule, which timm keeps once more; and what chooses a kernel, not the algorithm.
+FREE = ("params", "lr", "initial_lr", "max_lr_snapshot", "fused", "foreach", "capturable", "differentiable")
+
+
+def optimizer_of(optimizer: Optimizer, network: nn.Module) -> dict[str, Any]:
+    """Class, where the code of its step comes from, and the parameter groups with their hyper-parameters."""
+    names = {id(parameter): name for name, parameter in network.named_parameters()}
+    step: Any = inspect.unwrap(optimizer.step)
+    return {
+        "class": f"{type(optimizer).__module__}.{type(optimizer).__qualname__}",
+        "step": getattr(step, "__globals__", {}).get("__name__", type(step).__module__),
+        "groups": [
+            {
+                "tensors": len(group["params"]),
+                "parameters": sum(parameter.numel() for parameter in group["params"]),
+                "names": digest(names.get(id(parameter), "not in the network") for parameter in group["params"]),
+                **{name: plain(value) for name, value in group.items() if name not in FREE},
+            }
+            for group in optimizer.param_groups
+        ],
+    }
+
+
+def plain(value: Any) -> Any:
+    """A hyper-parameter as YAML has it."""
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+
+
+def schedule_of(parts: Parts) -> dict[str, Any]:
+    """The learning rates of chosen steps, as this training will have them and as the case's own classes give them.
+
+    `rates`, `rates_of_case`: step → rate of the first parameter group; None where they are not known.
+    """
+    stated = (parts.config.get("fingerprint") or {}).get("schedule")
+    intervals = intervals_of(parts)
+    found, of_case = None, None
+    with contextlib.suppress(Exception):  # a user's own schedule may want more than to be stepped, or not be copied
+        found = rates(*copied(parts.scheduler, parts.optimizer), intervals)
+    with contextlib.suppress(Exception):
+        of_case = rates(*case_schedule(parts.config, stated["made_by"]), intervals) if stated else None
+    return {
+        "scheduler": None if parts.scheduler is None else class_of(parts.scheduler),
+        "interval": parts.settings.lr_interval,
+        "rates": found,
+        "rates_of_case": of_case,
+    }
+
+
+def class_of(scheduler: Any) -> str:
+    """Class of a schedule."""
+    return f"{type(scheduler).__module__}.{type(scheduler).__qualname__}"
+
+
+def intervals_of(parts: Parts) -> dict[int, int]:
+    """The first, the 100th and the last step, from 1 → how often the schedule has stepped before it."""
+    last = last_step(parts)
+    steps = sorted({1, *(step for step in (100, last) if step is not None and (last is None or step <= last))})
+    size = parts.datasets.train_batches.steps_per_epoch if parts.settings.lr_interval == "epoch" else 1
+    return {step: (step - 1) // size for step in steps}
+
+
+def last_step(parts: Parts) -> int | None:
+    """The last optimizer step that the limits allow; None where only time or the target ends the training."""
+    settings, batches = parts.settings, parts.datasets.train_batches
+    ends = [settings.max_steps]
+    if settings.max_epochs is not None:
+        ends.append(settings.max_epochs * batches.steps_per_epoch)
+    if settings.max_samples_termination is not None and not hasattr(batches.dataset, "batches"):
+        ends.append(-(-settings.max_samples_termination // (batches.batch_size * batches.per_step)))
+    return min((end for end in ends if end is not None), default=None)
+
+
+# ---------------------------------------------------------------- two schedules that nobody trains with
+
+
+def stand_in(groups: Sequence[Mapping[str, Any]], lr: Any) -> Optimizer:
+    """An optimizer of the same groups without the network's parameters."""
+    own = [
+        {"params": [torch.zeros(())], **{name: group[name] for name in group if name != "params"}} for group in groups
+    ]
+    return Optimizer(own, {"lr": lr})
+
+
+def copied(scheduler: Any, optimizer: Optimizer) -> tuple[Any, Optimizer]:
+    """A copy of a schedule, with an optimizer of its own. The network's parameters are not copied."""
+    other = stand_in(optimizer.param_groups, optimizer.defaults["lr"])
+    return copy.deepcopy(scheduler, {id(optimizer): other}), other
+
+
+def case_schedule(config: Mapping[str, Any], made_by: str) -> tuple[Any, Optimizer]:
+    """The schedule of the configuration, by its own classes as they lie on the disk.
+
+    Args:
+        made_by: module and name of the class or function that makes it; empty: the case has no schedule.
+    """
+    node = config["optimizer"]
+    optimizer = stand_in([{}], node["lr"])
+    if not made_by:
+        return None, optimizer
+    with imported_anew([SCHEDULERS, made_by.rpartition(".")[0]]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return component({"made": {**config["lr_scheduler"], "_target_": made_by}}, "made", optimizer), optimizer
+
+
+@contextlib.contextmanager
+def imported_anew(modules: Sequence[str]) -> Iterator[None]:
+    """A block in which these modules are other ones, read from their files; all others stay as they are."""
+    kept = {name: sys.modules.pop(name) for name in modules if name in sys.modules}
+    try:
+        for name in dict.fromkeys(modules):
+            importlib.import_module(name)
+        yield
+    finally:
+        sys.modules.update(kept)
+        for name, module in kept.items():
+            parent, _, own = name.rpartition(".")
+            setattr(sys.modules[parent], own, module)
+
+
+# ---------------------------------------------------------------- rates
+
+
+def rates(scheduler: Any, optimizer: Optimizer, intervals: Mapping[int, int]) -> dict[str, float | None]:
+    """Step → rate of the first group, where the schedule has stepped so often before; it is used up by that."""
+    found: dict[str, float | None] = {}
+    stepped = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the optimizer makes no steps
+        for step, interval in intervals.items():
+            if scheduler is not None and interval > STEPPED:
+                found[str(step)] = formula(scheduler, interval)
+                continue
+            for _ in range(interval - stepped if scheduler is not None else 0):
+                scheduler.step()
+            stepped = interval
+            found[str(step)] = float(optimizer.param_groups[0]["lr"])
+    return found
+
+
+def formula(scheduler: Any, interval: int) -> float | None:
+    """The rate after so many steps of the schedule, without making them; None where its class cannot tell."""
+    parts = scheduler._schedulers if type(scheduler).__name__ == "ChainedScheduler" else [scheduler]
+    factors = []
+    for part in parts:
+        asked = copy.copy(part)
+        asked.last_epoch = interval
+        if hasattr(asked, "lr_lambdas"):
+            factors.append(float(asked.lr_lambdas[0](interval)))
+        elif hasattr(asked, "_get_closed_form_lr"):
+            factors.append(float(asked._get_closed_form_lr()[0]) / float(asked.base_lrs[0]))
+        else:
+            return None
+    return float(parts[0].base_lrs[0]) * math.prod(factors)

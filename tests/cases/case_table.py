@@ -1,0 +1,103 @@
+"""All cases at full size in one table: parameters, operations, learning rates at ten points, mutable keys.
+
+    python tests/cases/case_table.py > docs/case-table.md
+
+Parameters and operations are those of conf/fingerprint/; the rates are those of the case's own classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from flagperf.config.compose import compose
+from flagperf.config.search_path import CONF
+from flagperf.report.cells import ABSENT, number
+from flagperf.report.markdown import table
+from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.recipe import rates, stand_in
+
+CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+DEVICES = 8  # of one node: the reference's usual scale
+SHARES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)  # of the schedule, between its first two steps and its last
+HEADS = ("1st", "2nd", *(f"{share:.0%}" for share in SHARES), "last")
+PAGE = """\
+# The cases in one table
+
+Every case at full size, on {devices} devices, without a tuning. [Its page](cases) says how it differs from FlagPerf's.
+`python tests/cases/case_table.py > docs/case-table.md` writes this page, and a test holds it against the cases.
+
+| column | is |
+|---|---|
+| revision | of the case: results of different revisions do not compare |
+| parameters | of the network |
+| forward | operations of a forward pass of one sample of nominal size; a multiplication and an addition count as two |
+| schedule | how often it steps in a whole training: once an optimizer step, or once an epoch |
+| 1st to last | learning rate of its first and second step, at 1 % to 90 % of all steps, and of the last |
+| mutable | what a closed run may change beside the common keys |
+
+{table}
+
+The common keys are {common}.
+"""
+
+
+def main() -> None:
+    print(page(), end="")
+
+
+def page() -> str:
+    """The text of docs/case-table.md."""
+    common = ", ".join(f"`{key}`" for key in mutable("common"))
+    return PAGE.format(devices=DEVICES, table=table([row(case) for case in CASES]), common=common)
+
+
+def row(case: str) -> dict[str, str]:
+    """One case: column → text."""
+    config = compose([f"model={case}", "size=full", f"nproc={DEVICES}", "dry_run=true"]).config
+    stated = config["fingerprint"]
+    length, operations = schedule_length(config), (stated["forward"] or {}).get("operations")
+    return {
+        "case": case,
+        "revision": str(config["revision"]),
+        "parameters": f"{stated['network']['parameters']:,}",
+        "forward [GFLOP]": ABSENT if operations is None else number(operations / 1e9),
+        "schedule": f"{length:,} {config['lr_interval']}s",
+        **learning_rates(config, length),
+        "mutable": ", ".join(f"`{key}`" if why else f"not `{key}`" for key, why in mutable(case).items()) or ABSENT,
+    }
+
+
+def schedule_length(config: Mapping[str, Any]) -> int:
+    """How often the schedule steps in a whole training."""
+    schedule, epochs = config.get("lr_scheduler") or {}, config["max_epochs"]
+    if config["lr_interval"] == "epoch":
+        return int(epochs)
+    if "epoch_samples" in schedule:
+        return int(epochs) * (schedule["epoch_samples"] // math.prod(schedule["step_samples"]))
+    if config["max_steps"] is not None:
+        return int(config["max_steps"])
+    # Their schedules have no end of their own: glm stays where it is, transformer falls for ever, waveglow is constant.
+    return int(config.get("lr_decay_iters") or 10 * config.get("warmup_updates", 1000))
+
+
+def learning_rates(config: Mapping[str, Any], length: int) -> dict[str, str]:
+    """The rate before ten of the schedule's steps."""
+    optimizer = stand_in([{}], config["lr"])
+    points = (0, 1, *(round(share * length) for share in SHARES), length - 1)
+    scheduler = component(config, "lr_scheduler", optimizer)
+    found = [*rates(scheduler, optimizer, dict(enumerate(points))).values()]
+    return {head: f"{rate:.4g}" for head, rate in zip(HEADS, found, strict=True)}
+
+
+def mutable(name: str) -> dict[str, str | None]:
+    """A list of mutable keys without the one that it begins with: key → why; None: it is taken out."""
+    keys = yaml.safe_load((CONF / "mutable" / f"{name}.yaml").read_text(encoding="utf-8"))
+    return {key: why for key, why in keys.items() if key != "defaults"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The work_dir of a host: nobody else may reach into it. Real folders of a real other user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flagperf.errors import HostError
+from flagperf.hosts.leftovers import claim, claimed_folders, remove_dead_folders
+from flagperf.hosts.local import LocalTransport
+
+pytestmark = [
+    pytest.mark.asyncio,
+    pytest.mark.skipif(os.getuid() != 0, reason="only root can make folders of another user"),
+]
+
+NOBODY = 65534
+ADVICE = "give work_dir of the cluster a place below folders that only root and this user may write to"
+
+
+def folder(path: Path, mode: int = 0o755, owner: int = 0) -> Path:
+    path.mkdir(parents=True)
+    path.chmod(mode)
+    os.chown(path, owner, owner)
+    return path
+
+
+def link(path: Path, target: Path, owner: int = 0) -> Path:
+    path.symlink_to(target)
+    os.chown(path, owner, owner, follow_symlinks=False)
+    return path
+
+
+REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "made by another user": (lambda place: folder(place / "work", owner=NOBODY), "{place}/work belongs to user nobody"),
+    "a link": (lambda place: link(place / "work", folder(place / "real")), "{place}/work is a link"),
+    "a link to nothing": (
+        lambda place: link(place / "work", place / "real"),
+        "mkdir: cannot create directory ‘{place}/work’: File exists",
+    ),
+    "below a folder of another user": (
+        lambda place: folder(place / "theirs", owner=NOBODY) / "work",
+        "{place}/theirs belongs to user nobody, who could swap what lies in it",
+    ),
+    "below a folder that all may write to": (
+        lambda place: folder(place / "open", 0o777) / "work",
+        "{place}/open can be written by others, who could swap what lies in it, and has no sticky bit",
+    ),
+    "below a folder that a group may write to": (
+        lambda place: folder(place / "shared", 0o775) / "work",
+        "{place}/shared can be written by others, who could swap what lies in it, and has no sticky bit",
+    ),
+    "below another user's link": (
+        lambda place: link(place / "theirs", folder(place / "real"), NOBODY) / "work",
+        "{place}/theirs belongs to user nobody, who could swap what lies in it",
+    ),
+    "below our link to another user's folder": (
+        lambda place: link(place / "ours", folder(folder(place / "theirs", owner=NOBODY) / "real")) / "work",
+        "{place}/theirs belongs to user nobody, who could swap what lies in it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), REFUSED.values(), ids=REFUSED.keys())
+async def test_a_folder_that_others_reach_into_is_refused(
+    make: Callable[[Path], Path], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    work_dir = make(tmp_path)
+    for problem, attempt in (
+        (f"cannot make {work_dir}/run", claim(LocalTransport("node1"), f"{work_dir}/run")),
+        (f"cannot use {work_dir}", remove_dead_folders(LocalTransport("node1"), str(work_dir), make=True)),
+    ):
+        with pytest.raises(HostError) as caught:
+            await attempt
+        assert str(caught.value) == f"node1: {problem}: {why.format(place=tmp_path)}\n  do:      {ADVICE}"
+    assert not (work_dir / "run").exists()
+
+
+ACCEPTED: dict[str, Callable[[Path], Path]] = {
+    "not there yet": lambda place: place / "a" / "work",
+    "ours, readable by others": lambda place: folder(place / "work", 0o755),
+    "below a folder with the sticky bit": lambda place: folder(place / "open", 0o1777) / "work",
+    "below our link": lambda place: link(place / "ours", folder(place / "real")) / "work",
+    "with a space": lambda place: place / "a b" / "work",
+}
+
+
+@pytest.mark.parametrize("make", ACCEPTED.values(), ids=ACCEPTED.keys())
+async def test_our_own_folder_is_made_for_us_alone(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    work_dir, here = make(tmp_path), LocalTransport("node1")
+    await claim(here, f"{work_dir}/run")
+    assert [path.stat().st_mode & 0o777 for path in (work_dir, work_dir / "run")] == [0o700, 0o700]
+    assert await claimed_folders(here, str(work_dir)) == {f"{work_dir}/run": "this"}
+    await claim(here, f"{work_dir}/run")  # the next round of the same run
+
+
+async def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
+    folder(tmp_path / "work" / "run")
+    (tmp_path / "work" / "run" / ".owner").write_text("another launcher")
+    with pytest.raises(HostError, match=f"another run works in {tmp_path}/work/run"):
+        await claim(LocalTransport("node1"), f"{tmp_path}/work/run")
+    assert (tmp_path / "work" / "run" / ".owner").read_text() == "another launcher"
+
+
+async def test_to_look_makes_nothing(tmp_path: Path) -> None:
+    assert await claimed_folders(LocalTransport("node1"), f"{tmp_path}/work") == {}
+    assert not (tmp_path / "work").exists()

@@ -1,0 +1,29 @@
+"""The identity of the code: the same on the launcher and where its archive was unpacked, another for other code."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+from flagperf.hosts.payload import code_archive
+from flagperf.sent_code import PACKAGES, identities, identity
+
+
+def test_sent_code_has_the_launchers_identity(tmp_path: Path) -> None:
+    with tarfile.open(fileobj=io.BytesIO(code_archive())) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (tmp_path / "cases/__pycache__").mkdir()
+    (tmp_path / "cases/__pycache__/task.pyc").write_bytes(b"compiled there")
+    sent = {package: identity(tmp_path / package) for package in PACKAGES}
+    assert sent == identities()
+
+
+def test_other_code_has_another_identity(tmp_path: Path) -> None:
+    file = tmp_path / "task.py"
+    found = set()
+    for text in ("loss = 1", "loss = 0"):
+        file.write_text(text)
+        found.add(identity(tmp_path))
+    found.add(identity(file.rename(tmp_path / "other.py").parent))
+    assert len(found) == 3
