@@ -25,7 +25,7 @@ from flagperf.trainer.sinks import SHORT_NAMES
 
 MISSING = "???"  # OmegaConf's mark of a value that the case must set
 ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
-EVALUATIONS = tuple(f"eval_interval_{unit}" for unit in ("steps", "micro_steps", "samples", "epochs"))
+EVALUATIONS = ("eval_interval_steps", "eval_interval_micro_steps", "eval_interval_samples", "eval_interval_epochs")
 
 Sinks = Annotated[list[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from cases.bert.network import BertForMaskedPlaces
 from cases.bert.task import Pretraining
 from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
+from flagperf.trainer.agenda import Agenda, Position
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.batches import eval_batches
 from flagperf.trainer.pytorch.build import load_weights, recompute
 from flagperf.trainer.pytorch.loading import Seeded
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.settings import Settings
 
 Config = dict[str, Any]
 
@@ -231,3 +234,28 @@ def test_metrics_of_two_ranks_equal_those_of_all_examples(tiny: Callable[[str], 
         "mlm_accuracy": pytest.approx(sum(found) / len(found), abs=1e-6),
         "eval_loss": pytest.approx(loss, rel=1e-5),
     }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "evaluations", "end"),
+    [
+        pytest.param([], [], 1536, id="standard case: at the end only"),
+        pytest.param(["vendor=nvidia", "hardware=A100", "nproc=1"], [500, 1000, 1500], 46_875, id="A100x1x1: samples"),
+        pytest.param(["vendor=nvidia", "hardware=A100", "nproc=8"], [500, 1000, 1500], 7500, id="A100x1x8"),
+        pytest.param(["vendor=nvidia", "hardware=A100", "nnodes=2", "nproc=8"], [500, 1000, 1500], 5000, id="A100x2x8"),
+        pytest.param(["vendor=iluvatar", "hardware=BI-V100", "nproc=8"], [500, 1000, 1500], 7500, id="BI-V100x1x8"),
+        pytest.param(["vendor=kunlunxin", "hardware=R300", "nproc=8"], [286, 572, 858], 4285, id="R300x1x8: of 7"),
+        pytest.param(["vendor=kunlunxin", "hardware=R300", "nproc=1"], [36, 72, 108], 4285, id="R300x1x1: of 56"),
+    ],
+)
+def test_evaluations_and_end_are_those_of_flagperf(chosen: list[str], evaluations: list[int], end: int) -> None:
+    """In optimizer steps: an evaluation each 2000 micro steps, and a limit that FlagPerf counts in each process."""
+    config = compose(["model=bert", "size=full", "data_dir=/data", "dry_run=true", *chosen]).config
+    agenda = Agenda(Settings.read(config), lambda number: number)
+    names = ("train_batch_size", "gradient_accumulation_steps", "nnodes", "nproc")
+    samples = math.prod(config[name] for name in names)
+    position, evaluated = Position(), []
+    while agenda.limit(position) is None:
+        position.advance(samples)
+        evaluated += [position.step] if agenda.evaluates(position, samples) else []
+    assert (evaluated[:3], position.step) == (evaluations, end)
