@@ -42,18 +42,18 @@ VALUES = {
 def test_comes_back(value: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "log"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
-    PerfLog(3, fd).log("BUILT", value, time_ms=12)
+    PerfLog(3, fd).log("TRAIN_START", value, time_ms=12)
     os.close(fd)
     lines = path.read_text(encoding="utf-8").splitlines()
     assert len(lines) == 1
     event = parse(lines[0])
     assert event is not None
-    assert (event.event, event.value, event.time_ms, event.rank) == ("BUILT", value, 12, 3)
+    assert (event.event, event.value, event.time_ms, event.rank) == ("TRAIN_START", value, 12, 3)
     assert event.file == __file__
 
 
 def test_nan_comes_back() -> None:
-    event = parse(Event("BUILT", {"loss": math.nan, "deep": [{"x": math.nan}]}).line())
+    event = parse(Event("TRAIN_START", {"loss": math.nan, "deep": [{"x": math.nan}]}).line())
     assert event is not None
     assert math.isnan(event.value["loss"])
     assert math.isnan(event.value["deep"][0]["x"])
