@@ -46,9 +46,10 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
     """What to know beside the number: in the open division what differs, and where there is nothing to compare with."""
     if not evidence.built or "fingerprint" not in evidence.config:
         return ()
+    beside = [*differences(evidence), *_other_code(evidence)] if evidence.config["division"] == "open" else []
     if evidence.config["fingerprint"] is None:
-        return ("network and recipe are not compared: the case states no fingerprint",)
-    return tuple(differences(evidence)) if evidence.config["division"] == "open" else ()
+        beside.append("network and recipe are not compared: the case states no fingerprint")
+    return tuple(beside)
 
 
 # ---------------------------------------------------------------- the case
@@ -170,13 +171,18 @@ def _in_number(step: Any) -> tuple[int, str]:
 
 
 def _code_as_sent(evidence: Evidence) -> Iterator[Finding]:
-    """Compares flagperf's and the cases' code in each rank with the launcher's."""
+    if evidence.config.get("division") == "closed":
+        yield from (("INVALID", text) for text in _other_code(evidence))
+
+
+def _other_code(evidence: Evidence) -> Iterator[str]:
+    """Compares flagperf's and the cases' code in each rank with the launcher's; `code_dir` may lay some over it."""
     sent = evidence.config.get("code") or {}
     for rank, built in evidence.built.items():
         there = (built.get("software") or {}).get("code") or {}
         for package in sorted(sent.keys() & there.keys()):
             if there[package] != sent[package]:
-                yield "INVALID", f"rank {rank}: the code of {package} is not the launcher's"
+                yield f"rank {rank}: the code of {package} is not the launcher's"
                 return
 
 

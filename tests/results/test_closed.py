@@ -150,6 +150,10 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
         lambda given: given["step"].update(learning_rate=0.3),
         "rank 0 trained with learning rate 0.3 in step 1, the case's own schedule gives 0.1",
     ),
+    "other code": (
+        lambda given: given["other"].update(software={"code": {"flagperf": "f1", "cases": "c2"}}),
+        "rank 1: the code of cases is not the launcher's",
+    ),
 }
 
 
@@ -191,11 +195,6 @@ OTHERS: dict[str, tuple[Callable[[Given], object], Any, tuple[str, ...]]] = {
     "a rank that hides what it built": (
         lambda given: given["built"].clear(),
         ("INVALID", ("no BUILT from rank 0: what it built is not known",)),
-        (),
-    ),
-    "other code": (
-        lambda given: given["other"].update(software={"code": {"flagperf": "f1", "cases": "c2"}}),
-        ("INVALID", ("rank 1: the code of cases is not the launcher's",)),
         (),
     ),
     "another device": (
