@@ -99,10 +99,10 @@ def _event(text: str) -> Event | None:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return event if _fits(event) else None
+    return event if fits(event) else None
 
 
-def _fits(event: Event) -> bool:
+def fits(event: Event) -> bool:
     """Whether an event that was read has the types that the protocol gives it."""
     if event.event not in EVENTS or not isinstance(event.value, dict) or not isinstance(event.file, str):
         return False

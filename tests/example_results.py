@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from flagperf.config.values import Change
 from flagperf.perflog import Event
+from flagperf.results import result
 from flagperf.results.values import Result
 from flagperf.target import Target
 
@@ -34,6 +39,13 @@ CONFIG: dict[str, Any] = {
     "max_samples_termination": None,
     "max_time": None,
 }
+
+
+CHANGES = (
+    Change("lr", 0.1, 0.8, "tuning nvidia/resnet50/A100x2x8"),
+    Change("train_batch_size", 32, 256, "tuning nvidia/resnet50/A100x2x8"),
+    Change("num_workers", 32, 8, "command line"),
+)
 
 
 def a_result(**changed: Any) -> Result:
@@ -106,3 +118,17 @@ def write_round(folder: Path, visible: str | None = None, **changed: Any) -> dic
 def _step(step: int, rank: int) -> Event:
     value = {"step": step, "loss": 50 / step, "throughput": 150.0 + step, "step_time": 0.1 + step / 1e4}
     return Event("STEP_END", value, time_ms=1_000_000 + 180 * step, rank=rank)
+
+
+def make_run(folder: Path, *, rounds: int = 2, repeat: int = 2, name: str = "resnet50-pytorch-A100x2x8") -> Path:
+    """A run folder as the launcher leaves it; returns the job's folder."""
+    job = folder / name
+    job.mkdir(parents=True)
+    for number in range(1, rounds + 1):
+        write_round(job / f"round{number}")
+        sweep = dict(part.split("=") for part in name.split(",")[1:])
+        found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", status="finished", sweep=sweep)
+        result.write(found, job / f"round{number}")
+    (job / "config.yaml").write_text("# a comment\n" + yaml.safe_dump({**CONFIG, "repeat": repeat}))
+    (job / "changes.yaml").write_text(yaml.safe_dump([dataclasses.asdict(change) for change in CHANGES]))
+    return job

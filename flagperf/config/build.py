@@ -67,8 +67,8 @@ def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
     """The value as the hint wants it, or a ConfigError."""
     kind, null = without_none(hint)
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
-    if value is None and null:
-        return None
+    if kind is Any or (value is None and null):
+        return value
     if dataclasses.is_dataclass(origin):
         return build(typing.cast(type, origin), value, key, where)
     if origin is tuple and isinstance(value, Sequence) and not isinstance(value, str):

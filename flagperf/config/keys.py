@@ -12,11 +12,13 @@ from typing import Any
 from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, of_dataclass, seconds, switch, text
 from flagperf.trainer.settings import Settings
 
+MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000  # more is a slip of the pen, whose plan fills the memory
+
 KEYS: dict[str, Field] = {
     # conf/config.yaml
-    "nnodes": count(platform=True),
-    "nproc": count(platform=True),
-    "repeat": count(platform=True),
+    "nnodes": count(high=MOST_NODES, platform=True),
+    "nproc": count(high=MOST_DEVICES, platform=True),
+    "repeat": count(high=MOST_ROUNDS, platform=True),
     "repeat_seed": text("own", "same", platform=True),
     "max_cv": Field(float, above=0, platform=True),
     "division": text("closed", "open", platform=True),

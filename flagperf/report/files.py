@@ -12,14 +12,23 @@ from urllib.parse import unquote
 
 import yaml
 
+from flagperf.config.keys import KEYS
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
+from flagperf.fields import Field
 from flagperf.results import result as results
+from flagperf.results.reread import read_again
 from flagperf.results.summary import FILE, summary_of
 from flagperf.results.values import Result, Summary
 from flagperf.run.folder import is_held
 
 log = logging.getLogger(__name__)
+
+NEEDED = {  # keys of a configuration without which there is no report
+    **dict.fromkeys(("nnodes", "nproc", "repeat"), int),
+    **dict.fromkeys(("case", "size", "division", "precision", "throughput_unit"), str),
+    **dict.fromkeys(("framework.name", "hardware.name", "vendor.name"), str),
+}
 
 _ROUND = re.compile(r"round(\d+)")
 
@@ -36,31 +45,56 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
         raise ConfigError(
             "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
         )
-    return tuple(sorted((_read_job(job, goes_on and not (job / FILE).exists()) for job in jobs), key=_order))
+    found: list[Summary] = []
+    damaged: list[ConfigError] = []
+    for job in jobs:
+        try:
+            found.append(_read_job(job, goes_on and not (job / FILE).exists()))
+        except ConfigError as error:
+            damaged.append(error)
+    if not found:
+        raise damaged[0]
+    for problem in damaged:
+        log.warning("a job is left out of the report: %s", problem)
+    return tuple(sorted(found, key=_order))
 
 
 def _read_job(folder: Path, goes_on: bool) -> Summary:
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        _check_config(config, str(folder / "config.yaml"))
         changes = _read_changes(folder / "changes.yaml")
         there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
         rounds = range(1, max([config["repeat"], *there]) + 1)
         found = [_read_round(folder, number, config, changes, goes_on) for number in rounds]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
         problem = "config.yaml or changes.yaml of this job cannot be read"
-        raise ConfigError(problem, where=str(folder), given=str(error)) from None
+        raise ConfigError(problem, where=str(folder), given=str(error) or type(error).__name__) from None
     return summary_of(folder.name, found, config, changes)
+
+
+def _check_config(config: Any, file: str) -> None:
+    """Refuse a configuration that a report cannot be made of."""
+    if not isinstance(config, dict):
+        raise TypeError("not a mapping of keys to values")
+    for key, kind in NEEDED.items():
+        value: Any = config
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        field = KEYS[key] if key in KEYS else Field(kind)
+        field.check(key, value, lambda _: file)
 
 
 def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iterable[Change], goes_on: bool) -> Result:
     folder = job / f"round{number}"
     if (folder / results.FILE).exists():
         try:
-            return _of_revision(config.get("revision", 1), results.read(folder), folder)
+            recorded = _of_revision(config.get("revision", 1), results.read(folder), folder)
+            return read_again(recorded, config, changes, folder)
         except ConfigError as error:
             if error.key in ("schema", "revision"):
                 raise
-            log.warning("%s; its logs are read instead", error.problem)
+            log.warning("%s; its logs are read instead", error)
     status = _status(folder.is_dir(), goes_on)
     return results.result_of_logs(config, changes, number, folder, status=status, sweep=_swept(job.name))
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.build import build
 from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
-from flagperf.perflog import decode, encode
+from flagperf.perflog import Event, decode, encode, fits
 from flagperf.results.closed import notes
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
@@ -150,20 +151,13 @@ def read(folder: Path) -> Result:
 
 def from_record(record: Mapping[str, Any], path: Path) -> Result:
     """A Result from the plain data that JSON holds; `path` is named in errors."""
-    try:
-        fields = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
-        target = Target(**record["target"]) if record["target"] else None
-        failure = _failure(record.get("failure"))
-        lists = {"reasons": tuple(record["reasons"]), "notes": tuple(record.get("notes") or ())}
-        return Result(**{**fields, **lists, "target": target, "failure": failure})
-    except (KeyError, TypeError) as error:
-        raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
-
-
-def _failure(found: Any) -> Failure | None:
-    if found is None or isinstance(found, str):
-        return Failure(found) if found else None
-    return Failure(**{**found, "last_lines": tuple(found["last_lines"])})
+    known = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
+    if isinstance(known.get("failure"), str):  # schema 1
+        known["failure"] = {"cause": known["failure"]} if known["failure"] else None
+    found = build(Result, known, path.name, lambda _: str(path))
+    if found.values and not fits(Event("FINISHED", found.values)):
+        raise ConfigError("a figure of this result has the wrong type", where=str(path), key="values")
+    return found
 
 
 def write_json(record: Mapping[str, Any], path: Path) -> Path:
@@ -182,7 +176,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         record = decode(json.loads(path.read_text(encoding="utf-8")))
         schema = record.pop("schema")
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError, OSError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
     if schema not in READ:
         allowed = " or ".join(map(str, READ))

@@ -79,7 +79,7 @@ def _ranks_agree(evidence: Evidence) -> Iterator[Finding]:
     differing: dict[str, None] = {}
     for log in evidence.logs:
         for name in (log.finished or first).keys() | first.keys():
-            if not _same((log.finished or first).get(name), first.get(name)):
+            if not same((log.finished or first).get(name), first.get(name)):
                 differing[name] = None
     if differing:
         yield "INVALID", f"ranks disagree about {', '.join(sorted(differing))}"
@@ -249,7 +249,8 @@ def _clocks_agree(one: float, other: float) -> bool:
     return abs(one - other) <= CLOCK_SHARE * max(one, other) + CLOCK_SECONDS
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
+    """Whether two figures are the same; NaN is NaN."""
     both_nan = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
     return both_nan or one == other
 

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from example_results import CONFIG, a_result, write_round
+from example_results import CHANGES, CONFIG, a_result, make_run
 from rich.console import Console
 
 from flagperf import report
-from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.perflog import encode
 from flagperf.report import cells, tables
@@ -33,11 +31,6 @@ from flagperf.run.values import Failure
 from flagperf.target import Target
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"  # real runs, without what no test reads
-CHANGES = (
-    Change("lr", 0.1, 0.8, "tuning nvidia/resnet50/A100x2x8"),
-    Change("train_batch_size", 32, 256, "tuning nvidia/resnet50/A100x2x8"),
-    Change("num_workers", 32, 8, "command line"),
-)
 VALUES: dict[str, Any] = {
     "e2e_time": 1234.5,
     "p_whole": 10576.0,
@@ -368,20 +361,6 @@ def test_many_jobs_are_shown_in_lines() -> None:
 
 
 # ---------------------------------------------------------------- files → report
-
-
-def make_run(folder: Path, *, rounds: int = 2, repeat: int = 2, name: str = "resnet50-pytorch-A100x2x8") -> Path:
-    """A run folder as the launcher leaves it; returns the job's folder."""
-    job = folder / name
-    job.mkdir(parents=True)
-    for number in range(1, rounds + 1):
-        write_round(job / f"round{number}")
-        sweep = dict(part.split("=") for part in name.split(",")[1:])
-        found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", status="finished", sweep=sweep)
-        result.write(found, job / f"round{number}")
-    (job / "config.yaml").write_text("# a comment\n" + yaml.safe_dump({**CONFIG, "repeat": repeat}))
-    (job / "changes.yaml").write_text(yaml.safe_dump([dataclasses.asdict(change) for change in CHANGES]))
-    return job
 
 
 def test_a_run_is_read_back(tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ def test_the_text_that_schema_1_has_for_a_failure_is_kept(tmp_path: Path, text: 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param('{"schema": 1, "case": "glm"}', "not a result of flagperf", id="fields are missing"),
+        pytest.param('{"schema": 1, "case": "glm"}', "a required key is missing", id="fields are missing"),
         pytest.param('{"schema": 99}', "written by another version", id="another schema"),
         pytest.param("", "not a result of flagperf", id="empty"),
     ],

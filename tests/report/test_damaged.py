@@ -1,0 +1,173 @@
+"""The report of a folder that was damaged, or changed by someone: what is wrong is said, and the rest is reported."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from example_results import CONFIG, make_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flagperf import report
+from flagperf.errors import ConfigError
+from flagperf.hosts.monitors.node import BusyFraction, largest_watts, used_fraction
+from flagperf.results.monitors import summarize
+from flagperf.terminal import Terminal
+
+WHOLE = ("VALID", ())
+
+
+def edited(**values: Any) -> Callable[[Path], object]:
+    """Changes figures in the second round's result.json."""
+
+    def edit(round_: Path) -> None:
+        record = json.loads((round_ / "result.json").read_text())
+        record["values"].update(values)
+        (round_ / "result.json").write_text(json.dumps(record))
+
+    return edit
+
+
+def without_logs(round_: Path) -> None:
+    for node in round_.glob("node*"):
+        shutil.rmtree(node)
+
+
+def as_folder(round_: Path) -> None:
+    (round_ / "result.json").unlink()
+    (round_ / "result.json").mkdir()
+
+
+def text(content: str) -> Callable[[Path], object]:
+    return lambda round_: (round_ / "result.json").write_text(content)
+
+
+LAUNCHER_DIED = "no result.json that can be read: how the processes ended is not known"
+ROUNDS: dict[str, tuple[Callable[[Path], object], tuple[str, tuple[str, ...]]]] = {
+    "whole": (lambda _: None, WHOLE),
+    "a figure is edited": (
+        edited(p_whole=99999),
+        ("INVALID", ("result.json is not what the ranks logged: p_whole is 99999, they say 160.0",)),
+    ),
+    "figures are added and taken away": (
+        edited(mfu=0.9, final_loss=None),
+        (
+            "INVALID",
+            ("result.json is not what the ranks logged: final_loss is None, they say 0.5, mfu is 0.9, they say None",),
+        ),
+    ),
+    "a figure is text": (edited(p_whole="fast"), ("SUSPECT", (LAUNCHER_DIED,))),
+    "nested beyond measure": (text('{"schema": 2, "case": ' + "[" * 100_000), ("SUSPECT", (LAUNCHER_DIED,))),
+    "another type": (text('{"schema": 2, "case": 7}'), ("SUSPECT", (LAUNCHER_DIED,))),
+    "a folder": (as_folder, ("SUSPECT", (LAUNCHER_DIED,))),
+    "the logs are gone": (
+        without_logs,
+        ("SUSPECT", ("the logs of its ranks are not there: the figures are those of result.json",)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("damage", "told"), ROUNDS.values(), ids=ROUNDS.keys())
+def test_a_round(damage: Callable[[Path], object], told: tuple[str, tuple[str, ...]], tmp_path: Path) -> None:
+    damage(make_run(tmp_path) / "round2")
+    (job,) = report.read_run(tmp_path)
+    assert [(one.verdict, one.reasons) for one in job.results] == [WHOLE, told]
+    assert job.results[1].values["p_whole"] == 160.0  # that of the ranks, whatever else is written
+    shown(tmp_path)
+
+
+def shown(folder: Path) -> None:
+    """All that `flagperf report` makes."""
+    found = report.read_run(folder)
+    Terminal(file=io.StringIO()).print(report.terminal_table(found))
+    assert {path.name for path in report.write(folder, found)} == {"report.md", "report.html"}
+
+
+def test_a_damaged_job_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make_run(tmp_path)
+    other = make_run(tmp_path, name="resnet50-pytorch-A100x2x8,lr=0.2")
+    (other / "config.yaml").write_text(yaml.safe_dump({**CONFIG, "repeat": "often"}))
+    assert [job.name for job in report.read_run(tmp_path)] == ["resnet50-pytorch-A100x2x8"]
+    assert caplog.messages == [
+        "a job is left out of the report: wrong type of value\n"
+        f"  where:   {other}/config.yaml\n"
+        "  key:     repeat\n"
+        "  given:   often\n"
+        "  allowed: a whole number, at least 1, at most 10000"
+    ]
+
+
+# ---------------------------------------------------------------- anything at all
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda deeper: st.lists(deeper, max_size=3) | st.dictionaries(st.text(max_size=9), deeper, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    make_run(folder, rounds=1, repeat=1)
+    return folder
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_any_record_gives_a_report(run: Path, data: st.DataObject) -> None:
+    path = run / "resnet50-pytorch-A100x2x8" / "round1" / "result.json"
+    whole = path.read_text()
+    record = json.loads(whole)
+    record[data.draw(st.sampled_from(sorted(record)))] = data.draw(JSON)
+    try:
+        path.write_text(json.dumps(record))
+        shown(run)
+    except ConfigError as error:
+        assert error.key in ("schema", "revision")
+    finally:
+        path.write_text(whole)
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data())
+def test_any_configuration_gives_a_report_or_a_refusal(run: Path, data: st.DataObject) -> None:
+    path = run / "resnet50-pytorch-A100x2x8" / "config.yaml"
+    whole = path.read_text()
+    config = yaml.safe_load(whole)
+    config[data.draw(st.sampled_from(sorted(config)))] = data.draw(JSON)
+    try:
+        path.write_text(yaml.safe_dump(config))
+        shown(run)
+    except ConfigError as error:
+        assert str(run) in str(error) or error.key
+    finally:
+        path.write_text(whole)
+
+
+SAMPLES = st.text(alphabet="0123456789-:.CWMiBN/A% \t\n", max_size=200) | st.text(max_size=100)
+
+
+@settings(deadline=None)
+@given(SAMPLES, st.sampled_from(("cpu", "mem", "pwr", "nvidia")))
+def test_any_monitor_log_is_summed_up(tmp_path_factory: pytest.TempPathFactory, log: str, name: str) -> None:
+    folder = tmp_path_factory.mktemp("node")
+    stamped = f"1970-01-01-00:16:45\t{log}\n\n1970-01-01-00:16:50\n{log}\n"
+    (folder / f"{name}_monitor.log").write_text(stamped, encoding="utf-8", errors="surrogateescape")
+    assert isinstance(summarize(folder, 1000.0, 1020.0), dict)
+
+
+@given(st.text() | st.text(alphabet="cpu 0123456789MemTotalAvailable:kB\nWatts|.-"))
+def test_any_output_of_a_monitor_is_read_or_refused(text: str) -> None:
+    """The recorder tells a ValueError and a LookupError in the monitor's log."""
+    for read in (BusyFraction(), used_fraction, largest_watts):
+        with contextlib.suppress(ValueError, LookupError):
+            assert all(isinstance(line, str) for line in read(text))
