@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from flagperf.config.values import Change, Division
+from flagperf.fields import Field
+from flagperf.perflog import LATEST
 from flagperf.run.values import Failure
 from flagperf.target import Target
 
+Moment = Annotated[float, Field(float, low=0, high=LATEST / 1000)]  # seconds since the epoch
 Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
 Finding = tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
 
@@ -38,7 +41,7 @@ class Result:
     monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
     sweep: Mapping[str, str] = field(default_factory=dict)
-    started: float | None = None  # wall clock of the launcher, seconds since the epoch
+    started: Moment | None = None  # by the clock of the launcher
     seconds: float | None = None  # the whole round, by the launcher's clock
     built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
     seed: int | None = None  # as the ranks read it; None: no rank got so far

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from flagperf_run import DOCKER, FAKE, WORKLOAD, User, assert_nothing_left, word
+from flagperf_run import DOCKER, FAKE, OPEN, WORKLOAD, User, assert_nothing_left, word
 from hosts import TestCluster
 
 from flagperf.hosts.payload import code_archive
@@ -88,7 +88,7 @@ def test_rounds_of_a_sweep(lab: TestCluster, tmp_path: Path) -> None:
     assert found == [f"{job}/round{number}" for job in jobs for number in (1, 2)]
 
 
-@pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
+@pytest.mark.parametrize("runtime", [DOCKER, (*PROCESS, OPEN)], ids=["docker", "process"])
 def test_strange_characters_in_every_name_and_data_elsewhere_on_one_host(
     lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]
 ) -> None:
