@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.build import of_same_name
-from flagperf.config.keys import KEYS
+from flagperf.config.keys import KEYS, is_under
 from flagperf.config.layers import Layers
 from flagperf.config.platform import Algorithms
 from flagperf.config.provenance import Where
@@ -26,7 +26,10 @@ def with_algorithms(layers: Layers, job: Job, folders: Sequence[Path], where: Wh
     Raises:
         ConfigError: a value is neither true nor false.
     """
-    given: Any = layers.final.with_values(job.values).get("vendor.algorithms")
+    own = {key: value for key, value in job.values.items() if is_under(key, ["vendor"])}
+    given: Any = (layers.final.with_values(own) if own else layers.final).get("vendor.algorithms")
+    if not given:
+        return layers
     known = of_same_name(Algorithms, given) if isinstance(given, dict) else {}
     chosen = {key: value for key, value in known.items() if value is not None}
     for key, value in chosen.items():
