@@ -25,8 +25,8 @@ from flagperf.target import Target
 from flagperf.trainer.extent import extent_of
 from flagperf.trainer.sample_data import is_sample
 
-SCHEMA = 2  # of result.json and summary.json; raised when a field changes its meaning or goes
-READ = (1, 2)  # what can be read; 1: `failure` is text
+SCHEMA = 3  # of result.json and summary.json; raised when a field changes its meaning or goes
+READ = (1, 2, 3)  # what can be read; 1: `failure` is text; up to 2: no revision, seed, built; all rounds have one seed
 FILE = "result.json"
 
 

@@ -71,7 +71,7 @@ def test_a_round_that_cannot_start_leaves_the_earlier_ones(
     rounds = json.loads((job / "summary.json").read_text())["results"]
     assert [(one["round"], one["status"]) for one in rounds] == [(1, "finished"), (2, "failed"), (3, "not started")]
     of_files = [json.loads((job / f"round{number}/result.json").read_text()) for number in (1, 2)]
-    assert [{"schema": 2, **one} for one in rounds[:2]] == of_files
+    assert [{"schema": 3, **one} for one in rounds[:2]] == of_files
     assert of_files[0]["verdict"] == "VALID"
     report = (tmp_path / "run" / "report.md").read_text()
     assert "round 2: INVALID**\n\n- failed: " in report and "round 3: INVALID**\n\n- not started\n" in report

@@ -235,7 +235,7 @@ def test_result_json_reads_back(tmp_path: Path) -> None:
     )
     path = result.write(given, tmp_path / "round1")
     assert path == tmp_path / "round1" / "result.json"
-    assert json.loads(path.read_text())["schema"] == 2
+    assert json.loads(path.read_text())["schema"] == 3
     found = result.read(path.parent)
     assert math.isnan(found.values["final_loss"])
     assert dataclasses.replace(found, values={}) == dataclasses.replace(given, values={})

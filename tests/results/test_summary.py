@@ -94,7 +94,7 @@ def test_summary_json_reads_back(tmp_path: Path) -> None:
     done = summary_of("job", results, CONFIG, changes)
     path = summary.write(done, tmp_path)
     assert path == tmp_path / "summary.json"
-    assert json.loads(path.read_text())["schema"] == 2
+    assert json.loads(path.read_text())["schema"] == 3
     assert summary.read(tmp_path) == done
 
 
