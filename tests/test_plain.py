@@ -13,8 +13,8 @@ from rich.text import Text
 from flagperf.cli.log import run_log
 from flagperf.errors import HostError
 from flagperf.plain import plain
+from flagperf.run.console import Terminal
 from flagperf.run.values import Failure
-from flagperf.terminal import Terminal
 
 TEXTS = {
     "ordinary": ("step 1\n\tloss 2.5 é 训练 🔥", "step 1\n\tloss 2.5 é 训练 🔥"),

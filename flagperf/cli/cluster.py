@@ -15,7 +15,7 @@ from rich.table import Table
 from flagperf.config.compose import compose
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError, HostError
-from flagperf.terminal import Terminal
+from flagperf.run.console import Terminal
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}  # of each state
 UNFOLDED = 100_000  # characters: the width of a table that goes to a file

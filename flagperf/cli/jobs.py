@@ -19,11 +19,11 @@ from flagperf.plan.plan import make_plan
 from flagperf.results import result, summary
 from flagperf.results.values import Result, Summary
 from flagperf.run import folder as run_folder
+from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.resume import with_checkpoints
 from flagperf.run.values import Failure, Outcome, refusal
-from flagperf.terminal import Terminal
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from flagperf.config import search_path
 from flagperf.errors import ConfigError, nearest
-from flagperf.terminal import Terminal
+from flagperf.run.console import Terminal
 
 KINDS = {
     "cases": "model",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from flagperf import report
 from flagperf.errors import ConfigError
-from flagperf.terminal import Terminal
+from flagperf.run.console import Terminal
 
 
 def main(options: argparse.Namespace) -> int:

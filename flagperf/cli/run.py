@@ -20,6 +20,6 @@ def main(options: argparse.Namespace) -> int:
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
     from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal
-    from flagperf.terminal import Terminal
+    from flagperf.run.console import Terminal
 
     return asyncio.run(run_jobs(jobs, Terminal(), options.began))

@@ -32,8 +32,8 @@ from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.user_files import own_files
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
-from flagperf.sent_code import identities
 from flagperf.target import Target
+from flagperf.trainer.sent_code import identities
 
 IN_NAME = ("model", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
 

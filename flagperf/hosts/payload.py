@@ -13,7 +13,7 @@ from pathlib import Path
 from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
-from flagperf.sent_code import PACKAGES, files, package_folder
+from flagperf.trainer.sent_code import PACKAGES, files, package_folder
 
 UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds

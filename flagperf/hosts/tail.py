@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flagperf.hosts.log_lines import Lines
 from flagperf.hosts.transport import Transport
-from flagperf.log_lines import Lines
 from flagperf.perflog import Event, parse
 
 READS = 16  # of transport.READ_SIZE bytes, in one look: the other ranks and the deadlines must not wait for one log

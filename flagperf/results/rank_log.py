@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.log_lines import LONGEST, Lines
+from flagperf.hosts.log_lines import LONGEST, Lines
 from flagperf.perflog import PREFIX, Event, parse
 
 _NODE = re.compile(r"(?P<host>.+)_noderank(?P<rank>\d+)")

@@ -14,8 +14,8 @@ from rich.status import Status
 
 from flagperf.config.values import RunConfig
 from flagperf.perflog import Event
+from flagperf.run.console import Terminal
 from flagperf.run.values import Failure
-from flagperf.terminal import Terminal
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
 SLOW = 1.0  # seconds of a phase from which on a node is named as slow

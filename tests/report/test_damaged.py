@@ -20,7 +20,7 @@ from flagperf import report
 from flagperf.errors import ConfigError
 from flagperf.hosts.monitors.node import BusyFraction, largest_watts, used_fraction
 from flagperf.results.monitors import summarize
-from flagperf.terminal import Terminal
+from flagperf.run.console import Terminal
 
 WHOLE = ("VALID", ())
 

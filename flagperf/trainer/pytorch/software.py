@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 import flagperf
-from flagperf.sent_code import identities
 from flagperf.trainer.imports import targets
+from flagperf.trainer.sent_code import identities
 
 LARGEST = 64 * 2**20  # bytes of a file whose content is looked at
 

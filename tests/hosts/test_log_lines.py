@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flagperf.log_lines import LONGEST, Lines
+from flagperf.hosts.log_lines import LONGEST, Lines
 
 
 @given(st.lists(st.binary(max_size=20)), st.data())

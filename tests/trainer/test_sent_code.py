@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 from flagperf.hosts.payload import code_archive
-from flagperf.sent_code import PACKAGES, identities, identity
+from flagperf.trainer.sent_code import PACKAGES, identities, identity
 
 
 def test_sent_code_has_the_launchers_identity(tmp_path: Path) -> None:
