@@ -79,6 +79,8 @@ def in_code_dir(code_dir: str | None) -> Iterator[ConfigError]:
     """`code_dir`, which goes ahead of all packages on other hosts and in containers."""
     if code_dir:
         folder = Path(code_dir).expanduser()
+        if not folder.is_dir():
+            raise ConfigError("no such folder", key="code_dir", given=folder)
         if found := sorted(modules(folder, laid_over=SHIPPED) & {*SHIPPED, *AT_START, *LIBRARIES, *STANDARD}):
             yield _refusal(folder, found, "code_dir")
 

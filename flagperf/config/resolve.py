@@ -21,6 +21,7 @@ from flagperf.config.search_path import find
 from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
 
+OWN_VARIABLES = "FLAGPERF_"  # prefix of the variables by which flagperf speaks to its processes
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
 
 
@@ -118,6 +119,12 @@ def cluster(config: Mapping[str, Any], where: Where) -> Cluster:
 def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor:
     """The vendor, whose tool can be read as its file says."""
     made = build(Vendor, config["vendor"], "vendor", where)
+    for part in ("environment", "deterministic_environment"):
+        for name in getattr(made, part):
+            if name.startswith(OWN_VARIABLES):
+                key = f"vendor.{part}"
+                problem, advice = "flagperf itself sets the variables of this prefix", "give it another name"
+                raise ConfigError(problem, where=where(f"{key}.{name}"), key=key, given=name, advice=advice)
     if made.monitor is not None:
         make_table(made.monitor, product, where)
     return made

@@ -51,6 +51,15 @@ COMMAND_LINES = [
         "this experiment is a sweep over model",
         do="flagperf -m +experiment=all_cases",
     ),
+    refused("no folder of own code", "code_dir=/no/such", "no such folder"),
+    refused(
+        "a variable that flagperf sets",
+        "+vendor.environment.FLAGPERF_LOG_DIR=/x",
+        "flagperf itself sets the variables of this prefix",
+        key="vendor.environment",
+        given="FLAGPERF_LOG_DIR",
+        do="give it another name",
+    ),
     refused("unknown key", "nprc=2", "unknown key", given=None, do="did you mean 'nproc'?"),
     refused("unknown nested key", "deadlines.stal=2", "unknown key", given=None, do="did you mean 'deadlines.stall'?"),
     refused(
@@ -72,7 +81,7 @@ COMMAND_LINES = [
         given=None,
         do="FlagPerf's 'fp16' is precision=amp_fp16 or precision=amp_bf16 here",
     ),
-    refused("nproc 0", "nproc=0", "value out of range", allowed=COUNT),
+    refused("nproc 0", "nproc=0", "value out of range", allowed=f"{COUNT}, at most 1024"),
     refused("negative batch", "train_batch_size=-1", "value out of range", allowed=COUNT),
     refused("no time", "max_time=0", "value out of range", allowed="a number, above 0, or null"),
     refused(
@@ -90,7 +99,7 @@ COMMAND_LINES = [
         allowed="a list of: mllog, dllogger, tensorboard, {_target_: path of a class, …}",
         do="did you mean 'mllog'?",
     ),
-    refused("text for a number", "nnodes=two", "wrong type of value", allowed=COUNT),
+    refused("text for a number", "nnodes=two", "wrong type of value", allowed=f"{COUNT}, at most 65536"),
     refused("half a step", "max_steps=2.5", "wrong type of value", allowed="a whole number, at least 1, or null"),
     refused("null", "lr=null", "wrong type of value", allowed=ABOVE_0),
     refused("true is no number", "lr=true", "wrong type of value", given="True", allowed=ABOVE_0),
@@ -304,7 +313,7 @@ TUNING = "vendor/nvidia/resnet50/A100x1x8"
             "value out of range",
             key="repeat",
             given="0",
-            allowed=COUNT,
+            allowed=f"{COUNT}, at most 10000",
         ),
         of_file(
             "experiment: closed",

@@ -50,7 +50,13 @@ def _at(tree: Any, key: str) -> Any:
 @pytest.mark.parametrize(
     ("key", "accepted", "refused", "text"),
     [
-        pytest.param("nproc", [1, 8], [0, -1, 1.0, "1", True, None], "a whole number, at least 1", id="count"),
+        pytest.param(
+            "nproc",
+            [1, 8],
+            [0, -1, 1.0, "1", True, None, 10**14],
+            "a whole number, at least 1, at most 1024",
+            id="count",
+        ),
         pytest.param("num_workers", [0, 4], [-1, 0.5], "a whole number, at least 0", id="count from 0"),
         pytest.param("max_steps", [1, None], [0, "all"], "a whole number, at least 1, or null", id="count or null"),
         pytest.param("lr", [0.1, 1], [0, -0.1, float("nan"), float("inf"), "0.1"], "a number, above 0", id="number"),
