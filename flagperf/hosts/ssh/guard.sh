@@ -7,10 +7,10 @@
 #   $4  the command, as a line of shell
 dir=$1 linger=$2 tenths=$3 mark=FLAGPERF_PROCESS=$1
 echo $$ >"$dir/pid"
-signal() { for pid in $(marked "$mark"); do kill -s "$1" "$pid"; done 2>/dev/null; }
+signal() { for pid in $(marked "$mark"); do kill -s "$1" "$pid"; done; }
 stop() {
     trap '' TERM
-    kill "$watcher" 2>/dev/null
+    kill "$watcher"
     signal TERM
     while [ "$tenths" -gt 0 ] && [ -n "$(marked "$mark")" ]; do sleep 0.1; tenths=$((tenths - 1)); done
     signal KILL
@@ -18,6 +18,7 @@ stop() {
 trap stop TERM
 FLAGPERF_PROCESS=$dir sh -c "$4" </dev/null 9>&- &
 command=$!
+exec 2>/dev/null  # the log is the command's: a shell that reaps it may add "Killed", at any of the lines below
 (
     exec 9>&-
     export FLAGPERF_PROCESS="$dir"
@@ -25,9 +26,9 @@ command=$!
     kill -s TERM $$
 ) &
 watcher=$!
-wait "$command" 2>/dev/null; status=$?
-while kill -s 0 "$command" 2>/dev/null; do wait "$command"; status=$?; done
-kill "$watcher" 2>/dev/null
+wait "$command"; status=$?
+while kill -s 0 "$command"; do wait "$command"; status=$?; done
+kill "$watcher"
 signal KILL
 echo "$status" >"$dir/status"
 flock -n -x "$dir/lease" rm -rf "$dir"
