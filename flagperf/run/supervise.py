@@ -16,7 +16,8 @@ from flagperf.run.watch import Watch
 
 EAGER = 0.05  # seconds between two looks at the logs of this machine until the first step …
 CALM = 0.25  # … and after it, and at those of other hosts, where a look costs both sides a millisecond a file
-SETTLE = 1.0  # seconds that the ranks' launcher gets for its own report of a failure
+SETTLE = 1.0  # seconds that the ranks' launchers get for their own reports of a failure, …
+SETTLES = 15  # … and how often, while all that failed did so because of another one
 
 
 async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) -> Failure | None:
@@ -32,20 +33,17 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
     try:
         while running:
             pause = EAGER if local and "first step" not in watch.milestones else CALM
-            done, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            _, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             for found in await asyncio.gather(*(node.events() for node in nodes)):
                 for rank, event in found:
                     watch.saw(rank, event, time.monotonic())
                     if rank == 0:
                         progress.event(event)
-            failed = [node for task, node in ends.items() if task in done and node.exit_status != 0]
-            failed += [node for node in nodes if node.logs.noticed and node not in failed]
-            if failed:
-                await asyncio.wait(running, timeout=SETTLE) if running else None
-                return await failed_exit(failed, nodes)
+            if any(node.failed for node in nodes):
+                return await _first_cause(nodes, running)
             if late := watch.overdue(time.monotonic()):
                 return await passed_deadline(late, watch.silent, nodes)
-        return None
+        return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
         why = f"lost {error.lost}: {error.problem}"
         lost = [node for node in nodes if node.host == error.host]
@@ -54,3 +52,15 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
         for task in ends:
             task.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
+
+
+async def _first_cause(nodes: Sequence[NodeRun], running: set[asyncio.Task[None]]) -> Failure | None:
+    """Why a round failed. A host may tell later than others that it began there."""
+    for _ in range(SETTLES):
+        if running:
+            _, running = await asyncio.wait(running, timeout=SETTLE)
+        if not running:
+            break
+        if found := await failed_exit(nodes, final=False):
+            return found
+    return await failed_exit(nodes)

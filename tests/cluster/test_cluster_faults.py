@@ -81,11 +81,19 @@ MIDDLE = {
         "h1 (node rank 0)",
     ),
     "container removed": Fault(container("rm -f"), "the launcher of the ranks ended: someone removed the container"),
-    "container killed": Fault(container("kill"), "the launcher of the ranks ended: signal SIGKILL"),
+    "container killed": Fault(
+        container("kill"), r"the launcher of the ranks ended: someone sent the container signal 9 \(docker kill\)"
+    ),
 }
 
 
-SLOW = {"container killed", "exits", "is killed"}  # each much like another one
+SLOW = {
+    "container killed",
+    "exits",
+    "is killed",
+    "container is removed",
+    "torchrun is killed",
+}  # each much like another one
 
 
 def table(faults: Mapping[str, object]) -> list[ParameterSet]:
@@ -153,19 +161,36 @@ def test_a_rank_that(lab: TestCluster, tmp_path: Path, fault: tuple[str, str]) -
     assert_nothing_left(lab)
 
 
-def test_a_rank_that_is_killed_in_a_real_training(lab: TestCluster, tmp_path: Path) -> None:
+def kill_rank(lab: TestCluster) -> None:
+    lab.hosts[1].output("sh", "-c", "kill -9 $(grep -lsz '^RANK=1$' /proc/[0-9]*/environ | cut -d/ -f3)")
+
+
+ENDED = r"h2 \(node rank 1\): the launcher of the ranks ended: "
+REAL = {  # each breaks the connection of rank 0 on h1
+    "rank is killed": (kill_rank, r"rank 1 on h2 \(node rank 1\): signal SIGKILL"),
+    "container is removed": (container("rm -f"), ENDED + r"someone removed the container"),
+    "container is stopped": (container("stop"), ENDED + r"someone stopped the container \(docker stop\)"),
+    "torchrun is killed": (
+        lambda lab: lab.hosts[1].output("pkill", "-9", "-f", "torch.distributed.run"),
+        ENDED + "signal SIGKILL",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", table(REAL))
+def test_a_real_training_whose(
+    lab: TestCluster, tmp_path: Path, fault: tuple[Callable[[TestCluster], object], str]
+) -> None:
+    happens, cause = fault
     words = ("model=resnet50", "size=tiny", "nnodes=2", "num_workers=0", "log_freq=1", "max_steps=5000")
     process = User(lab, tmp_path).start(*DOCKER, *words)
     logs = tmp_path / "result/run" / NAME / "round1"
     wait_for(logs / "h2_noderank1/rank1.out.log", '"STEP_END"', process)
-    lab.hosts[1].output("sh", "-c", "kill -9 $(grep -lsz '^RANK=1$' /proc/[0-9]*/environ | cut -d/ -f3)")
+    happens(lab)
     output = finish(process)
     assert process.returncode == 5
-    cause = r"rank 1 on h2 \(node rank 1\): signal SIGKILL"
-    assert re.search(cause, output), output
+    assert re.search(f"failed  {cause}", output), output
     assert_logs_kept(tmp_path / "result/run", cause)
-    report = (logs / "h2_noderank1/start_pytorch_task.log").read_text()
-    assert "exitcode" in report and "-9" in report, report
     assert (logs / "h1_noderank0/start_pytorch_task.log").stat().st_size > 0
     assert_nothing_left(lab)
 
