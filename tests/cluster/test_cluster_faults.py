@@ -209,6 +209,10 @@ BEFORE = {
     "docker stopped": Fault(
         lambda lab: lab.hosts[1].stop("dockerd"), "the docker daemon does not run\n  do:      start it"
     ),
+    "docker hangs": Fault(
+        lambda lab: lab.hosts[1].freeze_dockerd(),
+        "the docker daemon does not answer\n  do:      look into dockerd's log",
+    ),
     "image missing": Fault(
         lambda lab: lab.hosts[1].output("docker", "rmi", IMAGE), f"image {IMAGE} is not there, and cluster.image.policy"
     ),
@@ -260,6 +264,24 @@ def test_an_interrupted_launcher_stops_all_and_keeps_the_logs(lab: TestCluster, 
     output = finish(process)
     assert process.returncode == 130, output
     assert '"step": 2' in (tmp_path / "result/run" / NAME / "round1/h2_noderank1/rank1.out.log").read_text()
+    assert_nothing_left(lab)
+
+
+def test_an_interrupt_does_not_wait_for_a_daemon_that_hangs(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    process = start(user)
+    lab.hosts[1].freeze_dockerd()
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    output = finish(process)
+    assert process.returncode == 130, output
+    assert (
+        "h2: phase 'clean': the docker daemon does not answer" in (tmp_path / "result/run/flagperf_run.log").read_text()
+    )
+    assert time.monotonic() - began < 50  # ten on an idle machine; a single call of docker's SDK would wait for sixty
+    settle(lab)
+    assert_no_files(lab)
+    assert user.run("clean", "cluster=lab").exit_code == 0
     assert_nothing_left(lab)
 
 
