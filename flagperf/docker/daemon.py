@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SOCKET = "/var/run/docker.sock"
 API_TIMEOUT = 60  # seconds that the daemon may take for its work; waiting for a container has no such limit
-ANSWER = 6.0  # seconds that it may take to say that it is there, before it is given work …
-AGAIN = 1.0  # … and where it did not say so the last time
+ANSWER = 6  # seconds that it may take to say that it is there, before it is given work …
+AGAIN = 1  # … and where it did not say so the last time
 RETRY = 0.3  # seconds between two attempts to reach a daemon that went away
 
 LOOK_TIMEOUT = 10.0  # seconds
@@ -137,12 +137,14 @@ class DockerHost:
 
     async def _connect(self) -> DockerClient:
         socket = await self._connected.enter_async_context(self.transport.unix_socket(SOCKET))
-        self._pings, self._client = await in_thread(partial(_clients, f"unix://{socket}", self._answer))
-        return self._client
+        self._pings, client = await in_thread(partial(_clients, f"unix://{socket}", self._answer))
+        self._client = client
+        return client
 
     async def _disconnect(self) -> None:
-        for client in filter(None, (self._client, self._pings)):
-            client.close()
+        for client in (self._client, self._pings):
+            if client is not None:
+                client.close()
         self._client = self._pings = None
         await self._connected.aclose()
 
@@ -162,7 +164,7 @@ class DockerHost:
         return (NoDocker if reason == "absent" else DaemonError)(self.host, problem, advice=advice)
 
 
-def _clients(url: str, answer: float) -> tuple[APIClient, DockerClient]:
+def _clients(url: str, answer: int) -> tuple[APIClient, DockerClient]:
     """One client that asks whether the daemon is there, for at most `answer` seconds, and one that gives it work."""
     from docker import APIClient, DockerClient
     from docker.errors import DockerException

@@ -53,10 +53,11 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
     body = asyncio.create_task(round_.phases())
     status: Literal["finished", "failed", "interrupted"] = "interrupted"
     failure = None
-    with interruption(body.cancel) as interrupted:
+    with interruption(lambda: round_.interrupt(body), round_.hurry.set) as interrupted:
         try:
             failure = await body
-            status = "failed" if failure else "finished"
+            if not interrupted.is_set():
+                status = "failed" if failure else "finished"
         except asyncio.CancelledError:
             if not interrupted.is_set():
                 raise
@@ -96,6 +97,15 @@ class _Round:
             for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
         ]
         self._fan_out = FanOut(self.nodes, plan.deadlines, progress)
+        self._ending = False  # nodes are being stopped and cleaned: that is done to its end
+        self._interrupted = False
+        self.hurry = asyncio.Event()  # set: logs are not waited for
+
+    def interrupt(self, body: asyncio.Task[Failure | None]) -> None:
+        """End the round; one that is ending already ends as it does."""
+        self._interrupted = True
+        if not self._ending:
+            body.cancel()
 
     async def phases(self) -> Failure | None:
         async with AsyncExitStack() as connections:
@@ -131,6 +141,9 @@ class _Round:
             node.place(self.plan)
 
     async def _attempt(self) -> Failure | None:
+        if self._interrupted:  # while the attempt before was ending
+            raise asyncio.CancelledError
+        self._ending = False
         try:
             await self._fan_out.on_all("send", NodeRun.send)
             await self._fan_out.on_all("start", NodeRun.launch)
@@ -138,9 +151,23 @@ class _Round:
             if failure is not None:
                 self.progress.failure(failure)  # at once, before everything is stopped
         finally:
+            self._ending = True
             left = [
                 await self._fan_out.to_the_end("stop", NodeRun.stop),
-                await self._fan_out.to_the_end("collect", NodeRun.collect),
+                await self._collect(),
                 await self._fan_out.to_the_end("clean", NodeRun.clean),
             ]
         return failure or next(filter(None, left), None)
+
+    async def _collect(self) -> Failure | None:
+        """Bring the logs, unless the user is in a hurry."""
+        collecting = asyncio.create_task(self._fan_out.to_the_end("collect", NodeRun.collect))
+        hurrying = asyncio.create_task(self.hurry.wait())
+        await asyncio.wait({collecting, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+        hurrying.cancel()
+        if collecting.done():
+            return collecting.result()
+        log.warning("interrupted again: the logs are not collected")
+        collecting.cancel()
+        await asyncio.wait({collecting})
+        return None

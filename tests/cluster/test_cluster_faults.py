@@ -4,6 +4,7 @@ leaves nothing on any host while the logs are kept."""
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -130,9 +131,13 @@ def settle(lab: TestCluster) -> None:
     """Give the hosts back what they lost, and the time to notice that their launcher is gone."""
     for host in lab.hosts:
         host.bring_back()
-    deadline = time.monotonic() + 15
-    while any(host.run("pgrep", "-f", OURS).stdout for host in lab.hosts):
-        assert time.monotonic() < deadline, "training goes on"
+    wait_until(lambda: not any(host.run("pgrep", "-f", OURS).stdout for host in lab.hosts))
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
@@ -264,6 +269,57 @@ def test_an_interrupted_launcher_stops_all_and_keeps_the_logs(lab: TestCluster, 
     output = finish(process)
     assert process.returncode == 130, output
     assert '"step": 2' in (tmp_path / "result/run" / NAME / "round1/h2_noderank1/rank1.out.log").read_text()
+    assert_nothing_left(lab)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "interrupted"),
+    [
+        pytest.param("fine", True, id="a second Ctrl-C"),
+        pytest.param("hang@0", False, id="Ctrl-C after a failure", marks=[pytest.mark.slow]),
+    ],
+)
+def test_an_interrupt_while_a_run_is_stopped_skips_no_cleaning(
+    lab: TestCluster, tmp_path: Path, scenario: str, interrupted: bool
+) -> None:
+    user = User(lab, tmp_path, steps=True)
+    process = start(user, "deadlines.stall=5", scenario=scenario)
+    if interrupted:
+        process.send_signal(signal.SIGINT)
+    log = tmp_path / "result/run/flagperf_run.log"
+    wait_for(log, "stop    ", process)
+    process.send_signal(signal.SIGINT)
+    output = finish(process)
+    assert process.returncode == 130, output
+    result = json.loads((tmp_path / "result/run" / NAME / "round1/result.json").read_text())
+    assert (result["status"], result["failure"] is None) == ("interrupted", interrupted)
+    assert_nothing_left(lab)
+
+
+def test_a_launcher_that_stood_still_goes_on(lab: TestCluster, tmp_path: Path) -> None:
+    ssh = cluster_file(lab)["ssh"] | {"reconnect": 300.0}
+    process = start(User(lab, tmp_path, steps=True, ssh=ssh), "deadlines.stall=5")
+    process.send_signal(signal.SIGSTOP)
+    there = "sh", "-c", "cat /srv/flagperf/run-*/*/round1/*/rank0.out.log"
+    goal = 50 + lab.hosts[0].output(*there).count("STEP_END")  # ten seconds of training
+    wait_until(lambda: lab.hosts[0].output(*there).count("STEP_END") >= goal)
+    process.send_signal(signal.SIGCONT)
+    wait_for(tmp_path / "result/run" / NAME / "round1/h1_noderank0/rank0.out.log", f'"step": {goal + 30}', process)
+    process.send_signal(signal.SIGINT)
+    assert "failed" not in finish(process)
+    assert process.returncode == 130
+    assert_nothing_left(lab)
+
+
+def test_hosts_end_a_training_whose_launcher_stands_still_for_too_long(lab: TestCluster, tmp_path: Path) -> None:
+    process = start(User(lab, tmp_path, steps=True))
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: not any(host.run("pgrep", "-f", OURS).stdout for host in lab.hosts))
+    process.send_signal(signal.SIGCONT)
+    output = finish(process)
+    assert process.returncode == 5, output
+    cause = r"the launcher stood still for \d+ s: hosts end a training of which the launcher is gone for 4 s "
+    assert re.search(rf"failed  {cause}\(cluster.ssh.reconnect\), while in phase 'watch'", output), output
     assert_nothing_left(lab)
 
 
