@@ -30,6 +30,7 @@ from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise
 from flagperf.run.values import Failure, Outcome
 
+STOPPING = "the run is being stopped; a further interrupt ends it at once, and leaves hosts to the next run"
 PORT_ATTEMPTS = 3  # a port that was free may be taken by the time torchrun binds it
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
     body = asyncio.create_task(round_.phases())
     status: Literal["finished", "failed", "interrupted"] = "interrupted"
     failure = None
-    with interruption(lambda: round_.interrupt(body), round_.hurry.set) as interrupted:
+    with interruption(lambda: round_.interrupt(body), lambda: log.warning(STOPPING)) as interrupted:
         try:
             failure = await body
             if not interrupted.is_set():
@@ -99,7 +100,6 @@ class _Round:
         self._fan_out = FanOut(self.nodes, plan.deadlines, progress)
         self._ending = False  # nodes are being stopped and cleaned: that is done to its end
         self._interrupted = False
-        self.hurry = asyncio.Event()  # set: logs are not waited for
 
     def interrupt(self, body: asyncio.Task[Failure | None]) -> None:
         """End the round; one that is ending already ends as it does."""
@@ -154,20 +154,7 @@ class _Round:
             self._ending = True
             left = [
                 await self._fan_out.to_the_end("stop", NodeRun.stop),
-                await self._collect(),
+                await self._fan_out.to_the_end("collect", NodeRun.collect),
                 await self._fan_out.to_the_end("clean", NodeRun.clean),
             ]
         return failure or next(filter(None, left), None)
-
-    async def _collect(self) -> Failure | None:
-        """Bring the logs, unless the user is in a hurry."""
-        collecting = asyncio.create_task(self._fan_out.to_the_end("collect", NodeRun.collect))
-        hurrying = asyncio.create_task(self.hurry.wait())
-        await asyncio.wait({collecting, hurrying}, return_when=asyncio.FIRST_COMPLETED)
-        hurrying.cancel()
-        if collecting.done():
-            return collecting.result()
-        log.warning("interrupted again: the logs are not collected")
-        collecting.cancel()
-        await asyncio.wait({collecting})
-        return None

@@ -24,6 +24,7 @@ from flagperf.hosts.facts import PORTS
 
 LONG = "max_steps=600"  # two minutes: the fault comes first
 NAME = "resnet50-pytorch-cpux2x1"
+FAULTS = Path(__file__).parents[1] / "faults"
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,16 @@ def test_a_real_training_whose(
     assert re.search(f"failed  {cause}", output), output
     assert_logs_kept(tmp_path / "result/run", cause)
     assert (logs / "h1_noderank0/start_pytorch_task.log").stat().st_size > 0
+    assert_nothing_left(lab)
+
+
+@pytest.mark.slow
+def test_a_rank_that_leaves_with_0_before_it_has_finished(lab: TestCluster, tmp_path: Path) -> None:
+    """With tests/faults/workload.py in the trainer's place."""
+    words = ("model=workload", "nnodes=2", "task.fault=leave", "task.collective=true", f"code_dir={FAULTS}")
+    done = User(lab, tmp_path).run(*words, *DOCKER, "--config-dir", str(FAULTS / "conf"))
+    cause = "rank 1 on h2 (node rank 1): exit code 0 before the training had ended, while in phase 'watch'"
+    assert (done.exit_code, f"failed  {cause}\n" in done.output) == (5, True), done.output
     assert_nothing_left(lab)
 
 

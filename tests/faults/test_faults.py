@@ -254,13 +254,21 @@ def test_a_killed_launcher_leaves_nothing_running(tmp_path: Path) -> None:
     assert flagperf.events(1)[0].event == "SUBMIT_INFO"
 
 
-@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda number: number.name)
-def test_a_second_signal_while_stopping_still_leaves_nothing_running(tmp_path: Path, second: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param([signal.SIGINT], id="Ctrl-C"),
+        pytest.param([signal.SIGTERM], id="SIGTERM"),
+        pytest.param([signal.SIGKILL], id="SIGKILL"),
+        pytest.param([signal.SIGINT, signal.SIGINT], id="Ctrl-C, twice"),
+    ],
+)
+def test_further_signals_while_stopping_leave_nothing_running(tmp_path: Path, numbers: list[signal.Signals]) -> None:
     flagperf = launch(tmp_path / "run", "task.fault=hang_deaf", "deadlines.stop=1.5")
     flagperf.until_step(3)
-    os.killpg(flagperf.process.pid, signal.SIGINT)
-    time.sleep(0.3)
-    os.killpg(flagperf.process.pid, second)
+    for number in [signal.SIGINT, *numbers]:
+        os.killpg(flagperf.process.pid, number)
+        time.sleep(0.3)
     flagperf.wait()
     deadline = time.monotonic() + 20
     while left := flagperf.left():
