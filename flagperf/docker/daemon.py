@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SOCKET = "/var/run/docker.sock"
 API_TIMEOUT = 60  # seconds that the daemon may take for its work; waiting for a container has no such limit
-ANSWER = 6  # seconds that it may take to say that it is there, before it is given work …
+ANSWER = 5  # seconds that it may take to say that it is there, before it is given work …
 AGAIN = 1  # … and where it did not say so the last time
 RETRY = 0.3  # seconds between two attempts to reach a daemon that went away
 
@@ -98,15 +98,22 @@ class DockerHost:
 
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.patience
+        silent = self._answer == AGAIN  # when it was called last
         while True:
             try:
                 client = await self._ready()
                 return await in_thread(partial(work, client))
             except APIError:
                 raise
+            except _Silent as error:
+                await self._disconnect()
+                if silent:
+                    raise await self._why(error) from error
+                await self.transport.run(LOOK, timeout=LOOK_TIMEOUT)  # raises where it is the host that is silent
+                silent = True
             except (_Unreachable, RequestException, OSError) as error:
                 await self._disconnect()
-                if isinstance(error, _Silent) or loop.time() >= deadline or not again:
+                if loop.time() >= deadline or not again:
                     raise await self._why(error) from error
                 await asyncio.sleep(RETRY)
 

@@ -59,7 +59,7 @@ def rank_exits(launcher_log: str, first_rank: int) -> list[RankExit]:
     return found
 
 
-def left_early(launcher_log: str, ranks: Sequence[int], finished: Collection[int], ended_well: bool) -> list[RankExit]:
+def left_early(launcher_log: str, ranks: Sequence[int], finished: Collection[int], ended_well: bool) -> list[int]:
     """Ranks of one node that ended with exit code 0 before they had finished: torchrun takes that for success.
 
     Args:
@@ -71,7 +71,7 @@ def left_early(launcher_log: str, ranks: Sequence[int], finished: Collection[int
     failed = {int(one["rank"]): one["pid"] for one in SUMMARY.finditer(launcher_log)}
     if not ended_well and (not failed or set(STOPPED.findall(launcher_log)) - set(failed.values())):
         return []  # some rank was stopped of which torchrun does not say how it ended: any of them may be that one
-    return [RankExit(rank, 0) for rank in ranks if rank not in finished and rank not in failed]
+    return [rank for rank in ranks if rank not in finished and rank not in failed]
 
 
 def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str]) -> RankExit | None:

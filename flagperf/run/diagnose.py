@@ -106,13 +106,8 @@ async def _left_early(nodes: Sequence[NodeRun], reports: Mapping[NodeRun, str]) 
     owner = {rank: node for node in nodes for rank in node.node.ranks}
     logs = await _rank_logs(owner)
     finished = [rank for rank, log in logs.items() if has_finished(log)]
-    early = [
-        exit_.rank
-        for node in nodes
-        for exit_ in left_early(
-            reports[node], node.node.ranks, finished, node.ended is not None and node.exit_status == 0
-        )
-    ]
+    well = {node: node.ended is not None and node.exit_status == 0 for node in nodes}
+    early = [rank for node in nodes for rank in left_early(reports[node], node.node.ranks, finished, well[node])]
     if not early:
         return None
     why = f"{cause(0)} before the training had ended"

@@ -124,6 +124,7 @@ RANK1 = f"rank 1 on {HOST} (node rank 0): "
             RANK1 + "exit code 0 before the training had ended, while in phase 'watch'",
             "",
             id="leaves with 0",
+            marks=[pytest.mark.slow],
         ),
         pytest.param(
             ["task.fault=leave", "task.rank=0", "nproc=1"],

@@ -88,14 +88,14 @@ STOPPED = (
     ("log", "finished", "ended_well", "early"),
     [
         pytest.param("", {4, 5}, True, [], id="all finished"),
-        pytest.param("", {5}, True, [RankExit(4, 0)], id="torchrun saw nothing wrong"),
+        pytest.param("", {5}, True, [4], id="torchrun saw nothing wrong"),
         pytest.param("", set(), False, [], id="torchrun runs"),
-        pytest.param(report(ONE), set(), False, [RankExit(4, 0)], id="torchrun tells of the other"),
+        pytest.param(report(ONE), set(), False, [4], id="torchrun tells of the other"),
         pytest.param(STOPPED.format(4719) + report(ONE), set(), False, [], id="torchrun stopped one"),
         pytest.param(STOPPED.format(4720) + report(KILLED, ONE), set(), False, [], id="torchrun tells of both"),
     ],
 )
-def test_left_early(log: str, finished: set[int], ended_well: bool, early: list[RankExit]) -> None:
+def test_left_early(log: str, finished: set[int], ended_well: bool, early: list[int]) -> None:
     assert left_early(log, (4, 5), finished, ended_well) == early
 
 
