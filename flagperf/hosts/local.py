@@ -39,6 +39,7 @@ class LocalTransport:
     """This machine."""
 
     local = True
+    clock_offset = 0.0
 
     def __init__(self, host: str, address: str = "127.0.0.1") -> None:
         self.host = host

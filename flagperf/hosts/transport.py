@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeVar, cast
 from flagperf.command import Command
 
 READ_SIZE = 1 << 20  # bytes that one `read` gives at most
+MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's, from which on people are told
 LOGGED = 300  # characters of a command in the run's log
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
@@ -66,6 +67,7 @@ class Transport(Protocol):
     host: str  # the name that messages and folders use
     address: str  # where the other nodes reach it; known once connected
     local: bool  # paths on this host are the launcher's own: nothing needs to be sent or collected
+    clock_offset: float  # seconds that its clock is ahead of the launcher's; known once connected
 
     async def __aenter__(self) -> Transport: ...
 

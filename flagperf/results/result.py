@@ -17,6 +17,7 @@ from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
+from flagperf.results.sys_info import clock_offset
 from flagperf.results.used_devices import used_devices
 from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
@@ -220,9 +221,10 @@ def _node_monitors(
     folder: Path, started: float, ended: float, config: Mapping[str, Any], visible: str | None
 ) -> dict[str, Any]:
     """What one node's monitors saw. Devices count only when it is known which ones the job used."""
+    ahead = clock_offset(folder)  # the logs have the node's own time
     try:
         devices = used_devices(config, visible)
     except ValueError as error:
         why = {"not_available": f"the devices of the job are not known: {error}"}
-        return summarize(folder, started, ended, devices=()) | {config["vendor"]["name"]: why}
-    return summarize(folder, started, ended, devices)
+        return summarize(folder, started + ahead, ended + ahead, devices=()) | {config["vendor"]["name"]: why}
+    return summarize(folder, started + ahead, ended + ahead, devices)

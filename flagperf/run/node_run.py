@@ -15,12 +15,12 @@ from flagperf.command import Command
 from flagperf.config.data_layout import moved
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
-from flagperf.hosts.facts import Facts, add_tool, read_facts, sys_info
+from flagperf.hosts.facts import CLOCK, Facts, add_tool, read_facts, sys_info
 from flagperf.hosts.leftovers import claim, remove_dead_folders
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.payload import send_code
-from flagperf.hosts.transport import Process, Transport
+from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
 from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, NodePlan, Plan
@@ -84,6 +84,8 @@ class NodeRun:
         preflight.check_devices(self.run, self.host, self.facts)
         if shared := preflight.shared_cores(self.run, self.facts):
             log.warning("%s: %s", self.host, shared)
+        if abs(offset := self.transport.clock_offset) > MOST_CLOCK:
+            log.warning("%s: its clock is %+.2f s from the launcher's; times are corrected by that", self.host, offset)
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
         if not self.transport.local:
@@ -97,7 +99,7 @@ class NodeRun:
     async def prepare(self) -> None:
         """Prepare what takes long and is no part of the measured start."""
         await self.runtime.prepare()
-        self.about = {**self.facts.fields, **self.runtime.facts}
+        self.about = {**self.facts.fields, CLOCK: f"{self.transport.clock_offset:+.3f}", **self.runtime.facts}
         if self.run.clear_caches:
             self.about["page_caches"] = await clear_page_caches(self.transport)
 

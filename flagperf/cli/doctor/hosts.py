@@ -20,13 +20,12 @@ from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
 from flagperf.hosts.leftovers import claimed_folders
-from flagperf.hosts.transport import Transport
+from flagperf.hosts.transport import MOST_CLOCK, Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
 from flagperf.run.runtime import environment
 from flagperf.trainer.sample_data import is_sample
 
-MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's
 MOST_NAME = 1.0  # seconds for looking up a host's own name
 LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches
 LOOK_TIMEOUT = 30.0  # seconds
@@ -55,7 +54,6 @@ class _Host:
         self.run, self.node, self.transport = run, node, transport
         self.rows: list[Row] = []
         self.facts = Facts({})
-        self.clock = 0.0  # seconds that the host's clock is ahead
         self.docker = DockerChecks(run, node, transport)
         self._connection = AsyncExitStack()
 
@@ -99,14 +97,13 @@ class _Host:
         return Finding(f"{text}, host key known")
 
     async def _host(self) -> Finding:
-        began = time.time()
         self.facts = await read_facts(self.transport, self._work_dir, self.run.vendor.device_files)
-        self.clock = float(self.facts.fields["epoch"]) - (began + time.time()) / 2
         return Finding(f"{self.facts.fields['os']}, {self.facts.fields['kernel']}")
 
     async def _clock(self) -> Finding:
-        text = f"{self.clock:+.2f} s from this machine's"
-        return Finding(text, "set it by NTP" if abs(self.clock) > MOST_CLOCK else "")
+        offset = self.transport.clock_offset
+        text = f"{offset:+.2f} s from this machine's"
+        return Finding(text, "set it by NTP" if abs(offset) > MOST_CLOCK else "")
 
     async def _own_name(self) -> Finding:
         began = time.monotonic()

@@ -15,6 +15,7 @@ import asyncssh
 from flagperf.command import Command
 from flagperf.config.platform import Node, Ssh
 from flagperf.errors import HostError
+from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess
 from flagperf.hosts.transport import Completed, Process, logged
@@ -36,6 +37,7 @@ class SshTransport:
     """
 
     local = False
+    clock_offset = 0.0
 
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore | None = None) -> None:
         self.host, self.address = node.name, node.address
@@ -45,9 +47,14 @@ class SshTransport:
 
     async def __aenter__(self) -> SshTransport:
         await self.connection.open()
-        peer = (await self.connection.established()).get_extra_info("peername")
-        if peer and peer[0]:  # there is none through a proxy command, and an empty one through a jump host
-            self.address = peer[0]
+        try:
+            peer = (await self.connection.established()).get_extra_info("peername")
+            if peer and peer[0]:  # there is none through a proxy command, and an empty one through a jump host
+                self.address = peer[0]
+            self.clock_offset = await clock_offset(self.connection)
+        except BaseException:
+            await self.connection.close()
+            raise
         return self
 
     async def __aexit__(
