@@ -11,7 +11,7 @@ import functools
 import logging
 import shlex
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,15 @@ class Completed:
     exit_status: int | None  # negative: killed by that signal; None: the connection was lost, nothing is known
     stdout: str
     stderr: str
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A time during which a host could not be reached, and after which it could again."""
+
+    host: str
+    began: float  # when it was noticed, by the launcher's clock: seconds since the epoch
+    seconds: float  # from then to the new connection
 
 
 class Process(Protocol):
@@ -68,6 +77,7 @@ class Transport(Protocol):
     address: str  # where the other nodes reach it; known once connected
     local: bool  # paths on this host are the launcher's own: nothing needs to be sent or collected
     clock_offset: float  # seconds that its clock is ahead of the launcher's; known once connected
+    outages: Sequence[Outage]  # so far
 
     async def __aenter__(self) -> Transport: ...
 

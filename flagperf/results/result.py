@@ -29,6 +29,7 @@ from flagperf.trainer.sample_data import is_sample
 SCHEMA = 3  # of result.json and summary.json; raised when a field changes its meaning or goes
 READ = (1, 2, 3)  # what can be read; 1: `failure` is text; up to 2: no revision, seed, built; all rounds have one seed
 FILE = "result.json"
+NO_LOG = {"not_available": "there is no log of it"}
 
 
 def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path) -> Result:
@@ -45,6 +46,7 @@ def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path
             sweep=run.sweep,
         ),
         phases=outcome.phases,
+        outages=outcome.outages,
         started=outcome.started,
     )
 
@@ -112,6 +114,7 @@ def result_of_logs(
         values=values,
         failure=failure,
         monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
+        clocks={path.name: offset for _, _, path in node_folders(folder) if (offset := clock_offset(path))},
         sweep=sweep or {},
         seconds=seconds,
         built=with_image(next(iter(evidence.built.values()), {}), folder),
@@ -214,7 +217,9 @@ def _monitors(
         path.name: _node_monitors(path, started, ended, config, visible.get(rank))
         for _, rank, path in node_folders(folder)
     }
-    return {"nodes": nodes, "energy": job_energy(list(nodes.values()), samples)} if any(nodes.values()) else {}
+    names = sorted({name for node in nodes.values() for name in node})
+    nodes = {path: {name: node.get(name, NO_LOG) for name in names} for path, node in nodes.items()}
+    return {"nodes": nodes, "energy": job_energy(nodes, samples)} if any(nodes.values()) else {}
 
 
 def _node_monitors(

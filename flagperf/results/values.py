@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from flagperf.config.values import Change, Division
 from flagperf.fields import Field
+from flagperf.hosts.transport import Outage
 from flagperf.perflog import LATEST
 from flagperf.run.values import Failure
 from flagperf.target import Target
@@ -40,6 +41,8 @@ class Result:
     failure: Failure | None = None
     monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
+    clocks: Mapping[str, float] = field(default_factory=dict)  # node name → seconds ahead of the launcher's
+    outages: tuple[Outage, ...] = ()  # of hosts that came back
     sweep: Mapping[str, str] = field(default_factory=dict)
     started: Moment | None = None  # by the clock of the launcher
     seconds: float | None = None  # the whole round, by the launcher's clock

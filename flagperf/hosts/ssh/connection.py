@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
+import time
 from contextlib import AsyncExitStack
 
 import asyncssh
@@ -13,6 +14,7 @@ from flagperf.config.platform import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.login import options, way
+from flagperf.hosts.transport import Outage
 
 AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
 ATTEMPTS = 4  # at a connection that sshd dropped before the login, and at work during which a connection dropped
@@ -44,6 +46,7 @@ class SshConnection:
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore) -> None:
         self.host = node.name
         self.node, self.ssh, self.timeout = node, ssh, timeout
+        self.outages: list[Outage] = []
         self._gate = gate
         self._connecting = asyncio.Lock()
         self._hops = AsyncExitStack()  # the jump host's connection and the host's own
@@ -92,7 +95,8 @@ class SshConnection:
         log.warning("%s: the ssh connection dropped, connecting again", self.host)
         await self._disconnect()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.ssh.reconnect
+        began, noticed = time.time(), loop.time()
+        deadline = noticed + self.ssh.reconnect
         pause = BACK_OFF
         while True:
             try:
@@ -110,7 +114,8 @@ class SshConnection:
                 await asyncio.sleep(pause)
                 pause *= 2
             else:
-                log.warning("%s: connected again", self.host)
+                self.outages.append(Outage(self.host, began, loop.time() - noticed))
+                log.warning("%s: connected again after %.1f s", self.host, self.outages[-1].seconds)
                 return
 
     async def _connect(self) -> asyncssh.SSHClientConnection:

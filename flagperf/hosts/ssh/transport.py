@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TypeVar
@@ -18,7 +18,7 @@ from flagperf.errors import HostError
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess
-from flagperf.hosts.transport import Completed, Process, logged
+from flagperf.hosts.transport import Completed, Outage, Process, logged
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer; asyncssh splits larger reads into tasks
 TIMED_OUT = 124  # exit status of coreutils' timeout
@@ -42,6 +42,7 @@ class SshTransport:
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore | None = None) -> None:
         self.host, self.address = node.name, node.address
         self.connection = SshConnection(node, ssh, timeout, gate or asyncio.Semaphore(AT_ONCE))
+        self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
         self._started: list[SshProcess] = []
 
