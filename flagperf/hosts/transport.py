@@ -16,14 +16,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Annotated, Any, Protocol, TypeVar, cast
 
 from flagperf.command import Command
+from flagperf.fields import Field
+from flagperf.perflog import LATEST
 
 READ_SIZE = 1 << 20  # bytes that one `read` gives at most
 MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's, from which on people are told
 LOGGED = 300  # characters of a command in the run's log
 
+Moment = Annotated[float, Field(float, low=0, high=LATEST / 1000)]  # seconds since the epoch
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 log = logging.getLogger(__name__)
@@ -44,7 +47,7 @@ class Outage:
     """A time during which a host could not be reached, and after which it could again."""
 
     host: str
-    began: float  # when it was noticed, by the launcher's clock: seconds since the epoch
+    began: Moment  # when it was noticed, by the launcher's clock
     seconds: float  # from then to the new connection
 
 

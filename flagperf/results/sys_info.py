@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from flagperf.hosts.facts import CLOCK
+from flagperf.perflog import LATEST
 
 FILE = "sys_info.log"
 
@@ -24,4 +24,4 @@ def clock_offset(node_folder: Path) -> float:
         offset = float(read_sys_info(node_folder).get(CLOCK, 0.0))
     except ValueError:
         return 0.0
-    return offset if math.isfinite(offset) else 0.0
+    return offset if abs(offset) <= LATEST / 1000 else 0.0

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from flagperf.config.values import Change, Division
-from flagperf.fields import Field
-from flagperf.hosts.transport import Outage
-from flagperf.perflog import LATEST
+from flagperf.hosts.transport import Moment, Outage
 from flagperf.run.values import Failure
 from flagperf.target import Target
 
-Moment = Annotated[float, Field(float, low=0, high=LATEST / 1000)]  # seconds since the epoch
 Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
 Finding = tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
 

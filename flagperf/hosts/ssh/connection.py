@@ -6,6 +6,7 @@ import asyncio
 import logging
 import shlex
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import asyncssh
@@ -13,6 +14,7 @@ import asyncssh
 from flagperf.config.platform import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.ssh.errors import FAILURES, explain
+from flagperf.hosts.ssh.host_key import Witness, host_keys
 from flagperf.hosts.ssh.login import options, way
 from flagperf.hosts.transport import Outage
 
@@ -134,15 +136,24 @@ class SshConnection:
         hosts = way(self.node, self.ssh)
         connection: asyncssh.SSHClientConnection | None = None
         async with self._gate, AsyncExitStack() as hops:
-            for number, host in enumerate(hosts, start=1):
-                how = options(host, self.ssh, self.timeout, connection)
-                try:
-                    connection = await hops.enter_async_context(asyncssh.connect(host.address, **how))
-                except FAILURES as error:
-                    raise explain(error, hosts[:number], self.ssh) from error
+            for number in range(1, len(hosts) + 1):
+                connection = await self._hop(hosts[:number], connection, hops)
             self._hops = hops.pop_all()
         assert connection is not None
         return connection
+
+    async def _hop(
+        self, way: Sequence[Node], tunnel: asyncssh.SSHClientConnection | None, hops: AsyncExitStack
+    ) -> asyncssh.SSHClientConnection:
+        """Log in to the last of these hosts, through the one before."""
+        host, witness = way[-1], Witness()
+        how = options(host, self.ssh, self.timeout, tunnel)
+        try:
+            connecting = asyncssh.connect(host.address, client_factory=lambda: witness, **how)
+            return await hops.enter_async_context(connecting)
+        except FAILURES as error:
+            keys = host_keys(error, witness, host, how)
+            raise explain(error, way, self.ssh, keys) from error
 
     async def _disconnect(self) -> None:
         if self._connection is not None:
