@@ -10,20 +10,21 @@
 dir=$1 linger=$2 tenths=$3 mark=FLAGPERF_PROCESS=$1 input=/dev/null guard=
 echo $$ >"$dir/pid"
 signal() { for pid in $(marked "$mark"); do kill -s "$1" "$pid"; done; }
+alive() { if [ "$guard" ]; then grep -qsz . "/proc/$command/environ"; else [ -n "$(marked "$mark")" ]; fi; }
 stop() {
     trap '' TERM
     kill "$watcher"
     if [ "$guard" ]; then kill -s TERM "$command"; tenths=$((tenths + 60)); else signal TERM; fi # it may take 5 s more
-    while [ "$tenths" -gt 0 ] && [ -n "$(marked "$mark")" ]; do sleep 0.1; tenths=$((tenths - 1)); done
+    while [ "$tenths" -gt 0 ] && alive; do sleep 0.1; tenths=$((tenths - 1)); done
     signal KILL
 }
-trap stop TERM
 set -- sh -c "$4"
 if python3 -I -S -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null && mkfifo "$dir/alive"; then
     guard=$dir/guard.py input=$dir/alive
     exec 5<>"$input" # open as long as this process lives
     set -- python3 -I -S "$guard" "$((tenths / 10)).$((tenths % 10))" "$@"
 fi
+trap stop TERM
 FLAGPERF_PROCESS=$dir "$@" <"$input" 5>&- 9>&- &
 command=$!
 exec 2>/dev/null  # the log is the command's: a shell that reaps it may add "Killed", at any of the lines below
