@@ -18,8 +18,9 @@ CHUNK = 1 << 20  # bytes of a file that are read at a time
 
 # HF_TOKEN, WANDB_API_KEY, PGPASSWORD; not TOKENIZERS_PARALLELISM, MAX_TOKENS, KEYBOARD or MONKEY
 _NAME = re.compile(r"(TOKEN|SECRET|PASSWORD)(_|$)|(^|_)(API)?KEY(_|$)", re.IGNORECASE)
-_VARIABLE = re.compile(r"environment\.(\w+)$")  # at the end of a dotted key, such as vendor.environment.HF_TOKEN
-_SET = re.compile(r"(?:environment\.(\w+)|\b([A-Z][A-Z0-9_]*))['\"]?\s*[:=]\s*")  # such a key in a text, or a variable
+_KEY = r"(?:environment\.(\w+)|cluster\.secrets\.\w+)"  # as in vendor.environment.HF_TOKEN; the latter has no value
+_KEY_END = re.compile(f"{_KEY}$")
+_SET = re.compile(rf"(?:{_KEY}|\b([A-Z][A-Z0-9_]*))['\"]?\s*[:=]\s*")  # such a key in a text, or a variable's name
 _LOGIN = r"(?<=://)[^\s/@:'\"<>]{0,256}:[^\s/'\"<>]{2,256}(?=@)"  # user:password, never shorter than ***
 
 
@@ -48,7 +49,7 @@ def shown(value: Any, key: str = "") -> Any:
         return {name: shown(item, f"{key}.{name}") for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(shown(item, key) for item in value)
-    if value is not None and (found := _VARIABLE.search(key)) and is_secret(found[1]):
+    if value is not None and (found := _KEY_END.search(key)) and (found[1] is None or is_secret(found[1])):
         return HIDDEN
     return without_logins(value) if isinstance(value, str) else value
 
@@ -58,7 +59,8 @@ def quoted(value: Any, key: str = "") -> Any:
     value = shown(value, key)
     if isinstance(value, str):
         for found in _SET.finditer(value):
-            if is_secret(found[1] or found[2]):
+            variable = found[1] or found[2]
+            if variable is None or is_secret(variable):
                 return value[: found.end()] + HIDDEN
     return value
 

@@ -33,6 +33,7 @@ from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.user_files import own_files
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.secret import shown
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
 
@@ -64,7 +65,7 @@ def compose_jobs(
             except ConfigError as error:
                 if len(jobs) == 1:
                     raise
-                swept = " ".join(f"{key}={value}" for key, value in job.swept.items())
+                swept = " ".join(f"{key}={shown(value, key)}" for key, value in job.swept.items())
                 raise error.within(f"job {number} of {len(jobs)} ({swept})") from error
     return runs
 
