@@ -103,7 +103,7 @@ class RunConfig:
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
-    mask: Mask = field(default_factory=Mask, repr=False)  # of all secret values that the ranks know
+    mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know
 
     @property
     def scale(self) -> str:

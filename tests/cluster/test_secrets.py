@@ -45,6 +45,18 @@ def test_only_the_ranks_see_them_and_nothing_keeps_them(
         assert host.run("grep", "-rlF", "-e", TOKEN, "-e", "touch hacked", "/srv", "/tmp", "/var/tmp").stdout == ""
 
 
+def test_a_start_that_fails_leaves_none(lab: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file was sent, and no shell read it: there is no such device for the container."""
+    monkeypatch.setenv("MY_TOKEN", TOKEN)
+    user = User(lab, tmp_path / "home", steps=True, secrets={"HF_TOKEN": {"variable": "MY_TOKEN"}})
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", "+cluster.container.devices=[/dev/not-there]")
+    assert done.exit_code == 3 and "docker refuses the container" in done.output, done.output
+    assert TOKEN not in done.output and holds(tmp_path / "home") == []
+    assert_nothing_left(lab)
+    for host in lab.hosts:
+        assert host.run("grep", "-rlF", TOKEN, "/srv", "/tmp", "/var/tmp").stdout == ""
+
+
 def look(host: Host) -> str:
     """What every user of a host can see of its processes, and what docker tells of its containers."""
     lines = host.output("sh", "-c", "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '; true")
