@@ -13,7 +13,7 @@ from flagperf.config.values import Deadlines
 
 CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
 SECRETS = ".secrets"  # beside it, one of each node until its ranks start: lines of shell that set variables
-READ_SECRETS = '. "$0" && rm -f "$0" && exec "$@"'
+READ_SECRETS = '. "$0" && { rm -f "$0"; exec "$@"; }'  # what cannot be removed here, the launcher removes
 
 
 def launcher_log(log_dir: str, framework: str) -> str:

@@ -35,7 +35,6 @@ def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launcher:
 
 
 def test_only_the_rank_sees_them_and_nothing_keeps_them(tmp_path: Path, launcher: Launcher) -> None:
-    (tmp_path / "runs").mkdir()
     try:
         deadline = time.monotonic() + 200
         while KEY not in launcher.log("rank1.out.log"):
@@ -56,7 +55,8 @@ def test_only_the_rank_sees_them_and_nothing_keeps_them(tmp_path: Path, launcher
     assert [secret for secret in SECRETS if secret in output] == []
     assert b"WANDB_API_KEY: '***'" in kept[next((tmp_path / "runs").glob("run/*/config.yaml"))]
     assert b"HF_TOKEN:\n      variable: MY_TOKEN\n" in kept[next((tmp_path / "runs").glob("run/*/config.yaml"))]
-    assert [path for path in files if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+    run = [launcher.folder, *launcher.folder.rglob("*")]
+    assert [path for path in run if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
     assert not Path("hacked").exists()
     assert launcher.left() == []
 

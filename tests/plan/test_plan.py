@@ -166,7 +166,7 @@ def test_secrets_are_read_from_a_file_and_stand_in_no_plan(image: Image | None) 
     assert "my-secret" not in f"{plan}{dry_run_text(run)}"
     for rank, node in enumerate(plan.nodes):
         file = f"{REMOTE}{CASE}2x2/round1/.secrets-node{rank}"
-        read = ("sh", "-c", '. "$0" && rm -f "$0" && exec "$@"', file)
+        read = ("sh", "-c", '. "$0" && { rm -f "$0"; exec "$@"; }', file)
         assert (node.secrets, node.secrets_file) == (("HF_TOKEN", "B"), file)
         assert node.start == replace(node.launch, argv=(*read, *node.launch.argv))
         if node.container:
