@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 HIDDEN = "***"
 SHORTEST = 6  # characters of a value that is looked for in what was printed; a shorter one is part of other words
@@ -72,7 +72,7 @@ class Mask:
     """
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        parts = {part for value in values for part in (*value.splitlines(), *_passwords(value))}
+        parts = {part for value in values for part in (*re.split("[\r\n]+", value), *_passwords(value))}
         forms = {form for part in parts if len(part) >= SHORTEST for form in _forms(part)}
         self._needles = sorted((form.encode() for form in forms), key=len, reverse=True)
         self._pattern = re.compile(b"|".join([*map(re.escape, self._needles), _LOGIN.encode()]))
@@ -80,7 +80,7 @@ class Mask:
 
     def text(self, text: str) -> str:
         """The text with *** in place of what is secret."""
-        return self.sub(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+        return self.sub(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def sub(self, data: bytes) -> bytes:
         there = b"://" in data or any(needle in data for needle in self._needles)  # far faster than the pattern
@@ -143,8 +143,10 @@ class Masked:
         return masked
 
 
-def _passwords(value: str) -> list[str]:
-    return [login.partition(":")[2] for login in logins(value)]
+def _passwords(value: str) -> set[str]:
+    """The passwords of URLs, as they stand there and as they are meant."""
+    found = {login.partition(":")[2] for login in logins(value)}
+    return found | {unquote(password) for password in found}
 
 
 def _forms(value: str) -> set[str]:

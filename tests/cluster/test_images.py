@@ -33,7 +33,7 @@ SAID = (  # in the log of its build
     "installing\n",
     "conf: index-url = https://index.example/simple\n",
     "ca: my-certificate\n",
-    "proxy: http://***@proxy.example:1\n",
+    "proxy: ***\n",
 )
 
 
