@@ -20,7 +20,11 @@ CHUNK = 1 << 20  # bytes of a file that are read at a time
 _NAME = re.compile(r"(TOKEN|SECRET|PASSWORD)(_|$)|(^|_)(API)?KEY(_|$)", re.IGNORECASE)
 _KEY = r"(?:environment\.(\w+)|cluster\.secrets\.\w+)"  # as in vendor.environment.HF_TOKEN; the latter has no value
 _KEY_END = re.compile(f"{_KEY}$")
-_SET = re.compile(rf"(?:{_KEY}|\b([A-Z][A-Z0-9_]*))['\"]?\s*[:=]\s*")  # such a key in a text, or a variable's name
+_REFERENCE = r"(?!\s*['\"]?(?:\{|\$\{|$))"  # what follows says where a value comes from, and is none
+# Such a key in a text, or the name of a variable; and in YAML with its value
+_SET = re.compile(rf"(?:{_KEY}|\b([A-Z][A-Z0-9_]*))['\"]?\s*[:=]{_REFERENCE}\s*")
+_YAML_VALUE = r"(\"[^\"]*\"|'[^']*'|[^,}#\n]+)"
+_YAML = re.compile(rf"\b([A-Z][A-Z0-9_]*)(['\"]?:(?=\s){_REFERENCE}[ \t]*){_YAML_VALUE}", re.MULTILINE)
 _LOGIN = r"(?<=://)[^\s/@:'\"<>]{0,256}:[^\s/'\"<>]{2,256}(?=@)"  # user:password, never shorter than ***
 
 
@@ -63,6 +67,20 @@ def quoted(value: Any, key: str = "") -> Any:
             if variable is None or is_secret(variable):
                 return value[: found.end()] + HIDDEN
     return value
+
+
+def without_values(text: str) -> str:
+    """The text of a YAML file with *** in place of the values of secret variables, and of logins."""
+
+    def hide(found: re.Match[str]) -> str:
+        return f"{found[1]}{found[2]}'{HIDDEN}'" if is_secret(found[1]) else found[0]
+
+    return without_logins(_YAML.sub(hide, text))
+
+
+def is_hidden(value: str) -> bool:
+    """Whether a value is one that a file shows in place of a secret."""
+    return value == HIDDEN or f"://{HIDDEN}@" in value
 
 
 class Mask:

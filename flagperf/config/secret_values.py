@@ -15,7 +15,7 @@ from flagperf.config.provenance import Where, leaves
 from flagperf.config.resolve import OWN_VARIABLES
 from flagperf.config.sweep import Job
 from flagperf.errors import ConfigError
-from flagperf.secret import HIDDEN, SHORTEST, Mask, is_secret, logins, shown
+from flagperf.secret import HIDDEN, SHORTEST, Mask, is_hidden, is_secret, logins, shown
 
 ENVIRONMENTS = ("vendor.environment", "vendor.deterministic_environment")
 LOGINS = (*ENVIRONMENTS, *(f"cluster.image.{name}" for name in ("index", "http_proxy", "https_proxy", "no_proxy")))
@@ -136,13 +136,16 @@ def _inherited(config: Mapping[str, Any], cluster: Cluster) -> list[str]:
 
 
 def _refuse_elsewhere(config: Mapping[str, Any], job: Job, mask: Mask, where: Where) -> None:
-    """Refuse a secret where the ranks, or a folder's name, would keep it."""
+    """Refuse a secret where the ranks, or a folder's name, would keep it, and *** that an earlier run kept of one."""
     for key in job.swept:
         if is_under(key, LOGINS) and shown(job.values[key], key) != job.values[key]:
             problem, advice = "a sweep over a secret would name folders after it", "sweep over something else"
             raise ConfigError(problem, key=key, given=HIDDEN, advice=advice)
     for key, value in leaves(config).items():
         text = str(value)
+        if is_under(key, LOGINS) and is_hidden(text):
+            problem, advice = "*** stands for a secret, which no run keeps", f"give it again: {key}=…"
+            raise ConfigError(problem, where=where(key), key=key, given=text, advice=advice)
         if not is_under(key, LOGINS) and mask.text(text) != text:
             raise ConfigError(
                 "a secret stands in a value that is kept in config.yaml",

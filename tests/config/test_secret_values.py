@@ -185,6 +185,16 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
             do=KEPT,
         ),
     ),
+    "what an earlier run kept of one": (
+        "+vendor.environment.HF_TOKEN='***'",
+        lines(
+            "*** stands for a secret, which no run keeps",
+            where="command line",
+            key="vendor.environment.HF_TOKEN",
+            given="***",
+            do="give it again: vendor.environment.HF_TOKEN=…",
+        ),
+    ),
     "an override that cannot be read": (
         "vendor.environment.HF_TOKEN=(top-secret",
         lines(
