@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from flagperf.plain import plain
+from flagperf.secret import quoted
 
 
 class FlagperfError(Exception):
@@ -43,7 +44,7 @@ class ConfigError(FlagperfError):
         problem: one sentence saying what is wrong.
         where: the file, or "command line".
         key: the configuration key, dotted.
-        given: the value found.
+        given: the value found; what is secret in it is hidden.
         allowed: what would have been accepted.
         advice: what to do next.
     """
@@ -60,6 +61,7 @@ class ConfigError(FlagperfError):
         allowed: str | None = None,
         advice: str | None = None,
     ) -> None:
+        given = quoted(given, key or "")
         self.problem, self.where, self.key = problem, where, key
         self.given, self.allowed, self.advice = given, allowed, advice
         rows = {"where": where, "key": key, "given": given, "allowed": allowed, "do": advice}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.command import Command
 from flagperf.config.data_layout import DATA_DIR
 from flagperf.config.platform import Node
+from flagperf.config.secret_values import read_secrets
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
@@ -187,12 +189,18 @@ class _Host:
 
 
 def _cluster_rows(run: RunConfig) -> list[Row]:
-    """A row that says why the run cannot be planned on the cluster, if it cannot."""
-    try:
-        make_plan(run, 1)
-    except ConfigError as error:
-        return [failed_row(run.cluster.name, "cluster", error)]
-    return []
+    """Rows that say why the run cannot be planned on the cluster, or which of its secrets cannot be had."""
+    rows = []
+    checks: dict[str, Callable[[], object]] = {
+        "cluster": lambda: make_plan(run, 1),
+        "secrets": lambda: read_secrets(run.cluster, lambda _: f"cluster {run.cluster.name}"),
+    }
+    for name, check in checks.items():
+        try:
+            check()
+        except ConfigError as error:
+            rows.append(failed_row(run.cluster.name, name, error))
+    return rows
 
 
 def _image_rows(hosts: list[_Host]) -> list[Row]:
