@@ -19,8 +19,10 @@ def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
     if all(node.local for node in nodes):
         return [LocalTransport(node.name, node.address) for node in nodes]
     from flagperf.hosts.ssh.connection import AT_ONCE  # asyncssh is heavy
+    from flagperf.hosts.ssh.sockets import remove_dead_socket_folders
     from flagperf.hosts.ssh.transport import SshTransport
 
+    remove_dead_socket_folders()
     if not run.cluster.ssh.strict:
         log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
     gate = asyncio.Semaphore(AT_ONCE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -50,6 +51,7 @@ class NodeRun:
         self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
         self.times = PhaseTimes()
         self.exit_status: int | None = None
+        self.ended: float | None = None  # when the ranks' launcher was seen to end, by time.monotonic
         self.process: Process | None = None
         self._monitors = AsyncExitStack()
         self.place(plan)
@@ -132,7 +134,7 @@ class NodeRun:
 
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
-        self.exit_status = None
+        self.exit_status = self.ended = None
         self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder, self.run.mask)
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
         if self.node.secrets:
@@ -152,6 +154,12 @@ class NodeRun:
         """Wait until the ranks' launcher has ended."""
         assert self.process is not None
         self.exit_status = await self.process.wait()
+        self.ended = time.monotonic()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the ranks' launcher has ended with a failure, or said that a rank has."""
+        return self.logs.noticed or (self.ended is not None and self.exit_status != 0)
 
     async def stop(self) -> None:
         """Stop training, then the monitors."""
