@@ -13,15 +13,12 @@ import socket
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import torch
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.pytorch.ranks import World
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
 
 KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
 BLOCK = 1 << 20  # bytes that are read at a time
@@ -49,7 +46,7 @@ class _Hashed(io.BufferedWriter):
         super().__init__(io.FileIO(path, "w"))
         self.hash = hashlib.sha256()
 
-    def write(self, data: ReadableBuffer) -> int:
+    def write(self, data: Any) -> int:
         self.hash.update(data)
         return super().write(data)
 
