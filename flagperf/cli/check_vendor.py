@@ -192,7 +192,7 @@ def _refused(
 def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[Lack]:
     """Why a job is refused, or which tuning is used in place of its own."""
     if isinstance(run, ConfigError):
-        yield lack_of(run, job.path)
+        yield from (lack_of(error, job.path) for error in (run, *run.also))
     elif job.path.parent.name == job.case and run.tuning != f"{name}/{job.case}/{job.path.stem}":
         yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
 

@@ -161,6 +161,18 @@ def test_what_is_wrong_hides_nothing_else(acme: Path) -> None:
     ]
 
 
+def test_all_that_is_wrong_with_a_tuning(acme: Path) -> None:
+    tuning = "train_batch_sise: 64\nnetwork: {width: 2}\ntarget: {value: 1}\n"
+    (acme / "vendor/acme/resnet50/A1.yaml").write_text(GLOBAL + tuning)
+    fixed = "a tuning may change mutable keys only; given %s; "
+    fixed += "take it out of the tuning; an experiment with division=open may set it"
+    assert needed(acme) == [
+        ("A1.yaml", "train_batch_sise", "unknown key; did you mean 'train_batch_size'?"),
+        ("A1.yaml", "target.value", fixed % 1),
+        ("A1.yaml", "network.width", fixed % 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "row"),
     [

@@ -16,7 +16,7 @@ from flagperf.perflog import parse
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 NAME = "resnet50-pytorch-cpux2x1"
 NODE_LOGS = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
-STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\nf"
+STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\\g\nf"
 
 
 def node_files(folder: Path) -> dict[str, set[str]]:
