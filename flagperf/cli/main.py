@@ -42,7 +42,7 @@ usage: flagperf [VERB] [OVERRIDES…] [OPTIONS]
 
 verbs:
   run      (the default) compose the configuration, train, report
-  list     cases, vendors, hardware, clusters and experiments that can be chosen
+  list     cases, vendors, hardware, clusters and experiments that can be chosen; runs [RESULT_DIR]: what was run
   report   RUN_DIR: write the report again, from the files alone
   doctor   can this job run on this cluster? one line a check, and what to do
   clean    remove what runs that died left behind on a cluster
