@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
@@ -16,7 +17,7 @@ from flagperf.config.data_layout import moved
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.facts import Facts, add_tool, read_facts, sys_info
-from flagperf.hosts.leftovers import claim, remove_dead_folders
+from flagperf.hosts.leftovers import claim, keep, remove_dead_folders
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.payload import send_code
@@ -25,8 +26,8 @@ from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, NodePlan, Plan
 from flagperf.run import preflight
+from flagperf.run.collecting import bring
 from flagperf.run.node_logs import NodeLogs
-from flagperf.run.resume import CHECKPOINTS
 from flagperf.run.runtime import Runtime
 from flagperf.run.times import PhaseTimes
 
@@ -50,6 +51,7 @@ class NodeRun:
         self.times = PhaseTimes()
         self.exit_status: int | None = None
         self.process: Process | None = None
+        self.uncollected = False  # logs lie on the host that are not here yet
         self._monitors = AsyncExitStack()
         self.place(plan)
 
@@ -132,6 +134,7 @@ class NodeRun:
         self.exit_status = None
         self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder)
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
+        self.uncollected = not self.transport.local
         self.process = await self.runtime.launch()
         self.times.launched()
 
@@ -162,20 +165,29 @@ class NodeRun:
         """Bring this node's logs and checkpoints to the round's folder on this machine."""
         if self.transport.local:
             return
-        await self.transport.get(self.node.log_dir, self.folder)
-        checkpoints = f"{Path(self.node.log_dir).parent}/{CHECKPOINTS}"
-        if (await self.transport.run(Command(("test", "-d", checkpoints)), timeout=SHORT)).exit_status == 0:
-            await self.transport.get(checkpoints, self.folder.parent / CHECKPOINTS)
+        await bring(self.transport, self.node.log_dir, self.folder)
+        self.uncollected = False
 
     async def clean(self) -> None:
-        """Remove what this round made on the host."""
+        """Remove what this round made on the host; logs that could not be collected stay there."""
         try:
             await self.runtime.clean()
         finally:  # the folder goes also where the docker daemon is gone
-            if not self.transport.local:
+            if self.uncollected:
+                await self._keep()
+            elif not self.transport.local:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
             elif self._sends_code:
                 await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
+
+    async def _keep(self) -> None:
+        """Leave the logs on the host, and say where."""
+        await keep(self.transport, str(Path(self.node.case_dir).parent), self.node.case_dir)
+        run_folder = self.folder.parent.parent.parent
+        log.warning(
+            "%s: logs could not be collected and stay there, in %s; to bring them: flagperf collect %s",
+            *(self.host, self.node.log_dir, shlex.quote(str(run_folder))),
+        )
 
     async def _do(self, *argv: str) -> None:
         """Run a short command that must succeed."""

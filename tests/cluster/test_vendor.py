@@ -51,7 +51,7 @@ def test_check_doctor_a_run_on_two_nodes_and_its_report(acme: User) -> None:
     found = rows(doctor)
     assert found["h2 image"] == f"ok {ACME_IMAGE} is there"
     assert re.fullmatch(r"ok the image's Python starts, and imports torch \S+", found["h2 python"])
-    read = r"\| 0 .* \| is read as \d+C [\d.]+W [\d.]+MiB 16384MiB \d+%"
+    read = r"\| 0 .* \| \d+% is read as \d+C [\d.]+W [\d.]+MiB 16384MiB \d+%"
     assert re.fullmatch(rf"ok {TOOL}: 2 devices; device 0: {read}", found["h2 monitor"])
 
     done = acme.run(*WORDS, "model=glm", "max_steps=20", "monitor.interval=1", "num_workers=0")

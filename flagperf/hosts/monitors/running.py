@@ -19,7 +19,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.monitors import node as node_monitors
 from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, node_script
-from flagperf.hosts.shell import shell
+from flagperf.hosts.shell import LIMITED, shell
 from flagperf.hosts.transport import Transport
 from flagperf.monitor_log import NOT_AVAILABLE, parse_line, stamp
 from flagperf.plan.values import NodePlan
@@ -164,7 +164,9 @@ class Recorder:
             with (self.folder / self.monitor.log).open("a", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            self._say("write", f"{self.monitor.log} cannot be written: {error.strerror}")
+            if "write" not in self._said:
+                self._said.add("write")
+                log.warning("logs of monitors cannot be written: %s", error.strerror)  # one text: shown once in a run
 
     def _record(self, sample: Sample) -> str:
         """The text that a sample adds to the log."""
@@ -220,7 +222,7 @@ async def ask_once(tool: MonitorTool, hardware: Hardware, transport: Transport) 
     """
     table = make_table(tool, hardware)
     source = Source(tool.command[0], Command(tool.command), table, tool.interval, tool.timeout)
-    limited = Command(("timeout", "-k", "1", f"{tool.timeout:g}", *tool.command))
+    limited = shell(LIMITED, f"{tool.timeout:g}", *tool.command)
     done = await transport.run(limited, timeout=tool.timeout + REMOVE_TIMEOUT)
     status = 1 if done.exit_status is None else done.exit_status
     lines = figures(source, Sample(0, 0, status, done.stdout + done.stderr))

@@ -235,7 +235,7 @@ def test_an_error_in_the_block_stops_the_monitors(
 def test_a_log_folder_that_cannot_be_written(
     make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    problem = "here: monitor acme: acme_monitor.log cannot be written: No such file or directory"
+    problem = "logs of monitors cannot be written: No such file or directory"
 
     async def main() -> None:
         async with LocalTransport("here") as transport, running(run, node, transport, tmp_path / "gone"):
@@ -247,7 +247,7 @@ def test_a_log_folder_that_cannot_be_written(
     run = make_run(MonitorTool(("echo", "31C 57W"), PARSE))
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
-    assert [message for message in caplog.messages if "acme" in message] == [problem]
+    assert set(caplog.messages) == {problem}  # the terminal shows a text once
 
 
 def test_a_bug_keeps_its_traceback_and_stops_nothing(
