@@ -181,6 +181,8 @@ def main(runs: int, seed: int, *only: str) -> int:
     home = Path(tempfile.mkdtemp(prefix="soak-"))
     with tempfile.TemporaryDirectory() as temporary, TestCluster() as lab:
         os.environ["TMPDIR"] = temporary  # of the launchers
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)  # nohup and a shell in the background ignore them for all they start
         user = User(lab, home, steps=True)
         for number in range(1, runs + 1):
             name = chance.choice([*(only or FAULTS)])
