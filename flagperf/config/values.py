@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.fields import Positive
+from flagperf.secret import Mask
 from flagperf.target import Target
 from flagperf.trainer.extent import Extent
 
@@ -60,7 +61,7 @@ class RunConfig:
     """One configured case.
 
     Fields that are named as a key of the configuration hold its value (conf/config.yaml, conf/training.yaml). `config`
-    is the whole resolved configuration as plain data: what config.yaml holds and the ranks read.
+    is the whole resolved configuration as plain data: what config.yaml holds and the ranks read. No secret is in it.
     """
 
     case: str
@@ -101,6 +102,8 @@ class RunConfig:
     sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
+    mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know
 
     @property
     def scale(self) -> str:

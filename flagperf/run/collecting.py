@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,16 @@ import yaml
 
 from flagperf.command import Command
 from flagperf.config.build import build
-from flagperf.config.platform import Node, Ssh
+from flagperf.config.platform import Cluster, Node, Ssh
+from flagperf.config.secret_values import read_secrets
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import kept
 from flagperf.hosts.transport import Transport
 from flagperf.plan.values import CONFIG
 from flagperf.run.folder import PLAN
+from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.run.resume import CHECKPOINTS
+from flagperf.secret import Mask, is_hidden
 
 SHORT = 60.0  # seconds, for looking at a folder or removing it
 
@@ -29,18 +34,25 @@ class Place:
 
     node: Node
     ssh: Ssh
+    mask: Mask  # of the run's secrets
     connect: float  # seconds for a connection
     run_folder: str  # on the host
     log_dir: str  # on the host
     folder: Path  # the node's log folder here
 
 
-async def bring(transport: Transport, log_dir: str, folder: Path) -> None:
-    """Copy a node's logs, and checkpoints where there are some, from its host to the round's folder here."""
-    await transport.get(log_dir, folder)
-    checkpoints = f"{Path(log_dir).parent}/{CHECKPOINTS}"
-    if (await transport.run(Command(("test", "-d", checkpoints)), timeout=SHORT)).exit_status == 0:
-        await transport.get(checkpoints, folder.parent / CHECKPOINTS)
+async def bring(transport: Transport, log_dir: str, folder: Path, mask: Mask) -> None:
+    """Copy a node's logs, and checkpoints where there are some, to the round's folder here, where no secret stays."""
+    checkpoints = Path(log_dir).parent / CHECKPOINTS, folder.parent / CHECKPOINTS
+    try:
+        if not transport.local:
+            await transport.get(log_dir, folder)
+            there = Command(("test", "-d", str(checkpoints[0])))
+            if (await transport.run(there, timeout=SHORT)).exit_status == 0:
+                await transport.get(str(checkpoints[0]), checkpoints[1])
+    finally:  # of a host that is lost, there is what was copied before
+        await asyncio.to_thread(without_secrets, folder, mask)
+        await asyncio.to_thread(by_umask, folder, checkpoints[1])
 
 
 def places(run_folder: Path) -> list[Place]:
@@ -60,16 +72,35 @@ def _places(plan: Path) -> Iterator[Place]:
     try:
         nodes: list[dict[str, Any]] = json.loads(plan.read_text(encoding="utf-8"))["nodes"]
         config = yaml.safe_load(plan.with_name(CONFIG).read_text(encoding="utf-8"))
-        ssh = build(Ssh, config["cluster"].get("ssh") or {}, "cluster.ssh", lambda _: str(plan.with_name(CONFIG)))
+        where = str(plan.with_name(CONFIG))
+        hosts = build(Cluster, config["cluster"], "cluster", lambda _: where)
         for one in nodes:
             node = build(Node, one["node"], "node", lambda _: str(plan))
             if not node.local:
                 logs = Path(one["log_dir"])
-                where = str(logs.parent.parent.parent), str(logs), plan.parent / logs.name
-                yield Place(node, ssh, float(config["deadlines"]["connect"]), *where)
+                paths = str(logs.parent.parent.parent), str(logs), plan.parent / logs.name
+                mask = _mask(hosts, config["vendor"].get("environment") or {}, where)
+                yield Place(node, hosts.ssh, mask, float(config["deadlines"]["connect"]), *paths)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
         problem = f"{PLAN} or {CONFIG} of this round cannot be read"
         raise ConfigError(problem, where=str(plan.parent), given=str(error) or type(error).__name__) from None
+
+
+def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:
+    """What to look for in logs: the secrets of the run, whose values no file has.
+
+    Raises:
+        ConfigError: one of them is not told again: it would stay in the logs.
+    """
+    values = read_secrets(cluster, lambda _: where)
+    for name, value in environment.items():
+        if is_hidden(value):
+            if name not in os.environ:
+                problem = "this variable was secret in the run, and is looked for in its logs"
+                advice = f"set {name} to the value that it had, and collect again"
+                raise ConfigError(problem, where=where, key=f"vendor.environment.{name}", advice=advice)
+            values[name] = os.environ[name]
+    return Mask(values.values())
 
 
 async def collect_late(place: Place, transport: Transport) -> str:
@@ -84,7 +115,7 @@ async def collect_late(place: Place, transport: Transport) -> str:
     if state not in ("kept", "dead"):
         raise HostError(transport.host, f"{place.run_folder} is in use", advice="its run goes on, or another machine's")
     try:
-        await bring(transport, place.log_dir, place.folder)
+        await bring(transport, place.log_dir, place.folder, place.mask)
     except OSError as error:
         raise HostError(
             transport.host, f"{place.log_dir} cannot be brought: {error}", advice="it stays there"

@@ -16,12 +16,12 @@ from flagperf.command import Command
 from flagperf.config.data_layout import moved
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
-from flagperf.hosts.facts import Facts, add_tool, read_facts, sys_info
+from flagperf.hosts.facts import CLOCK, Facts, add_tool, read_facts, sys_info
 from flagperf.hosts.leftovers import claim, keep, remove_dead_folders
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import clear_page_caches
-from flagperf.hosts.payload import send_code
-from flagperf.hosts.transport import Process, Transport
+from flagperf.hosts.payload import send_code, send_secrets
+from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
 from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, NodePlan, Plan
@@ -86,6 +86,8 @@ class NodeRun:
         preflight.check_devices(self.run, self.host, self.facts)
         if shared := preflight.shared_cores(self.run, self.facts):
             log.warning("%s: %s", self.host, shared)
+        if abs(offset := self.transport.clock_offset) > MOST_CLOCK:
+            log.warning("%s: its clock is %+.2f s from the launcher's; times are corrected by that", self.host, offset)
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
         if not self.transport.local:
@@ -99,7 +101,7 @@ class NodeRun:
     async def prepare(self) -> None:
         """Prepare what takes long and is no part of the measured start."""
         await self.runtime.prepare()
-        self.about = {**self.facts.fields, **self.runtime.facts}
+        self.about = {**self.facts.fields, CLOCK: f"{self.transport.clock_offset:+.3f}", **self.runtime.facts}
         if self.run.clear_caches:
             self.about["page_caches"] = await clear_page_caches(self.transport)
 
@@ -132,9 +134,11 @@ class NodeRun:
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
         self.exit_status = None
-        self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder)
+        self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder, self.run.mask)
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
         self.uncollected = not self.transport.local
+        if self.node.secrets:
+            await send_secrets(self.transport, self.node.secrets_file, self.run.secrets)
         self.process = await self.runtime.launch()
         self.times.launched()
 
@@ -162,10 +166,8 @@ class NodeRun:
             await self._monitors.aclose()
 
     async def collect(self) -> None:
-        """Bring this node's logs and checkpoints to the round's folder on this machine."""
-        if self.transport.local:
-            return
-        await bring(self.transport, self.node.log_dir, self.folder)
+        """Bring this node's logs and checkpoints to the round's folder on this machine, where no secret stays."""
+        await bring(self.transport, self.node.log_dir, self.folder, self.run.mask)
         self.uncollected = False
 
     async def clean(self) -> None:
@@ -177,11 +179,16 @@ class NodeRun:
                 await self._keep()
             elif not self.transport.local:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
-            elif self._sends_code:
-                await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
+            else:
+                made = [self.node.launch.env["PYTHONPATH"]] if self._sends_code else []
+                made += [self.node.secrets_file] if self.node.secrets else []
+                if made:
+                    await self._do("rm", "-rf", *made)
 
     async def _keep(self) -> None:
         """Leave the logs on the host, and say where."""
+        if self.node.secrets:
+            await self._do("rm", "-f", self.node.secrets_file)
         await keep(self.transport, str(Path(self.node.case_dir).parent), self.node.case_dir)
         run_folder = self.folder.parent.parent.parent
         log.warning(

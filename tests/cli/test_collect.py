@@ -13,7 +13,11 @@ from flagperf.run.folder import held
 PLAN = (
     '{"nodes": [{"node": {"name": "here", "address": "127.0.0.1", "local": true}, "log_dir": "/x/run/case/round1/n"}]}'
 )
-CONFIG = "cluster: {nodes: [{name: here, address: 127.0.0.1, local: true}]}\ndeadlines: {connect: 5}\n"
+CONFIG = """
+cluster: {name: x, title: x, nodes: [{name: here, address: 127.0.0.1, local: true}]}
+vendor: {environment: {HF_TOKEN: '***'}}
+deadlines: {connect: 5}
+"""
 
 
 def run_folder(folder: Path, plan: str = PLAN, config: str = CONFIG) -> None:
@@ -50,6 +54,20 @@ def test_refused(
     make(tmp_path)
     assert run_command(["collect", str(tmp_path)]) == 2
     assert capsys.readouterr().err == message.format(f=tmp_path)
+
+
+def test_a_secret_that_is_not_told_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stay in logs that are brought; no file of the run has it."""
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    run_folder(tmp_path, plan=PLAN.replace('"local": true', '"local": false'))
+    assert run_command(["collect", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "flagperf: this variable was secret in the run, and is looked for in its logs\n"
+        f"  where:   {tmp_path}/case/round1/config.yaml\n  key:     vendor.environment.HF_TOKEN\n"
+        "  do:      set HF_TOKEN to the value that it had, and collect again\n"
+    )
 
 
 def test_without_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
