@@ -92,7 +92,8 @@ def _own_end(
         first = first_cause(exits, logs.__getitem__) or alone
         if first is None:
             return None
-        return _End(node, first, 0.0 if first.moment is None else seconds_ago(first.moment, time.time()))
+        now = time.time() + node.transport.clock_offset
+        return _End(node, first, 0.0 if first.moment is None else seconds_ago(first.moment, now))
     if node.ended is None or node.exit_status == 0:
         return None
     if not reason and FOLLOWED.search(report) and TAKEN_PORT not in report:
