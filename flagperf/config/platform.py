@@ -220,4 +220,5 @@ class Framework:
 
     name: str
     launch: tuple[str, ...]  # the command that starts a node's ranks; the plan fills in {python}, {nnodes} …
+    libraries: tuple[str, ...] = ()  # whose classes the components of a case may be
     title: str = ""

@@ -398,22 +398,91 @@ def test_the_disk_of_a_host_fills_up(lab: TestCluster, tmp_path: Path) -> None:
     assert_nothing_left(lab, but_files=("filler",))
 
 
-def test_the_disk_of_the_launcher_fills_up(lab: TestCluster, tmp_path: Path) -> None:
-    user = User(lab, tmp_path, steps=True)
-    small = tmp_path / "result"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", small], check=True)
-    try:
-        process = start(user)
-        with (small / "filler").open("wb") as file, contextlib.suppress(OSError):
+class FullDisk:
+    """A small disk that something else fills."""
+
+    said = "no space is left for results"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._filler = folder, folder / "filler"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", folder], check=True)
+
+    def fail(self) -> None:
+        with self._filler.open("wb") as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(1 << 20))
                 file.flush()
+
+    def mend(self) -> None:
+        self._filler.unlink()
+
+    def remove(self) -> None:
+        subprocess.run(["umount", "-l", self.folder], check=True)
+
+
+class FaultyDisk(FullDisk):
+    """A disk that Linux makes read-only because of an error on it."""
+
+    said = "the disk of the results became read-only"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._image = folder, folder.with_suffix(".img")
+        with self._image.open("wb") as file:
+            file.truncate(200 << 20)
+        subprocess.run(["mkfs.ext4", "-q", self._image], check=True)
+        self._mount()
+
+    def _mount(self) -> None:
+        done = subprocess.run(["mount", "-o", "loop,errors=remount-ro", self._image, self.folder])
+        if done.returncode:
+            pytest.skip("needs a loop device")
+
+    def fail(self) -> None:
+        subprocess.run(["sync", "-f", self.folder], check=True)
+        device = subprocess.check_output(["findmnt", "-no", "SOURCE", self.folder], text=True).strip()
+        Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
+
+    def mend(self) -> None:
+        subprocess.run(["umount", self.folder], check=True)
+        self._mount()
+
+
+def stays(output: str, host: str, rank: int, run: Path) -> bool:
+    """Whether the run says that the logs of a host stay there, where, and what brings them."""
+    place = rf"/srv/flagperf/run-\w+/{NAME}/round1/{host}_noderank{rank}"
+    left = rf"{host}: logs could not be collected and stay there, in {place}; to bring them: "
+    return re.search(left + re.escape(f"flagperf collect {run}"), output) is not None
+
+
+@pytest.mark.parametrize("disk", [FullDisk, FaultyDisk], ids=["fills up", "becomes read-only"])
+def test_the_disk_of_the_launcher(lab: TestCluster, tmp_path: Path, disk: type[FullDisk]) -> None:
+    """One message; the logs stay on the hosts, and are brought when the disk is in order."""
+    user = User(lab, tmp_path, steps=True)
+    (tmp_path / "result").mkdir()
+    results = disk(tmp_path / "result")
+    run = tmp_path / "result/run"
+    try:
+        process = start(user)
+        results.fail()
         output = finish(process)
+        assert process.returncode == 3, output
+        assert output.count(disk.said) == 1 and "Traceback" not in output, output
+        told = [stays(output, host, rank, run) for host, rank in (("h1", 0), ("h2", 1))]
+        there = [host.run("sh", "-c", "ls -A /srv/flagperf/run-*").stdout.split() for host in lab.hosts]
+        assert there == [[".uncollected", NAME] if left else [] for left in told]
+        assert any(told) and (disk is FullDisk or all(told))  # a short log may still fit on a full disk
+        assert user.run("clean", "cluster=lab").output.count("nothing to remove") == 2
+        results.mend()
+        brought = user.run("collect", str(run))
+        assert brought.exit_code == 0, brought.output
+        assert brought.output.count("and removed there") == sum(told), brought.output
+        logs = [path.read_text() for path in sorted(run.glob(f"{NAME}/round1/*/rank*.out.log"))]
+        assert ['"STEP_END"' in text for text in logs] == [True, True]
+        assert "**1 job: 1 INVALID.**" in (run / "report.md").read_text()
+        again = user.run("collect", str(run))
+        assert (again.exit_code, again.output) == (0, "nothing is left to collect\n")
     finally:
-        subprocess.run(["umount", "-l", small], check=True)
-    assert process.returncode == 3, output
-    assert "flagperf: no space is left for results; what was written before stays" in output
+        results.remove()
     assert_nothing_left(lab)
 
 
