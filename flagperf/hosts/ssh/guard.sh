@@ -22,6 +22,7 @@ set -- sh -c "$4"
 if python3 -I -S -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 7))' 2>/dev/null && mkfifo "$dir/alive"; then
     guard=$dir/guard.py input=$dir/alive
     exec 5<>"$input" # open as long as this process lives
+    [ "${LC_CTYPE+set}" ] || set -- env -u LC_CTYPE "$@" # Python sets it in a C locale, and its children would inherit it
     set -- python3 -I -S "$guard" "$((tenths / 10)).$((tenths % 10))" "$@"
 fi
 trap stop TERM
