@@ -133,6 +133,7 @@ class Image:
     settings: ImageSettings = ImageSettings()
     folder: Path | None = None  # policy build: of the Dockerfile
     source: ImageSource = ImageSource()
+    extra: str | None = None  # policy build: of flagperf's package, with what the framework's training needs
 
 
 @dataclass(frozen=True)
@@ -206,9 +207,38 @@ class Hardware:
 
 
 @dataclass(frozen=True)
+class Failures:
+    """How a framework's launcher and ranks say why they ended: regular expressions over several lines."""
+
+    # in the launcher's log, about a rank that ended: groups exit_status, and rank or local_rank; the first of the
+    # expressions that is found there counts. As it is: the line of flagperf.trainer.start
+    exits: tuple[Pattern, ...] = (r"^rank (?P<rank>\d+) ended with exit status (?P<exit_status>-?\d+)$",)
+    first: str = ""  # text of the launcher's log, after which comes the rank that it saw fail first
+    port_taken: str = "EADDRINUSE"  # text of the launcher's log where another process listens on the port
+    followed: tuple[Pattern, ...] = ()  # in the log of a rank that ended because another rank had
+    waiting: tuple[Pattern, ...] = ()  # in a Python stack: a frame of a rank that waits for the other ranks
+
+
+@dataclass(frozen=True)
 class Framework:
-    """conf/framework/<name>.yaml."""
+    """conf/framework/<name>.yaml: all that differs between frameworks, as data."""
 
     name: str
     launch: tuple[str, ...]  # the command that starts a node's ranks; the plan fills in {python}, {nnodes} …
-    title: str = ""
+    main: bool  # nearly every job runs on it: tables leave its name out, and every vendor has an image for it
+    title: str = ""  # its name, a comma, and how its ranks start
+    environment: Mapping[Variable, str] = field(default_factory=dict)  # of a rank; flagperf.trainer.start fills it in
+    interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
+    parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
+    module: str = "sys"  # that a rank imports first; an environment that lacks it is refused
+    packages: tuple[str, ...] = ()  # whose versions sys_info.log tells
+    libraries: tuple[str, ...] = ()  # names of what it brings; own code of such a name would take its place
+    extra: str | None = None  # of flagperf's own package: what a training needs, which an image gets
+    python: str | None = None  # interpreter on this machine, where it exists; {prefix}: the launcher's environment
+    install: str = ""  # how a user comes to an environment with it, for a message
+    failures: Failures = Failures()
+
+    @property
+    def product(self) -> str:
+        """What it is called."""
+        return self.title.partition(",")[0]

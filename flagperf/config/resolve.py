@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from socket import gethostname
@@ -15,7 +16,7 @@ from flagperf.config.data_layout import DATA_DIR, sample_folder
 from flagperf.config.image import choose_image
 from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
-from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
+from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import find
 from flagperf.errors import ConfigError
@@ -152,6 +153,14 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
     return result
 
 
-def image(runtime: RuntimeSettings, maker: Vendor, framework: str, hosts: Cluster, where: Where) -> Image | None:
+def local_python(framework: Framework) -> str:
+    """The interpreter of the ranks on this machine: of the framework's own environment where there is one."""
+    path = (framework.python or "").format(prefix=sys.prefix)
+    return path if path and Path(path).is_file() else sys.executable
+
+
+def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:
     """The image; None when the runtime needs none."""
-    return choose_image(maker, framework, hosts.image, where) if runtime.kind == "docker" else None
+    if runtime.kind != "docker":
+        return None
+    return choose_image(maker, framework.name, hosts.image, where, framework.extra)

@@ -19,7 +19,7 @@ from flagperf.trainer.settings import check_end
 
 CLASSES = ("sinks._target_",)  # where a class of the user's own changes nothing that is trained
 OPEN = "division=open allows it, and the report says so"
-REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "train_data", "eval_data")
+REQUIRED = ("case", "unit", "throughput_unit")  # and the parts that the framework makes of it
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ class CaseRules:
         for key in [*KEYS, *changed]:
             if (value := _at(tree, key)) is not ABSENT:
                 check_value(key, value, case.get(key), where)
-        for key in REQUIRED:
+        parts = tree["framework"].get("parts") or {}
+        for key in (*REQUIRED, *(part for part, needed in parts.items() if needed)):
             if tree.get(key) is None:
                 self._refuse_case("the case must set this key", key)
         check_end(tree, str(self.case_files[0]))

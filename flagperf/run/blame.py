@@ -1,26 +1,16 @@
-"""Which rank failed first, and how: read from torchrun's report and the ranks' logs."""
+"""Which rank failed first, and how: read from the report of the ranks' launcher and from the ranks' logs."""
 
 from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flagperf.config.platform import Failures
 from flagperf.perflog import PREFIX, parse
 
 LAST_LINES = 20  # shown of a failed rank
-
-# torchrun's summary, printed when it ends: "rank      : 1 (local_rank: 1)", then "exitcode  : -9 (pid: 4711) (SIGKILL)"
-SUMMARY = re.compile(r"^ *rank +: (\d+) \(local_rank: \d+\)\n *exitcode +: (-?\d+) ", re.MULTILINE)
-ROOT_CAUSE = "Root Cause (first observed failure):"
-# torchrun's one line, printed as soon as it sees a rank fail
-NOTICE = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) ")
-# how a rank ends because another one did: gloo, torch's store, NCCL
-FOLLOWED = re.compile(
-    r"Connection (closed|reset) by peer|Broken pipe|recvValue failed|Failed to recv"
-    r"|remote process exited|NCCL communicator was aborted|DistNetworkError|DistBackendError"
-)
 
 
 @dataclass(frozen=True)
@@ -31,33 +21,46 @@ class RankExit:
     exit_status: int  # negative: that signal
 
 
-def rank_exits(launcher_log: str, first_rank: int) -> list[RankExit]:
-    """Failed ranks of one node, the one torchrun saw first in front.
+def rank_exits(launcher_log: str, first_rank: int, failures: Failures) -> list[RankExit]:
+    """Failed ranks of one node, the one that the launcher of the ranks saw first in front.
 
     Args:
-        launcher_log: what torchrun printed.
+        launcher_log: what the launcher printed.
         first_rank: global rank of the node's local rank 0.
+        failures: how the launcher says it.
     """
-    others, _, root = launcher_log.partition(ROOT_CAUSE)
-    found = [RankExit(int(rank), int(status)) for text in (root, others) for rank, status in SUMMARY.findall(text)]
-    if not found:
-        found = [RankExit(first_rank + int(local), int(status)) for status, local in NOTICE.findall(launcher_log)]
-    return found
+    others, first = launcher_log, ""
+    if failures.first:
+        others, _, first = launcher_log.partition(failures.first)
+    for pattern in failures.exits:
+        found = [match for text in (first, others) for match in re.finditer(pattern, text, re.MULTILINE)]
+        if found:
+            return [_rank_exit(match.groupdict(), first_rank) for match in found]
+    return []
 
 
-def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str]) -> RankExit | None:
+def _rank_exit(found: Mapping[str, str], first_rank: int) -> RankExit:
+    rank = int(found["rank"]) if "rank" in found else first_rank + int(found["local_rank"])
+    return RankExit(rank, int(found["exit_status"]))
+
+
+def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str], failures: Failures) -> RankExit | None:
     """The rank that failed of itself, rather than because another one had; None where it is not among the exits.
 
-    torchrun's own order has whole seconds only. A rank that it stopped (SIGTERM), or that ended with a broken
-    connection to its peers, followed another. A rank that is the only one counts as the first in any case.
+    torchrun's own order has whole seconds only. A rank that its launcher stopped (SIGTERM), or that ended with a
+    broken connection to its peers, followed another. A rank that is the only one counts as the first in any case.
     """
 
     def followed(exit_: RankExit) -> bool:
         return exit_.exit_status == -signal.SIGTERM or (
-            exit_.exit_status == 1 and bool(FOLLOWED.search(rank_log(exit_.rank)))
+            exit_.exit_status == 1 and _says(rank_log(exit_.rank), failures.followed)
         )
 
     return next((exit_ for exit_ in exits if len(exits) == 1 or not followed(exit_)), None)
+
+
+def _says(log: str, patterns: Iterable[str]) -> bool:
+    return any(re.search(pattern, log) for pattern in patterns)
 
 
 def cause(exit_status: int) -> str:

@@ -13,8 +13,6 @@ from flagperf.run.node_run import NodeRun
 from flagperf.run.stacks import stack, stuck, write_stacks
 from flagperf.run.values import Failure
 
-TAKEN_PORT = "EADDRINUSE"
-
 
 class PortTaken(Exception):
     """Someone else listens on the rendezvous port; no rank has started."""
@@ -26,14 +24,15 @@ class PortTaken(Exception):
 async def failed_exit(failed: Sequence[NodeRun], nodes: Sequence[NodeRun]) -> Failure:
     """Why nodes failed: the rank that failed first, or the launcher of the ranks where no rank did."""
     reasons, reports = await _reasons(nodes), await _reports(nodes)
+    says = nodes[0].run.framework.failures
     exits: list[RankExit] = []
     owner: dict[int, NodeRun] = {}
     for node, report in reports.items():
-        found = rank_exits(report, node.node.ranks[0])
+        found = rank_exits(report, node.node.ranks[0], says)
         exits += found
         owner |= {exit_.rank: node for exit_ in found}
     logs = await _rank_logs(owner)
-    first = first_cause(exits, logs.__getitem__)
+    first = first_cause(exits, logs.__getitem__, says)
     suspects = [owner[first.rank]] if first else failed
     full = [node for node in suspects if await node.logs.disk_full()]
     if full:
@@ -66,7 +65,7 @@ def _launcher_ended(
         lines = last_lines(reports[node])
         if node.exit_status is None:
             return failure([node], reasons[node] or "lost host: the connection ended", lines=lines)
-        if TAKEN_PORT in reports[node]:
+        if node.run.framework.failures.port_taken in reports[node]:
             why = f"rendezvous port {node.plan.master_port} is taken"
             raise PortTaken(failure([node], why, status=node.exit_status, lines=lines))
     ends = dict.fromkeys(_why(node.exit_status or 0, reasons[node]) for node in failed)
@@ -86,7 +85,7 @@ async def passed_deadline(why: str, silent: Collection[int], nodes: Sequence[Nod
     await asyncio.gather(*(write_stacks(node.transport, node.node.log_dir) for node in nodes))
     owner = {rank: node for node in nodes for rank in node.node.ranks}
     logs = await _rank_logs(owner)
-    rank = _hanging(silent, logs)
+    rank = _hanging(silent, logs, nodes[0].run.framework.failures.waiting)
     shown = min(silent, default=0) if rank is None else rank
     log = "\n".join(stack(logs[shown])) or logs[shown] or (await _reports([owner[shown]]))[owner[shown]]
     if rank is not None:
@@ -95,11 +94,11 @@ async def passed_deadline(why: str, silent: Collection[int], nodes: Sequence[Nod
     return failure(suspects, why, lines=_lines_of(shown, owner[shown], log))
 
 
-def _hanging(silent: Collection[int], logs: Mapping[int, str]) -> int | None:
+def _hanging(silent: Collection[int], logs: Mapping[int, str], waiting: Collection[str]) -> int | None:
     """The one rank that the others wait for; None where it is not known to be one."""
     if silent:
         return min(silent) if len(silent) == 1 else None
-    rank = stuck(logs)
+    rank = stuck(logs, waiting)
     return behind(logs) if rank is None else rank
 
 

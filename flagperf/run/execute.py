@@ -30,7 +30,7 @@ from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise
 from flagperf.run.values import Failure, Outcome
 
-PORT_ATTEMPTS = 3  # a port that was free may be taken by the time torchrun binds it
+PORT_ATTEMPTS = 3  # a port that was free may be taken by the time the ranks' launcher binds it
 
 log = logging.getLogger(__name__)
 

@@ -130,7 +130,7 @@ class NodeRun:
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
         self.exit_status = None
-        self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder)
+        self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder, self.run.framework.failures.exits)
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
         self.process = await self.runtime.launch()
         self.times.launched()

@@ -181,7 +181,7 @@ class _Host:
 
     async def _python(self) -> Finding:
         alone = replace(self.run, nnodes=1, cluster=replace(self.run.cluster, nodes=(self.node,)))
-        found = await environment(self.transport, make_plan(alone, 1).nodes[0].launch)
+        found = await environment(self.transport, make_plan(alone, 1).nodes[0].launch, self.run.framework)
         return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
 
     @property
