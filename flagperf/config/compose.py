@@ -9,11 +9,13 @@ from typing import Any
 from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
 from flagperf.config.fingerprint import stated_fingerprint
+from flagperf.config.framework import framework, local_python
 from flagperf.config.keys import is_platform, is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.own_code import own_code, takes_place
-from flagperf.config.platform import Framework, RuntimeSettings
+from flagperf.config.platform import RuntimeSettings
 from flagperf.config.provenance import Where, changes, origin
+from flagperf.config.reach import with_reach
 from flagperf.config.resolve import (
     cluster,
     container_options,
@@ -22,13 +24,12 @@ from flagperf.config.resolve import (
     extent,
     hardware,
     image,
-    local_python,
     names,
     size,
     vendor,
 )
 from flagperf.config.rules import CaseRules
-from flagperf.config.search_path import is_shipped, search_path
+from flagperf.config.search_path import is_shipped, search_path, with_name
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.user_files import own_files
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
@@ -36,7 +37,7 @@ from flagperf.errors import ConfigError
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
 
-IN_NAME = ("model", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
+IN_NAME = ("model", "framework", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
 
 
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
@@ -84,7 +85,7 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
 
 
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
-    layers = compose_layers(job, load, folders)
+    layers = with_reach(compose_layers(job, load, folders))
     where = origin(layers.files, folders, job.values)
     rules = CaseRules.of(layers, folders, where)
 
@@ -104,10 +105,10 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "revision": config.get("revision", 1),
         "mutable": list(rules.mutable),
         "data": data_section(config),
-        "fingerprint": stated_fingerprint(config["case"], config["size"], folders),
+        "fingerprint": stated_fingerprint(with_name(final.choices["model"], config["case"]), config["size"], folders),
         "code": identities(),
     }
-    framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
+    stack, product = framework(config, where), hardware(config, where)
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
     replaced = list(takes_place(config, maker, runtime, hosts, where))
@@ -115,7 +116,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         raise replaced[0]
     config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
     built: dict[str, Any] = {  # beside the fields that are values of the configuration
-        "framework": framework,
+        "framework": stack,
         "vendor": maker,
         "hardware": product,
         "cluster": hosts,
@@ -127,8 +128,8 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "config": config,
         "extent": extent(config, where),
         "container": container_options(runtime, maker, hosts),
-        "image": image(runtime, maker, framework, hosts, where),
-        "local_python": local_python(framework),
+        "image": image(runtime, maker, stack, hosts, where),
+        "local_python": local_python(stack),
         "changes": changed,
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),

@@ -172,19 +172,31 @@ class Algorithms:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How a framework reaches a vendor's devices, where otherwise than the vendor's file says for the main one."""
+
+    device: str | None = None
+    backend: str | None = None
+    plugin: str | None = None
+    environment: Mapping[Variable, str] = field(default_factory=dict)  # beside the vendor's
+    deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Vendor:
     """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
 
     name: str
     title: str
-    device: str  # torch device type: cpu, cuda, npu, mlu, sdaa, xpu, musa
-    backend: str  # torch.distributed backend: gloo, nccl, hccl, cncl, tccl, xccl, mccl
+    device: str  # as the main framework names it: cpu, cuda, npu, mlu, sdaa, xpu, musa; cpu for all frameworks
+    backend: str  # of its collectives: gloo, nccl, hccl, cncl, tccl, xccl, mccl
     plugin: str | None  # module to import before the device exists: torch_npu, torch_mlu …
     visible_devices: str | None  # variable naming the devices a process may use
     interface_variables: tuple[Variable, ...] = ()  # variables that tell the backend's library the network interface
     device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
     container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
+    frameworks: Mapping[str, Reach] = field(default_factory=dict)  # what differs on other frameworks, by their names
     environment: Mapping[Variable, str] = field(default_factory=dict)
     deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
     algorithms: Algorithms = Algorithms()  # in place of the case's; a tuning or a command line may say otherwise
@@ -203,7 +215,7 @@ class Hardware:
     vendor: str | None = None  # whose product it is; None: any
     devices_per_node: Count | None = None
     devices_per_card: Count = 1
-    device_names: tuple[Pattern, ...] = ()  # what torch's get_device_name gives; empty: any name is taken
+    device_names: tuple[Pattern, ...] = ()  # what a device calls itself; empty: any name is taken
 
 
 @dataclass(frozen=True)

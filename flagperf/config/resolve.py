@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from socket import gethostname
@@ -151,12 +150,6 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
                 changes[field.name] = value
         result = dataclasses.replace(result, **changes)
     return result
-
-
-def local_python(framework: Framework) -> str:
-    """The interpreter of the ranks on this machine: of the framework's own environment where there is one."""
-    path = (framework.python or "").format(prefix=sys.prefix)
-    return path if path and Path(path).is_file() else sys.executable
 
 
 def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:

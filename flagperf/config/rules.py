@@ -112,7 +112,7 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
     path = find(f"model/{model}", folders)
     if path and not is_shipped(path) and str(case).casefold() in options("model", (CONF,)):
         problem = "a case of your own cannot have the name of a shipped one"
-        raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model}")
+        raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model.rpartition('/')[2]}")
 
 
 def check_known(key: str, known: Collection[str], where: str) -> None:
