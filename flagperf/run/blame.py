@@ -47,7 +47,7 @@ def _rank_exit(found: Mapping[str, str], first_rank: int) -> RankExit:
 def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str], failures: Failures) -> RankExit | None:
     """The rank that failed of itself, rather than because another one had; None where it is not among the exits.
 
-    torchrun's own order has whole seconds only. A rank that its launcher stopped (SIGTERM), or that ended with a
+    A launcher's own order may have whole seconds only. A rank that its launcher stopped (SIGTERM), or that ended with a
     broken connection to its peers, followed another. A rank that is the only one counts as the first in any case.
     """
 
