@@ -7,7 +7,8 @@ FlagperfError
 ├── TrainingError      exit 5   a training process failed, hung or was lost; a writer of data crashed
 └── InterruptedRunError exit 130 Ctrl-C or SIGTERM
 
-The exit codes are those of docs/results.md; 6, a missed target where require_target=true, is a result and no error.
+The exit codes are those of docs/results.md; 6, a missed target where require_target=true, and 7 and 8, what a gate of
+`flagperf compare` decided, are results and no errors.
 Below the CLI nothing calls sys.exit.
 """
 

@@ -59,6 +59,7 @@ def test_a_tiny_case_reaches_its_target_and_is_reported_again(tmp_path: Path) ->
     assert {path.name for path in node.iterdir()} >= ranks | logs
     report = (run / "report.md").read_text()
     assert "sample data" in report
+    assert "~~~~sh\nflagperf nproc=2 require_target=true\n~~~~" in report
     assert str(run / "report.html") in done.stdout
     (run / "report.md").unlink()
     again = flagperf("report", str(run), cwd=tmp_path)

@@ -18,7 +18,9 @@ from flagperf.errors import FlagperfError, InterruptedRunError
 from flagperf.plan.plan import make_plan
 from flagperf.results import result, summary
 from flagperf.results.values import Result, Summary
+from flagperf.run import command_file
 from flagperf.run import folder as run_folder
+from flagperf.run.command_file import Command
 from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
@@ -28,10 +30,10 @@ from flagperf.run.values import Failure, Outcome, refusal
 log = logging.getLogger(__name__)
 
 
-async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) -> int:
+async def run_jobs(jobs: Sequence[RunConfig], console: Console, command: Command) -> int:
     """Run all jobs, one after another, and report them. After a failed job the next one runs.
 
-    `began`: when the command was given, in seconds since the epoch. The first round counts from then.
+    The first round counts from when the command was given.
 
     Returns the exit code of the first job that did not end well, 0 when all did.
 
@@ -43,11 +45,12 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, began: float) ->
     summaries: list[Summary] = []
     codes: list[int] = []
     with run_log(folder, jobs[0].log_level, console), run_folder.held(folder):
+        command_file.keep(command, folder)
         for job in jobs:  # at once: whoever reads the folder knows of all of them
             run_folder.write_configuration(job, folder / job.name)
         for number, job in enumerate(jobs, 1):
             _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
-            done, code = await _run_job(job, folder, console, began if number == 1 else None)
+            done, code = await _run_job(job, folder, console, command.began if number == 1 else None)
             summaries.append(done)
             codes.append(code)
             paths = report.write(folder, summaries)

@@ -1,16 +1,20 @@
-"""`flagperf list`: names and titles of all that can be chosen: cases, frameworks, vendors, hardware, clusters …"""
+"""`flagperf list`: names and titles of all to choose from: cases, frameworks, vendors …; `list runs`: what was run."""
 
 from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from flagperf.config import search_path
 from flagperf.errors import ConfigError, nearest
+from flagperf.report.runs import Listed, listed
+from flagperf.report.terminal import styled
 from flagperf.run.console import Terminal
 
 KINDS = {
@@ -21,19 +25,53 @@ KINDS = {
     "clusters": "cluster",
     "experiments": "experiment",
 }  # what `flagperf list` calls it → configuration group
+RUNS, RESULTS = "runs", "result"  # the word for what was run, and the default of `result_dir`
+HEADS = ("date", "run", "job", "verdict", "p_train")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the choices of each kind that is named, else of all kinds, one line each."""
+    """Print the choices of each kind that is named, else of all kinds, or the runs of a folder, one line each."""
+    if options.arguments[:1] == [RUNS]:
+        return _list_runs(options.arguments[1:])
     for kind in options.arguments or KINDS:
         if kind not in KINDS:
-            raise ConfigError("unknown kind of list", given=kind, allowed=nearest(kind, KINDS))
+            raise ConfigError("unknown kind of list", given=kind, allowed=nearest(kind, [*KINDS, RUNS]))
         table = Table(title=kind, title_justify="left", box=None, show_header=False)
         for name, title in rows(kind, options.config_dir):
             of_case = [", ".join(frameworks(name, options.config_dir))] if kind == "cases" else []
             table.add_row(name, title, *of_case)
         Terminal().print(table)
     return 0
+
+
+def _list_runs(arguments: Sequence[str]) -> int:
+    """Print the jobs of all runs in a result folder, newest run first."""
+    if len(arguments) > 1:
+        given = " ".join(arguments)
+        raise ConfigError("list runs takes one result folder", given=given, advice="flagperf list runs [RESULT_DIR]")
+    folder = Path(arguments[0] if arguments else RESULTS).expanduser()
+    found = listed(folder)
+    if not found:
+        advice = "give the result_dir of your runs: flagperf list runs RESULT_DIR"
+        raise ConfigError("no run in this folder", given=folder.absolute(), advice=advice)
+    terminal = Terminal()
+    for line in _lines(found):
+        terminal.print(line, soft_wrap=True)  # a line stays one in a file or a pipe
+    return 0
+
+
+def _lines(jobs: Sequence[Listed]) -> Iterator[Text]:
+    """A line a job, and one more for its note."""
+    dates = (f"{datetime.fromtimestamp(job.began):%Y-%m-%d %H:%M}" for job in jobs)
+    rows = [(date, job.run, job.job, job.verdict, job.p_train) for date, job in zip(dates, jobs, strict=True)]
+    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
+    yield Text("  ".join(map(str.ljust, HEADS, widths)).rstrip(), style="bold")
+    for job, row in zip(jobs, rows, strict=True):
+        line = Text("  ").join(styled(text.ljust(width)) for text, width in zip(row, widths, strict=True))
+        line.rstrip()
+        yield line
+        if job.note:
+            yield Text(f"    {job.note}", style="dim")
 
 
 def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:

@@ -23,6 +23,8 @@ VERBS = {
     "run": "flagperf.cli.run",
     "list": "flagperf.cli.list",
     "report": "flagperf.cli.report",
+    "rerun": "flagperf.cli.rerun",
+    "compare": "flagperf.cli.compare",
     "doctor": "flagperf.cli.doctor.hosts",
     "clean": "flagperf.cli.clean",
     "check": "flagperf.cli.check_vendor",
@@ -42,8 +44,10 @@ usage: flagperf [VERB] [OVERRIDES…] [OPTIONS]
 
 verbs:
   run      (the default) compose the configuration, train, report
-  list     cases, vendors, hardware, clusters and experiments that can be chosen
+  list     cases, vendors, hardware, clusters and experiments that can be chosen; runs [RESULT_DIR]: what was run
   report   RUN_DIR: write the report again, from the files alone
+  rerun    RUN_DIR [OVERRIDES…]: give the command of a run again, from its folder alone
+  compare  BASE OTHER… [gate='p_train>-3%,accuracy>-1%']: runs or jobs side by side, and an answer for CI
   doctor   can this job run on this cluster? one line a check, and what to do
   clean    remove what runs that died left behind on a cluster
   check    vendor=NAME: what a vendor's files lack
@@ -66,7 +70,8 @@ options:
   --version, -h, --help
 
 exit codes: 0 done, 2 wrong usage or configuration, 3 a host cannot be used, 4 no valid case,
-            5 a training failed, 6 target missed (require_target=true), 130 interrupted
+            5 a training failed, 6 target missed (require_target=true), 7 a gate failed, 8 a gate is undecided,
+            130 interrupted
 """
 
 

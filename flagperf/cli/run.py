@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from flagperf.config.compose import compose_jobs
 from flagperf.errors import NoValidCaseError
@@ -20,6 +21,9 @@ def main(options: argparse.Namespace) -> int:
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
     from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal
+    from flagperf.run.command_file import Command
     from flagperf.run.console import Terminal
 
-    return asyncio.run(run_jobs(jobs, Terminal(), options.began))
+    dirs = tuple(str(folder) for folder in options.config_dir)
+    command = Command(tuple(options.arguments), options.multirun, dirs, str(Path.cwd()), options.began)
+    return asyncio.run(run_jobs(jobs, Terminal(), command))

@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,6 +21,7 @@ from flagperf.results import result as results
 from flagperf.results.reread import read_again
 from flagperf.results.summary import FILE, summary_of
 from flagperf.results.values import Result, Summary
+from flagperf.run import command_file
 from flagperf.run.folder import is_held
 
 log = logging.getLogger(__name__)
@@ -57,6 +59,15 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
     for problem in damaged:
         log.warning("a job is left out of the report: %s", problem)
     return tuple(sorted(found, key=_order))
+
+
+def command_of(run_dir: Path) -> tuple[str, str] | None:
+    """The command of a run, and where and when it was given; None where that is not known."""
+    try:
+        command = command_file.read(run_dir)
+    except ConfigError:
+        return None
+    return command.line(), f"{datetime.fromtimestamp(command.began):%Y-%m-%d %H:%M:%S} in {command.folder}"
 
 
 def _read_job(folder: Path, goes_on: bool) -> Summary:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flagperf.plain import plain
 from flagperf.report import cells, tables
+from flagperf.report.files import command_of
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
@@ -25,6 +26,7 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
     blocks = [
         f"# {run_dir.resolve().name}",
         f"**{cells.headline(summaries)}**",
+        *_command(run_dir),
         *(f"> {warning}" for warning in cells.warnings(summaries)),
         "## Results",
         table([cells.row(summary) for summary in summaries]),
@@ -34,6 +36,12 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
         *(block for summary in summaries for block in _job(summary)),
     ]
     return plain("\n\n".join(block for block in blocks if block) + "\n")
+
+
+def _command(run_dir: Path) -> Iterator[str]:
+    if found := command_of(run_dir):
+        yield f"~~~~sh\n{found[0]}\n~~~~"
+        yield f"given {found[1]}"
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:

@@ -15,6 +15,7 @@ from flagperf import __version__
 from flagperf.plain import plain
 from flagperf.report import cells, tables
 from flagperf.report.charts import job_charts
+from flagperf.report.files import command_of
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable, verdict
 from flagperf.results.values import Summary
@@ -52,6 +53,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         started=_started(summaries),
         verdict=worst(verdict(summary) for summary in summaries),
         headline=cells.headline(summaries),
+        command=command_of(run_dir),
         warnings=cells.warnings(summaries),
         columns_note=cells.COLUMNS_NOTE,
         results=grid([cells.row(summary) for summary in summaries]),

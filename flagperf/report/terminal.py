@@ -32,7 +32,7 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
             table.add_column(Text(summary.name), overflow="fold")
         for name in rows[0] if rows else ():
             if any(row[name] != cells.ABSENT for row in rows):
-                table.add_row(Text(name), *(_styled(row[name]) for row in rows))
+                table.add_row(Text(name), *(styled(row[name]) for row in rows))
     else:
         table.padding = (0, 1, 0, 0)
         table.add_column("job", overflow="fold")
@@ -42,7 +42,7 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
             name = summary.name
             if cells.is_main(summary.config):  # there is little room
                 name = name.replace(f"-{summary.config['framework']['name']}-", "-", 1)
-            table.add_row(Text(name), *(_styled(row[column]) for column in SHORT))
+            table.add_row(Text(name), *(styled(row[column]) for column in SHORT))
     return Group(table, *_remarks(summaries))
 
 
@@ -57,7 +57,8 @@ def _remarks(summaries: Sequence[Summary]) -> Iterator[Text]:
                 yield Text(f"{summary.name}, {part}: {reason}", style=STYLES[verdict])
 
 
-def _styled(text: str) -> Text:
+def styled(text: str) -> Text:
+    """A cell; a verdict has its colour."""
     from rich.text import Text
 
-    return Text(text, style=STYLES.get(text, ""))
+    return Text(text, style=STYLES.get(text.strip(), ""))

@@ -84,14 +84,18 @@ def read(folder: Path) -> Summary:
         raise ConfigError("not a summary of flagperf", where=str(path), given=str(error)) from None
 
 
-def _statistics(results: Sequence[Result]) -> dict[str, Statistics]:
-    """Statistics of each figure that at least one round has."""
+def per_round(results: Sequence[Result]) -> dict[str, list[float]]:
+    """Figure → its value in each round that has it; figures that at least one round has."""
     target = results[0].target if results else None
     figures = (*FIGURES, f"final_{target.metric}") if target else FIGURES
     found = {figure: [result.values.get(figure) for result in results] for figure in figures}
     found[STEPS] = [result.values.get("global_steps") for result in results if result.target_reached]
     numbers = {figure: [value for value in values if value is not None] for figure, values in found.items()}
-    return {figure: _describe(values) for figure, values in numbers.items() if values}
+    return {figure: values for figure, values in numbers.items() if values}
+
+
+def _statistics(results: Sequence[Result]) -> dict[str, Statistics]:
+    return {figure: _describe(values) for figure, values in per_round(results).items()}
 
 
 def _describe(values: Sequence[float]) -> Statistics:

@@ -1,0 +1,136 @@
+"""`flagperf compare BASE OTHER…`: holds runs or jobs against each other; with `gate=` it answers by its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from flagperf import report
+from flagperf.compare import render
+from flagperf.compare.earlier import earlier_rounds
+from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
+from flagperf.compare.jobs import NamedJob, Pairs, compare, pair_by, pair_runs
+from flagperf.compare.likeness import MUST
+from flagperf.compare.values import Comparison
+from flagperf.errors import ConfigError, nearest
+from flagperf.plan.values import CONFIG
+from flagperf.run.console import Terminal
+
+USAGE = (
+    "flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [across=KEY] [same=1%] [noise=DIR] "
+    "[markdown=FILE] [junit=FILE]"
+)
+OPTIONS = ("by", "gate", "across", "same", "noise", "markdown", "junit")
+SAME = 0.01  # so small a difference is none, as a share of the base
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print a table a pair of jobs; the exit code is that of the gate, 0 without one."""
+    folders, given = _arguments(options.arguments)
+    margin, across = _share(given.get("same")), _across(given.get("across"))
+    conditions = parse(given["gate"]) if "gate" in given else ()
+    runs = [_read(folder) for folder in folders]
+    pairs = _pairs(runs, given.get("by"))
+    jobs = [job for pair in pairs.pairs for job in pair]
+    history = earlier_rounds(jobs, _history(given.get("noise"), jobs))
+    found = [compare(base, other, margin=margin, across=across, earlier=history) for base, other in pairs.pairs]
+    decisions = [decide(condition, comparison) for comparison in found for condition in conditions]
+    _show(found, decisions, pairs.alone, margin)
+    _write(given, "markdown", render.markdown(found, decisions, margin))
+    _write(given, "junit", render.junit(decisions))
+    return EXIT_CODES[worst([decision.outcome for decision in decisions])]
+
+
+def _arguments(arguments: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
+    """Folders, and `key=value`."""
+    folders = [Path(argument).expanduser() for argument in arguments if not _is_option(argument)]
+    given = dict(argument.split("=", 1) for argument in arguments if _is_option(argument))
+    for key in given:
+        if key not in OPTIONS:
+            raise ConfigError("unknown option of compare", given=key, allowed=nearest(key, OPTIONS), advice=USAGE)
+    if len(folders) < (1 if "by" in given else 2):
+        shown = " ".join(arguments) or '""'
+        raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=USAGE)
+    if "junit" in given and "gate" not in given:
+        raise ConfigError("junit= writes what a gate decided", key="junit", given=given["junit"], advice="add gate=…")
+    return folders, given
+
+
+def _is_option(argument: str) -> bool:
+    key, equals, _ = argument.partition("=")
+    return bool(equals) and key.isidentifier()
+
+
+def _share(text: str | None) -> float:
+    """A share as "1%" or "0.01"."""
+    if text is None:
+        return SAME
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < 1:
+        raise ConfigError("no share", key="same", given=text, allowed="a share such as 1% or 0.01")
+    return value
+
+
+def _across(text: str | None) -> tuple[str, ...]:
+    keys = tuple(text.split(",")) if text else ()
+    for key in keys:
+        if key not in MUST:
+            raise ConfigError("unknown key", key="across", given=key, allowed=nearest(key, MUST))
+    return keys
+
+
+def _read(folder: Path) -> list[NamedJob]:
+    """The jobs of a run, or the one whose folder is given; their figures are those of the ranks' logs."""
+    is_job = (folder / CONFIG).exists()
+    run = folder.parent if is_job else folder
+    return [NamedJob(str(run), job) for job in report.read_run(run) if not is_job or job.name == folder.resolve().name]
+
+
+def _pairs(runs: Sequence[Sequence[NamedJob]], by: str | None) -> Pairs:
+    pairs = pair_by([job for run in runs for job in run], by) if by else pair_runs(runs)
+    if not pairs.pairs:
+        advice = "by=KEY holds the jobs against each other that have another value of KEY"
+        raise ConfigError("no two jobs belong together", given=", ".join(pairs.alone), advice=advice)
+    return pairs
+
+
+def _history(noise: str | None, jobs: Sequence[NamedJob]) -> set[Path]:
+    """The result folders whose runs tell how much rounds vary."""
+    if noise is None:
+        return {Path(job.run).resolve().parent for job in jobs}
+    folder = Path(noise).expanduser()
+    if not folder.is_dir():
+        raise ConfigError("no such folder", key="noise", given=noise, advice="give a result folder, in which runs lie")
+    return {folder}
+
+
+def _show(
+    comparisons: Sequence[Comparison], decisions: Sequence[Decision], alone: Sequence[str], margin: float
+) -> None:
+    from rich.text import Text
+
+    terminal = Terminal()
+    for comparison in comparisons:
+        terminal.print(render.terminal(comparison, margin))
+        terminal.print()
+    for name in alone:
+        terminal.print(Text(f"left out: {name}: no job to hold it against", style="yellow"))
+    for decision in decisions:
+        said = Text.assemble(
+            (decision.outcome, render.STYLES[decision.outcome]), f"  {decision.condition}  {decision.why}"
+        )
+        terminal.print(said, soft_wrap=True)
+
+
+def _write(given: Mapping[str, str], key: str, text: str) -> None:
+    if key not in given:
+        return
+    try:
+        Path(given[key]).expanduser().write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the file cannot be written: {error.strerror}", key=key, given=given[key]) from None

@@ -1,0 +1,59 @@
+"""`flagperf rerun RUN_DIR [OVERRIDES…]`: gives the command of a run again, from its folder alone."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from flagperf.cli import run
+from flagperf.errors import ConfigError
+from flagperf.run import command_file
+from flagperf.run.command_file import Command
+from flagperf.run.console import Terminal
+
+NEW = ("run_name",)  # what is not given again: the folder is there already
+
+
+def main(options: argparse.Namespace) -> int:
+    """Compose and run as then, with the user's files as they were; an override that follows replaces an old one."""
+    if not options.arguments or "=" in options.arguments[0]:
+        raise ConfigError("rerun takes one run folder", advice="flagperf rerun RUN_DIR [OVERRIDES…]")
+    folder = Path(options.arguments[0]).expanduser()
+    command = command_file.read(folder)
+    options.arguments = _overrides(command.overrides, options.arguments[1:])
+    options.multirun = command.multirun
+    options.config_dir = [*options.config_dir, *(path.resolve() for path in command_file.kept_folders(command, folder))]
+    terminal = Terminal()
+    for line in (
+        Command(tuple(options.arguments), command.multirun, command.config_dirs, "", 0.0).line(),
+        *_differs(command),
+    ):
+        terminal.print(Text(line, style="dim"), soft_wrap=True)
+    return run.main(options)
+
+
+def _overrides(kept: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The overrides of the run, without those whose keys are given anew."""
+    replaced = {*map(_key, given), *NEW}
+    return [*(override for override in kept if _key(override) not in replaced), *given]
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")
+
+
+def _differs(command: Command) -> list[str]:
+    """What is not as it was then."""
+    now = Command((), False, (), str(Path.cwd()), 0.0)
+    found = []
+    if now.code != command.code:
+        before, after = (
+            "flagperf {}, code {}".format(side.version, " ".join(side.code.values())) for side in (command, now)
+        )
+        found.append(f"note: the code is not that of the run: {before}; now {after}")
+    if now.folder != command.folder:
+        found.append(f"note: the run began in {command.folder}; relative paths count from {now.folder} now")
+    return found

@@ -1,0 +1,96 @@
+"""A gate for CI: `p_train>-3%,accuracy>-1%` → passed, failed or undecided."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from flagperf.compare.values import Comparison, Figure
+from flagperf.errors import ConfigError
+
+Outcome = Literal["passed", "failed", "undecided"]
+EXIT_CODES: dict[Outcome, int] = {"passed": 0, "failed": 7, "undecided": 8}
+WORST: tuple[Outcome, ...] = ("failed", "undecided", "passed")
+ACCURACY = "accuracy"  # stands for the metric of the case's target
+FORM = re.compile(r"\s*([A-Za-z_][\w.]*)\s*([<>])\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """The change of a figure must be above, or below, so many percent."""
+
+    figure: str
+    above: bool
+    percent: float
+
+    def __str__(self) -> str:
+        return f"{self.figure}{'>' if self.above else '<'}{self.percent:+g}%"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What came of one condition for one pair of jobs."""
+
+    condition: Condition
+    pair: str  # the two jobs
+    outcome: Outcome
+    why: str
+
+
+def parse(text: str) -> tuple[Condition, ...]:
+    """The conditions of a gate.
+
+    Raises:
+        ConfigError: a part of it is no condition.
+    """
+    found = []
+    for part in text.split(","):
+        match = FORM.fullmatch(part)
+        if match is None:
+            allowed = "FIGURE>PERCENT% or FIGURE<PERCENT%, with commas between: p_train>-3%,accuracy>-1%,e2e_time<5%"
+            raise ConfigError("the gate cannot be understood", key="gate", given=part.strip(), allowed=allowed)
+        found.append(Condition(match[1], match[2] == ">", float(match[3])))
+    return tuple(found)
+
+
+def decide(condition: Condition, comparison: Comparison) -> Decision:
+    """Whether a figure changed as it may: only where the whole interval says so; else it is undecided.
+
+    Raises:
+        ConfigError: the jobs do not have the figure.
+    """
+    figure = _figure(condition.figure, comparison)
+    found, pair = figure.estimate, f"{comparison.base_name} → {comparison.other_name}"
+    if found.low is None or found.high is None:
+        return Decision(condition, pair, "undecided", f"{change(found.ratio)}; one round each says no more: repeat=5")
+    bound, said = 1 + condition.percent / 100, f"{change(found.ratio)} ({change(found.low)} to {change(found.high)})"
+    low, high = (found.low, found.high) if condition.above else (-found.high, -found.low)
+    bound = bound if condition.above else -bound
+    if low > bound:
+        return Decision(condition, pair, "passed", said)
+    if high <= bound:
+        return Decision(condition, pair, "failed", said)
+    return Decision(condition, pair, "undecided", f"{said}: more rounds would narrow it, repeat=N")
+
+
+def _figure(name: str, comparison: Comparison) -> Figure:
+    goal = comparison.base.results[0].target
+    wanted = f"final_{goal.metric}" if name == ACCURACY and goal else name
+    for figure in comparison.figures:
+        if figure.name == wanted:
+            return figure
+    known = ", ".join(figure.name for figure in comparison.figures)
+    where = f"{comparison.base_name} and {comparison.other_name}"
+    raise ConfigError(
+        "these jobs do not both have the figure of the gate", where=where, key="gate", given=name, allowed=known
+    )
+
+
+def worst(outcomes: list[Outcome]) -> Outcome:
+    return min(outcomes, key=WORST.index, default="passed")
+
+
+def change(ratio: float) -> str:
+    """A ratio as a change in percent: "-3.2 %"."""
+    return f"{100 * (ratio - 1):+.2f} %"

@@ -1,0 +1,111 @@
+"""What two jobs must have in common before their figures are held against each other, and what else differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from flagperf.config.provenance import leaves
+from flagperf.errors import ConfigError
+from flagperf.results.summary import usable
+from flagperf.results.values import Summary
+from flagperf.trainer.extent import counts_of
+
+Difference = tuple[str, str, str]  # key, what the base has, what the other has
+MUST = {  # what makes two jobs unlike → why
+    "case": "they train different things",
+    "revision": "the case was changed between them",
+    "size": "a reduced case says nothing of the full one",
+    "data": "they trained on different data",
+    "division": "an open run may have changed anything",
+    "precision": "a narrower format is less work",
+}
+NAMED = {  # what may differ, beside the case's mutable keys: shown name → key of the configuration
+    "vendor": "vendor.name",
+    "hardware": "hardware.name",
+    "framework": "framework.name",
+    "runtime": "runtime.kind",
+    "nnodes": "nnodes",
+    "nproc": "nproc",
+}
+
+
+def check_alike(base: Summary, other: Summary, names: tuple[str, str], across: Collection[str]) -> None:
+    """Refuse jobs whose figures say nothing of each other.
+
+    Args:
+        names: of base and other, for people.
+        across: keys of MUST in which they may differ all the same.
+
+    Raises:
+        ConfigError: with the key in which they differ.
+    """
+    left, right = _identity(base), _identity(other)
+    for key in MUST:
+        if left[key] != right[key] and key not in across:
+            raise ConfigError(
+                f"these jobs do not compare: {MUST[key]}",
+                where=names[1],
+                key=key,
+                given=right[key],
+                allowed=f"{left[key]}, as in {names[0]}",
+                advice=f"give jobs with the same {key}, or across={key} to compare them all the same",
+            )
+
+
+def _identity(summary: Summary) -> dict[str, str]:
+    config = summary.config
+    found = {key: str(config.get(key)) for key in MUST}
+    return found | {"revision": str(config.get("revision", 1)), "data": _data(summary)}
+
+
+def _data(summary: Summary) -> str:
+    """What it trained on: kind, counts and, where they were seen, the fingerprint of the files."""
+    first = next(iter(usable(summary.results)), None)
+    if first is None:
+        return "not known"
+    kind = "synthetic" if first.synthetic else "sample data" if first.sample_data else first.other_data or "the case's"
+    counts = [f"{count} {name}" for name, count in sorted(counts_of(first.built).items())]
+    seen = sorted({str(mark) for rank in first.values.get("ranks") or () if (mark := rank.get("data_fingerprint"))})
+    return ", ".join([kind, *counts, *(f"fingerprint {mark}" for mark in seen[:1])])
+
+
+def differences(base: Summary, other: Summary) -> tuple[Difference, ...]:
+    """What may differ between two jobs and does: platform, scale, mutable keys, versions of the software."""
+    left, right = _settings(base), _settings(other)
+    found = ((key, left.get(key, "–"), right.get(key, "–")) for key in dict.fromkeys([*left, *right]))
+    return tuple(row for row in found if row[1] != row[2])
+
+
+def _settings(summary: Summary) -> dict[str, str]:
+    return dict([*_platform(summary.config), *_mutable(summary), *_software(summary)])
+
+
+def _platform(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    flat = leaves(config)
+    for name, key in NAMED.items():
+        yield name, str(flat.get(key))
+
+
+def _mutable(summary: Summary) -> Iterator[tuple[str, str]]:
+    """The values of the mutable keys, of the vendor's those that were changed."""
+    flat = leaves(summary.config)
+    mutable = tuple(summary.config.get("mutable", ()))
+    for key, value in flat.items():
+        if key.startswith(mutable) and not key.startswith("vendor.") and key not in NAMED:
+            yield key, json.dumps(value, ensure_ascii=False)
+    for change in summary.changes:
+        if not change.key.startswith(mutable) or change.key.startswith("vendor."):
+            yield change.key, json.dumps(change.after, ensure_ascii=False)
+
+
+def _software(summary: Summary) -> Iterator[tuple[str, str]]:
+    first = next(iter(usable(summary.results)), None)
+    known: Mapping[str, Any] = (first.built.get("software") or {}) if first else {}
+    for name, version in known.get("versions", {}).items():
+        yield f"version of {name}", str(version)
+    for name, identity in known.get("code", {}).items():
+        yield f"code of {name}", str(identity)
+    if first:
+        yield "device", str(first.values.get("device_name"))

@@ -1,0 +1,122 @@
+"""The runs of a result folder, a line a job. An index in that folder remembers what the summaries of the runs say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flagperf.errors import ConfigError
+from flagperf.plan.values import CONFIG
+from flagperf.report import cells
+from flagperf.results import summary as summaries
+from flagperf.results.values import Summary
+from flagperf.run.folder import RUN_LOG, is_held
+
+INDEX = ".flagperf_runs.json"
+VERSION = 1  # of the index; another one is made anew
+UNFINISHED = "not summed up: flagperf report {}"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One job of a run, as text."""
+
+    began: float  # seconds since the epoch
+    run: str  # folder
+    job: str
+    verdict: str
+    p_train: str
+    note: str  # why it is no VALID job, else what to know beside the number
+
+
+def listed(folder: Path) -> list[Listed]:
+    """Every job of the runs in a result folder, newest run first.
+
+    A run is read again where its summaries changed since the index was written. Figures are as recorded;
+    `flagperf report` holds them against the logs.
+    """
+    known, rows, index = _read_index(folder), [], {}
+    for run in sorted(path.parent for path in folder.glob(f"*/{RUN_LOG}")):
+        stamps = _stamps(run)
+        entry = known.get(run.name)
+        if not entry or entry["stamps"] != stamps:
+            entry = {"stamps": stamps, "jobs": [dataclasses.asdict(job) for job in _jobs(run)]}
+        if all(stamps.values()):  # the others may go on
+            index[run.name] = entry
+        rows += [Listed(**job) for job in entry["jobs"]]
+    if index != known:
+        _write_index(folder, index)
+    return sorted(rows, key=lambda job: -job.began)
+
+
+def _stamps(run: Path) -> dict[str, list[int]]:
+    """When the summary of each job was written, and its size; nothing where there is none."""
+    return {path.parent.name: _stamp(path.with_name(summaries.FILE)) for path in sorted(run.glob(f"*/{CONFIG}"))}
+
+
+def _stamp(path: Path) -> list[int]:
+    with suppress(FileNotFoundError):
+        found = path.stat()
+        return [found.st_mtime_ns, found.st_size]
+    return []
+
+
+def _jobs(run: Path) -> Iterator[Listed]:
+    for job, stamp in _stamps(run).items():
+        if stamp:
+            yield _job(run, job)
+        else:
+            goes_on = is_held(run)
+            verdict, note = ("RUNNING", "") if goes_on else (cells.ABSENT, UNFINISHED.format(run))
+            yield Listed(_began(run), run.name, job, verdict, cells.ABSENT, note)
+
+
+def _job(run: Path, job: str) -> Listed:
+    try:
+        summary = summaries.read(run / job)
+        cell = cells.row(summary)
+        began = min((result.started for result in summary.results if result.started), default=_began(run))
+        speed = cell["p_train"] if cell["p_train"] == cells.ABSENT else f"{cell['p_train']} {cell['unit']}"
+        return Listed(began, run.name, job, cell["verdict"], speed, _note(summary))
+    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
+        given = error.given if isinstance(error, ConfigError) else str(error)
+        return Listed(_began(run), run.name, job, cells.ABSENT, cells.ABSENT, f"{summaries.FILE} is damaged: {given}")
+
+
+def _note(summary: Summary) -> str:
+    reasons = [reason for _, _, found, _ in cells.problems(summary) for reason in found]
+    return "; ".join(reasons[:1] or cells.notes(summary))
+
+
+def _began(run: Path) -> float:
+    return (run / RUN_LOG).stat().st_mtime
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    """What the index knows; nothing where it is missing, damaged or of another version."""
+    try:
+        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        if found["version"] == VERSION and all(_is_entry(entry) for entry in found["runs"].values()):
+            return dict(found["runs"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    return {}
+
+
+def _is_entry(entry: Mapping[str, Any]) -> bool:
+    fields = {field.name for field in dataclasses.fields(Listed)}
+    return isinstance(entry["stamps"], dict) and all(set(job) == fields for job in entry["jobs"])
+
+
+def _write_index(folder: Path, runs: Mapping[str, Any]) -> None:
+    """Replace the index at once. Whoever may not write there reads the summaries each time."""
+    written = folder / f"{INDEX}.{os.getpid()}"
+    with suppress(OSError):
+        written.write_text(json.dumps({"version": VERSION, "runs": runs}), encoding="utf-8")
+        written.replace(folder / INDEX)

@@ -1,0 +1,84 @@
+"""The command of a run, kept in its folder with the user's configuration files, so that it can be given again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flagperf import __version__
+from flagperf.config.search_path import CONF
+from flagperf.errors import ConfigError
+from flagperf.trainer.sent_code import identities
+
+FILE = "command.json"
+CONFIG_DIRS = "config_dirs"  # the user's configuration folders lie in it as 0, 1 …
+
+
+@dataclass(frozen=True)
+class Command:
+    """What was typed, where and when, and the code that ran it."""
+
+    overrides: tuple[str, ...]
+    multirun: bool
+    config_dirs: tuple[str, ...]  # as they were given; their files lie in CONFIG_DIRS
+    folder: str  # in which it was typed
+    began: float  # seconds since the epoch
+    version: str = __version__
+    code: Mapping[str, str] = dataclasses.field(default_factory=identities)
+
+    def line(self) -> str:
+        """The command as a line of shell."""
+        dirs = (word for folder in self.config_dirs for word in ("--config-dir", folder))
+        return shlex.join(("flagperf", *(["-m"] if self.multirun else []), *dirs, *self.overrides))
+
+
+def keep(command: Command, run: Path) -> None:
+    """Write the command into a run's folder, and beside it the files of the user's configuration folders."""
+    text = json.dumps(dataclasses.asdict(command), indent=2, ensure_ascii=False)
+    (run / FILE).write_text(f"{text}\n", encoding="utf-8")
+    for number, given in enumerate(command.config_dirs):
+        for path in _configuration(Path(given)):
+            copy = run / CONFIG_DIRS / str(number) / path.relative_to(given)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
+def _configuration(folder: Path) -> list[Path]:
+    """The files of a folder that can take part in a configuration: those of the groups that there are."""
+    groups = sorted(group.name for group in CONF.iterdir() if group.is_dir())
+    return [path for group in groups for path in sorted((folder / group).rglob("*.yaml")) if path.is_file()]
+
+
+def kept_folders(command: Command, run: Path) -> list[Path]:
+    """The copies of the user's configuration folders; one without a file has none."""
+    places = [run / CONFIG_DIRS / str(number) for number in range(len(command.config_dirs))]
+    return [place for place in places if place.is_dir()]
+
+
+def read(run: Path) -> Command:
+    """The command of a run.
+
+    Raises:
+        ConfigError: it was not kept, or the file is damaged.
+    """
+    path = run / FILE
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        lists = {name: _texts(record[name]) for name in ("overrides", "config_dirs")}
+        return Command(**{**record, **lists, "began": float(record["began"])})
+    except FileNotFoundError:
+        advice = "give the folder of a run; runs of flagperf before 0.2 kept none"
+        raise ConfigError("no command is kept there", given=run, advice=advice) from None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ConfigError("the command of this run cannot be read", where=str(path), given=str(error)) from None
+
+
+def _texts(value: Sequence[str]) -> tuple[str, ...]:
+    if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+        raise TypeError("not a list of texts")
+    return tuple(value)

@@ -1,0 +1,70 @@
+"""The same comparison as Markdown, as JUnit's XML and in a terminal."""
+
+from __future__ import annotations
+
+from jobs_of import JOB, job
+from rich.console import Console
+
+from flagperf.compare.gate import decide, parse
+from flagperf.compare.jobs import compare
+from flagperf.compare.render import junit, markdown, terminal
+
+FIVE = [99.5, 100, 100.5, 100.2, 99.8]
+FOUND = compare(job("a|1", FIVE), job("b", [v * 0.95 for v in FIVE], config={"lr": 0.2}), margin=0.01)
+DECISIONS = [decide(condition, FOUND) for condition in parse("p_train>-3%,accuracy>-1%,p_train>-5%")]
+
+MARKDOWN = f"""\
+- **failed** `p_train>-3%`: -5.00 % (-5.66 % to -4.33 %)
+- **passed** `accuracy>-1%`: +0.00 % (+0.00 % to +0.00 %)
+- **undecided** `p_train>-5%`: -5.00 % (-5.66 % to -4.33 %): more rounds would narrow it, repeat=N
+
+### b/{JOB} against a\\|1/{JOB}
+
+| figure | base | other | change | 95 % interval | effect | verdict |
+|---|---:|---:|---:|---:|---:|---|
+| p_train [images/s] | 100.00 ± 0.38 (n=5) | 95.00 ± 0.36 (n=5) | -5.00 % | -5.66 % to -4.33 % | -1.00 | worse |
+| final_acc1 [%] | 76.00 (n=5) | 76.00 (n=5) | +0.00 % | +0.00 % to +0.00 % | +0.00 | same |
+
+By rank (Mann-Whitney). change: other against base. same: the whole interval lies within 1 %. undecided: the rounds do \
+not tell; repeat=5 and more narrows the interval.
+
+| differs | base | other |
+|---|---|---|
+| lr | 0.1 | 0.2 |
+"""
+
+JUNIT = f"""\
+<testsuite name="flagperf compare" tests="3" failures="2">
+  <testcase classname="a|1/{JOB} → b/{JOB}" name="p_train&gt;-3%">
+    <failure type="failed" message="-5.00 % (-5.66 % to -4.33 %)" />
+  </testcase>
+  <testcase classname="a|1/{JOB} → b/{JOB}" name="accuracy&gt;-1%" />
+  <testcase classname="a|1/{JOB} → b/{JOB}" name="p_train&gt;-5%">
+    <failure type="undecided" message="-5.00 % (-5.66 % to -4.33 %): more rounds would narrow it, repeat=N" />
+  </testcase>
+</testsuite>
+"""
+
+
+def test_markdown() -> None:
+    assert markdown([FOUND], DECISIONS, 0.01) == MARKDOWN
+
+
+def test_junit() -> None:
+    assert junit(DECISIONS) == JUNIT
+
+
+def test_a_narrow_terminal_cuts_nothing_off() -> None:
+    console = Console(width=80, record=True, file=None, force_terminal=False)
+    with console.capture() as shown:
+        console.print(terminal(FOUND, 0.01))
+    text = "".join(shown.get().split())
+    for part in ("(n=5)", "-5.00%", "worse", "lr:0.1→0.2", JOB):
+        assert part in text, part
+
+
+def test_one_round_each_says_so() -> None:
+    found = compare(job("a"), job("b", [90.0]), margin=0.01)
+    assert markdown([found], [], 0.01).splitlines()[-1] == (
+        "One round each: how rounds vary is not known, so that nothing is decided."
+    )
