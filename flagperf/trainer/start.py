@@ -3,8 +3,8 @@
     python -m flagperf.trainer.start --nnodes 2 --nproc 8 --node-rank 0 --address 10.0.0.1 --port 29500 config.yaml
 
 Each rank is `python -m flagperf.trainer config.yaml` with RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the
-variables of the framework's `environment`, whose values are templates of the fields of `Place`. How each rank ended is
-printed as soon as it is known. When one fails, or this process is stopped, the others are stopped too.
+variables of the framework's `environment`, whose values are templates of the fields of `Place`. How a rank failed is
+printed as soon as it is known. Then, or when this process is stopped, the others are stopped too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import errno
 import json
+import math
 import os
 import signal
 import socket
@@ -29,6 +30,7 @@ import yaml
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL of the other ranks
 PATIENCE = 300.0  # seconds in which all nodes must have come to node 0
 POLL = 0.05  # seconds
+SETTLE = 1.0  # seconds from the first rank that fails to the end of the others: the one at fault may end last
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
         for place in places(nodes, options.nproc, options.node_rank, options.address):
             environment = {**os.environ, **variables(place, templates)}
             started[place.rank] = subprocess.Popen(command, env=environment, start_new_session=True)
-        return 1 if any(status for _, status in ends(started)) else 0
+        return 0 if well(started) else 1
     finally:
         stop(started)
 
@@ -186,19 +188,31 @@ def variables(place: Place, templates: Mapping[str, str]) -> dict[str, str]:
 # ---------------------------------------------------------------- how they end
 
 
-def ends(started: Mapping[int, subprocess.Popen[bytes]]) -> Iterator[tuple[int, int]]:
-    """Rank and exit status of each that ends, until all have or one has failed; those that failed with it included."""
-    running, failed = dict(started), False
-    while running and not failed:
-        for rank, process in list(running.items()):
-            status = process.poll()
-            if status is not None:
-                del running[rank]
-                failed = failed or status != 0
-                if status:
-                    print(f"rank {rank} ended with exit status {status}", flush=True)
-                yield rank, status
+def well(started: Mapping[int, subprocess.Popen[bytes]]) -> bool:
+    """Wait until all ranks have ended; or one has failed, and the others had a moment to end because of it or with it.
+
+    Says how each rank failed, in the order in which they did.
+    """
+    told: set[int] = set()
+    until = math.inf
+    while time.monotonic() < until and any(process.poll() is None for process in started.values()):
+        tell(started, told)
+        if told and until == math.inf:
+            until = time.monotonic() + SETTLE
         time.sleep(POLL)
+    tell(started, told)
+    if told:
+        stop(started)
+        tell(started, told)
+    return not told
+
+
+def tell(started: Mapping[int, subprocess.Popen[bytes]], told: set[int]) -> None:
+    """Say how ranks failed of which this was not said yet."""
+    for rank, process in started.items():
+        if rank not in told and process.poll():
+            print(f"rank {rank} ended with exit status {process.returncode}", flush=True)
+            told.add(rank)
 
 
 def stop(started: Mapping[int, subprocess.Popen[bytes]]) -> None:
