@@ -93,8 +93,9 @@ class CaseRules:
         for key in [*KEYS, *changed]:
             if (value := _at(tree, key)) is not ABSENT:
                 check_value(key, value, case.get(key), where)
-        parts = tree["framework"].get("parts") or {}
-        for key in (*REQUIRED, *(part for part, needed in parts.items() if needed)):
+        parts = tree["framework"].get("parts")
+        needed = [part for part, is_needed in parts.items() if is_needed] if isinstance(parts, dict) else []
+        for key in (*REQUIRED, *needed):
             if tree.get(key) is None:
                 self._refuse_case("the case must set this key", key)
         check_end(tree, str(self.case_files[0]))

@@ -184,6 +184,15 @@ def test_an_unknown_framework(bench: Path) -> None:
             id="groups",
         ),
         pytest.param(
+            "parts: {network: true, task: true}",
+            "parts: [network]",
+            lines(
+                "wrong type of value", where="{bench}/framework/mine.yaml", key="framework.parts",
+                given="['network']", allowed="a mapping",
+            ),
+            id="parts",
+        ),
+        pytest.param(
             "main: false\n",
             "",
             lines(
