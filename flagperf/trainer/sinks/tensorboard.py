@@ -15,8 +15,8 @@ class TensorBoard:
     """Writes scalars by step into tensorboard/: train/<name> of STEP_END, eval/<metric> of EVALUATE."""
 
     def __init__(self, folder: Path) -> None:
-        from tensorboard.compat.proto import event_pb2, summary_pb2
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.compat.proto import event_pb2, summary_pb2  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
 
         self._event: Any = event_pb2.Event
         self._summary: Any = summary_pb2.Summary
