@@ -109,6 +109,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "code": identities(),
     }
     stack, product = framework(config, where), hardware(config, where)
+    config["framework"]["main"] = stack.main  # for reports: results of older runs do not say it
     maker, hosts = vendor(config, product, where), cluster(config, where)
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
     replaced = list(takes_place(config, maker, runtime, hosts, where))

@@ -237,8 +237,8 @@ class Framework:
 
     name: str
     launch: tuple[str, ...]  # the command that starts a node's ranks; the plan fills in {python}, {nnodes} …
-    main: bool  # nearly every job runs on it: tables leave its name out, and every vendor has an image for it
     title: str = ""  # its name, a comma, and how its ranks start
+    main: bool = False  # nearly every job runs on it: tables leave its name out, and every vendor has an image for it
     environment: Mapping[Variable, str] = field(default_factory=dict)  # of a rank; flagperf.trainer.start fills it in
     interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it

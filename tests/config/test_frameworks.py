@@ -15,7 +15,6 @@ from flagperf.config.values import RunConfig
 MINE = """\
 # flagperf model=toy framework=mine
 title: Mine, ranks started by themselves
-main: false
 launch: ["{python}", -m, mine, "{config}"]
 environment: {MINE_RANK: "{rank}"}
 parts: {network: true, task: true}
@@ -191,15 +190,6 @@ def test_an_unknown_framework(bench: Path) -> None:
                 given="['network']", allowed="a mapping",
             ),
             id="parts",
-        ),
-        pytest.param(
-            "main: false\n",
-            "",
-            lines(
-                "a required key is missing", where="{bench}/framework/mine.yaml", key="framework.main",
-                allowed="true or false",
-            ),
-            id="whether it is the main one",
         ),
     ],
 )  # fmt: skip

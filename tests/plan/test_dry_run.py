@@ -16,7 +16,7 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
         nnodes=2,
         repeat=3,
         result_dir="/res",
-        framework=Framework("pytorch", ("torchrun", "{config}", "a b"), main=True),
+        framework=Framework("pytorch", ("torchrun", "{config}", "a b")),
         changes=(Change("lr", 0.1, 0.2, "command line"),),
         notes=("tuning: none",),
     )

@@ -22,7 +22,6 @@ from flagperf.run.runtime import environment
 OTHER = Framework(
     "other",
     ("{python}", "-m", "flagperf.trainer.start", "{config}"),
-    main=False,
     module="no_such_framework",
     packages=("pyyaml", "no-such-framework"),
     python="{prefix}-other/bin/python",
