@@ -24,6 +24,7 @@ VERBS = {
     "list": "flagperf.cli.list",
     "report": "flagperf.cli.report",
     "rerun": "flagperf.cli.rerun",
+    "watch": "flagperf.cli.watch",
     "compare": "flagperf.cli.compare",
     "doctor": "flagperf.cli.doctor.hosts",
     "clean": "flagperf.cli.clean",
@@ -46,6 +47,7 @@ verbs:
   run      (the default) compose the configuration, train, report
   list     cases, vendors, hardware, clusters and experiments that can be chosen; runs [RESULT_DIR]: what was run
   report   RUN_DIR: write the report again, from the files alone
+  watch    RUN_DIR: what goes on in a run of another terminal
   rerun    RUN_DIR [OVERRIDES…]: give the command of a run again, from its folder alone
   compare  BASE OTHER… [gate='p_train>-3%,accuracy>-1%']: runs or jobs side by side, and an answer for CI
   doctor   can this job run on this cluster? one line a check, and what to do

@@ -46,7 +46,7 @@ def listed(folder: Path) -> list[Listed]:
         stamps = _stamps(run)
         entry = known.get(run.name)
         if not entry or entry["stamps"] != stamps:
-            entry = {"stamps": stamps, "jobs": [dataclasses.asdict(job) for job in _jobs(run)]}
+            entry = {"stamps": stamps, "jobs": [dataclasses.asdict(job) for job in listed_run(run)]}
         if all(stamps.values()):  # the others may go on
             index[run.name] = entry
         rows += [Listed(**job) for job in entry["jobs"]]
@@ -67,7 +67,8 @@ def _stamp(path: Path) -> list[int]:
     return []
 
 
-def _jobs(run: Path) -> Iterator[Listed]:
+def listed_run(run: Path) -> Iterator[Listed]:
+    """Every job of one run."""
     for job, stamp in _stamps(run).items():
         if stamp:
             yield _job(run, job)

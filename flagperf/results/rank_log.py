@@ -43,16 +43,16 @@ def node_folders(round_folder: Path) -> tuple[tuple[str, int, Path], ...]:
 
 def read_rank_logs(round_folder: Path) -> tuple[RankLog, ...]:
     """Every rank log of a round, by rank; other output and torn lines are left out."""
-    return tuple(_read(*found) for found in _find(round_folder))
+    return tuple(_read(*found) for found in find_logs(round_folder))
 
 
 def first_rank_log(round_folder: Path) -> RankLog | None:
     """The log of rank 0, or of the lowest rank that left one."""
-    found = _find(round_folder)
+    found = find_logs(round_folder)
     return _read(*found[0]) if found else None
 
 
-def _find(round_folder: Path) -> list[tuple[int, str, int, Path]]:
+def find_logs(round_folder: Path) -> list[tuple[int, str, int, Path]]:
     """Rank, host, node rank and path of every rank log, by rank."""
     logs = [
         (int(match["rank"]), host, node_rank, path)
