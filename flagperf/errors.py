@@ -5,7 +5,8 @@ FlagperfError
 ├── HostError          exit 3   a host or its docker cannot be used
 ├── NoValidCaseError   exit 4   nothing is left to run
 ├── TrainingError      exit 5   a training process failed, hung or was lost; a writer of data crashed
-└── InterruptedRunError exit 130 Ctrl-C or SIGTERM
+├── InterruptedRunError exit 130 Ctrl-C or SIGTERM
+└── SeveralErrors      that of the first: several hosts cannot be used
 
 The exit codes are those of docs/results.md; 6, a missed target where require_target=true, and 7 and 8, what a gate of
 `flagperf compare` decided, are results and no errors.
@@ -16,10 +17,11 @@ from __future__ import annotations
 
 import copyreg
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from flagperf.plain import plain
+from flagperf.secret import quoted
 
 
 class FlagperfError(Exception):
@@ -42,7 +44,7 @@ class ConfigError(FlagperfError):
         problem: one sentence saying what is wrong.
         where: the file, or "command line".
         key: the configuration key, dotted.
-        given: the value found.
+        given: the value found; what is secret in it is hidden.
         allowed: what would have been accepted.
         advice: what to do next.
     """
@@ -59,6 +61,7 @@ class ConfigError(FlagperfError):
         allowed: str | None = None,
         advice: str | None = None,
     ) -> None:
+        given = quoted(given, key or "")
         self.problem, self.where, self.key = problem, where, key
         self.given, self.allowed, self.advice = given, allowed, advice
         rows = {"where": where, "key": key, "given": given, "allowed": allowed, "do": advice}
@@ -101,6 +104,18 @@ class InterruptedRunError(FlagperfError):
     """The user or the system asked flagperf to stop."""
 
     exit_code = 130
+
+
+class SeveralErrors(FlagperfError):
+    """Errors of several hosts in one phase, each with its advice."""
+
+    def __init__(self, problem: str, errors: Sequence[FlagperfError]) -> None:
+        self.problem, self.errors = problem, tuple(errors)
+        super().__init__("\n".join([f"{problem}:", *map(str, self.errors)]))
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]  # of an error that holds others it is not known before
+        return self.errors[0].exit_code
 
 
 def with_details(problem: str, details: Mapping[str, str]) -> str:

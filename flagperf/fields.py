@@ -11,6 +11,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Annotated, Any, Literal
 
 from flagperf.errors import ConfigError, meant
+from flagperf.secret import quoted
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class Field:
         if not is_a(value, self.type):
             problem = "wrong type of value"
             if self.type is str and isinstance(value, (bool, int, float)):
-                quoted = f"as text it is written {key}=\"'{value}'\""
-                advice = quoted if file == "command line" else "in quotes it is text"
+                as_text = f"as text it is written {key}=\"'{quoted(value, key)}'\""
+                advice = as_text if file == "command line" else "in quotes it is text"
         else:
             formed = self.form or self.pattern
             problem = "no such option" if self.options else "wrong form of value" if formed else "value out of range"

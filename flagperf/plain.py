@@ -1,8 +1,13 @@
-"""Text as people see it. What a rank or a host prints may hold anything: here it loses its power over a terminal."""
+"""Text as people see it. What a rank or a host prints may hold anything: here it loses its power over a terminal.
+
+The password of a URL is not shown either.
+"""
 
 from __future__ import annotations
 
 import re
+
+from flagperf.secret import without_logins
 
 # Characters that steer a terminal (C0 but line end and tab, DEL, C1), or that change the order in which text is read.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -10,4 +15,4 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2
 
 def plain(text: str) -> str:
     """The text with each steering character written as its escape, such as \\x1b."""
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], without_logins(text))

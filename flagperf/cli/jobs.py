@@ -45,7 +45,7 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, command: Command
     summaries: list[Summary] = []
     codes: list[int] = []
     with run_log(folder, jobs[0].log_level, console), run_folder.held(folder):
-        command_file.keep(command, folder)
+        command_file.keep(command, folder, [job.mask for job in jobs])
         for job in jobs:  # at once: whoever reads the folder knows of all of them
             run_folder.write_configuration(job, folder / job.name)
         for number, job in enumerate(jobs, 1):

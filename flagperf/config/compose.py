@@ -30,10 +30,12 @@ from flagperf.config.resolve import (
 )
 from flagperf.config.rules import CaseRules
 from flagperf.config.search_path import is_shipped, search_path, with_name
+from flagperf.config.secret_values import keep_secrets, too_short
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.user_files import own_files
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.secret import shown
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
 
@@ -65,7 +67,7 @@ def compose_jobs(
             except ConfigError as error:
                 if len(jobs) == 1:
                     raise
-                swept = " ".join(f"{key}={value}" for key, value in job.swept.items())
+                swept = " ".join(f"{key}={shown(value, key)}" for key, value in job.swept.items())
                 raise error.within(f"job {number} of {len(jobs)} ({swept})") from error
     return runs
 
@@ -116,9 +118,12 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     if closed and replaced:
         raise replaced[0]
     config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
+    if hosts.secrets:
+        config["own"]["secrets"] = ", ".join(hosts.secrets)
+    kept = keep_secrets(config, maker, hosts, job, where)
     built: dict[str, Any] = {  # beside the fields that are values of the configuration
         "framework": stack,
-        "vendor": maker,
+        "vendor": kept.vendor,
         "hardware": product,
         "cluster": hosts,
         "runtime": runtime,
@@ -126,7 +131,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "deadlines": build(Deadlines, config["deadlines"], "deadlines", where),
         "monitor": build(MonitorIntervals, config["monitor"], "monitor", where),
         "limits": Limits(**of_same_name(Limits, config)),
-        "config": config,
+        "config": kept.config,
         "extent": extent(config, where),
         "container": container_options(runtime, maker, hosts),
         "image": image(runtime, maker, stack, hosts, where),
@@ -134,9 +139,11 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "changes": changed,
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),
-        "notes": tuple(note for note in (layers.note, data_note) if note),
+        "notes": tuple(note for note in (layers.note, data_note, *too_short(kept.secrets)) if note),
+        "secrets": kept.secrets,
+        "mask": kept.mask,
     }
-    return RunConfig(**{**of_same_name(RunConfig, config), **built})
+    return RunConfig(**{**of_same_name(RunConfig, kept.config), **built})
 
 
 def _described(job: Job, layers: Layers) -> set[str]:

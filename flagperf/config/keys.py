@@ -61,7 +61,7 @@ PLATFORM_PARTS = ("cluster", "runtime", "size")
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")
 
 # Platform keys by which other software runs. Every run may set them; each is recorded as a change.
-SOFTWARE = ("code_dir", "runtime.python", "runtime.container", "cluster.container", "cluster.image")
+SOFTWARE = ("code_dir", "runtime.python", "runtime.container", "cluster.container", "cluster.image", "cluster.secrets")
 
 # FlagPerf's name of a key → its name here.
 RENAMED = {

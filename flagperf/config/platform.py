@@ -137,6 +137,14 @@ class Image:
 
 
 @dataclass(frozen=True)
+class Secret:
+    """Where on the launcher's machine the value of a secret variable of the ranks comes from: one of the two."""
+
+    variable: Variable | None = None  # of the launcher's environment
+    file: str | None = None  # that holds it, but for a line end at its end; may start with ~
+
+
+@dataclass(frozen=True)
 class Cluster:
     """conf/cluster/<name>.yaml."""
 
@@ -148,6 +156,7 @@ class Cluster:
     rendezvous: RendezvousSettings = RendezvousSettings()
     container: ContainerOptions = ContainerOptions()  # what this site's containers need beside the vendor's
     image: ImageSettings = ImageSettings()
+    secrets: Mapping[Variable, Secret] = field(default_factory=dict)  # variables of the ranks
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import yaml
 from flagperf.config.keys import SOFTWARE, is_platform, is_under
 from flagperf.config.search_path import find
 from flagperf.config.values import Change
+from flagperf.secret import shown
 
 Where = Callable[[str], str]  # dotted key → the file or "command line" that set it
 Leaves = dict[str, Any]  # dotted key → value, unresolved; a list is one value
@@ -41,9 +42,12 @@ def differing(before: Leaves, after: Leaves) -> list[str]:
 
 
 def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[Change, ...]:
-    """Every value of the case that a user's file, a tuning, an experiment or the command line changed."""
+    """Every value of the case that a user's file, a tuning, an experiment or the command line changed.
+
+    What is secret in it is hidden.
+    """
     return tuple(
-        Change(key, case.get(key), final.get(key), source(key))
+        Change(key, shown(case.get(key), key), shown(final.get(key), key), source(key))
         for key in differing(case, final)
         if not is_platform(key) or is_under(key, SOFTWARE)
     )

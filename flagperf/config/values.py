@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.fields import Positive
+from flagperf.secret import Mask
 from flagperf.target import Target
 from flagperf.trainer.extent import Extent
 
@@ -61,7 +62,7 @@ class RunConfig:
     """One configured case.
 
     Fields that are named as a key of the configuration hold its value (conf/config.yaml, conf/training.yaml). `config`
-    is the whole resolved configuration as plain data: what config.yaml holds and the ranks read.
+    is the whole resolved configuration as plain data: what config.yaml holds and the ranks read. No secret is in it.
     """
 
     case: str
@@ -103,6 +104,8 @@ class RunConfig:
     sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
+    mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know
 
     @property
     def scale(self) -> str:

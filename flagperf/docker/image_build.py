@@ -19,6 +19,7 @@ from flagperf.errors import HostError
 from flagperf.hosts.leftovers import claim
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
+from flagperf.secret import Mask, logins
 
 BUILD = script(__file__, "build.sh")
 LOG = "image_build.log"  # in the logs of the node that builds
@@ -37,6 +38,7 @@ class ImageBuild:
 
     def __init__(self, image: Image, transport: Transport, work_dir: str, log: Path) -> None:
         self._image, self._transport, self._log = image, transport, log
+        self._mask = Mask(url for url in (image.settings.index, *_proxies(image).values()) if url and logins(url))
         self._secrets = build_secrets(image)
         tag = image.reference.partition(":")[2]
         self._place = f"{work_dir}/build-{tag}-{token_hex(2)}"  # another run may build the same
@@ -84,6 +86,7 @@ class ImageBuild:
     async def _keep_log(self) -> None:
         with contextlib.suppress(HostError, FileNotFoundError):  # the host is lost, or the build has not begun
             await self._transport.get(f"{self._place}/{LOG}", self._log)
+            self._mask.file(self._log)
 
     def _lines(self) -> list[str]:
         return self._log.read_text("utf-8", errors="replace").splitlines() if self._log.exists() else []
@@ -115,8 +118,11 @@ def build_argv(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
 
 def proxies(image: Image) -> str:
     """Lines of shell that set the proxies."""
-    found = {name: getattr(image.settings, name) for name in PROXIES}
-    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in found.items() if value)
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in _proxies(image).items())
+
+
+def _proxies(image: Image) -> dict[str, str]:
+    return {name: value for name in PROXIES if (value := getattr(image.settings, name))}
 
 
 def build_secrets(image: Image) -> dict[str, bytes]:

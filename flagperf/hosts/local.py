@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +15,7 @@ from types import TracebackType
 from flagperf.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts import guard
-from flagperf.hosts.transport import READ_SIZE, Completed, Process, logged
+from flagperf.hosts.transport import READ_SIZE, Completed, Outage, Process, logged
 
 
 class LocalProcess:
@@ -39,6 +40,8 @@ class LocalTransport:
     """This machine."""
 
     local = True
+    clock_offset = 0.0
+    outages: Sequence[Outage] = ()
 
     def __init__(self, host: str, address: str = "127.0.0.1") -> None:
         self.host = host

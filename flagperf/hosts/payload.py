@@ -1,12 +1,13 @@
-"""Sends the code of the training processes to a host, in the launcher's own version, for each run."""
+"""Sends to a host what the training processes need: code, in the launcher's own version, and secret variables."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import shlex
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from flagperf.trainer.sent_code import PACKAGES, files, package_folder
 
 UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds
+WRITE_SECRETS = 'umask 077 && rm -f "$1" && cat >"$1"'
+WRITE_TIMEOUT = 10.0  # seconds
 
 
 async def send_code(transport: Transport, target: str, code_dir: str | None) -> None:
@@ -33,6 +36,17 @@ async def send_code(transport: Transport, target: str, code_dir: str | None) -> 
     done = await transport.run(shell(UNPACK, target, archive), timeout=UNPACK_TIMEOUT)
     if done.exit_status != 0:
         raise HostError(transport.host, f"the code cannot be unpacked in {target}: {done.stderr.strip()}")
+
+
+async def send_secrets(transport: Transport, path: str, secrets: Mapping[str, str]) -> None:
+    """Write a file of a host that sets variables, for a shell to read. Only its user may read it, from the beginning.
+
+    The values reach the host as input of a command: no command line and no file of the launcher has them.
+    """
+    lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in secrets.items())
+    done = await transport.run(shell(WRITE_SECRETS, path), timeout=WRITE_TIMEOUT, stdin=lines.encode())
+    if done.exit_status != 0:
+        raise HostError(transport.host, f"{path} cannot be written: {done.stderr.strip()}")
 
 
 @cache

@@ -12,7 +12,7 @@ for file in /etc/os-release /proc/cpuinfo /proc/meminfo /proc/net/tcp /proc/net/
     /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name; do
     [ -r "$file" ] && set -- "$@" "$file"
 done
-date '+time: %Y-%m-%d %H:%M:%S %z%nepoch: %s.%N'
+date '+time: %Y-%m-%d %H:%M:%S %z'
 {
     echo "#kernel"; uname -nsrm
     echo "#devices"; for file in $devices; do [ -e "$file" ] && echo "$file"; done

@@ -7,15 +7,17 @@ from pathlib import Path
 from flagperf.hosts.log_lines import Lines
 from flagperf.hosts.transport import Transport
 from flagperf.perflog import Event, parse
+from flagperf.secret import Mask, Masked
 
 READS = 16  # of transport.READ_SIZE bytes, in one look: the other ranks and the deadlines must not wait for one log
 
 
 class Tail:
-    """The complete lines of a growing log, each given once; optionally copied to a file as they come."""
+    """The complete lines of a growing log, each given once; optionally copied, without secrets, to a file meanwhile."""
 
-    def __init__(self, transport: Transport, path: str, copy: Path | None = None) -> None:
+    def __init__(self, transport: Transport, path: str, copy: Path | None = None, mask: Mask | None = None) -> None:
         self.transport, self.path, self.copy = transport, path, copy
+        self._masked = Masked(mask or Mask())
         self._offset = 0
         self._lines = Lines()
 
@@ -28,7 +30,7 @@ class Tail:
             self._offset += len(data)
             if self.copy is not None:
                 with self.copy.open("ab") as file:
-                    file.write(data)
+                    file.write(self._masked.feed(data))
             found += self._lines.feed(data)
         return [line.decode(errors="replace") for line in found]
 

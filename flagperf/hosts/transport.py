@@ -11,18 +11,22 @@ import functools
 import logging
 import shlex
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Annotated, Any, Protocol, TypeVar, cast
 
 from flagperf.command import Command
+from flagperf.fields import Field
+from flagperf.perflog import LATEST
 
 READ_SIZE = 1 << 20  # bytes that one `read` gives at most
+MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's, from which on people are told
 LOGGED = 300  # characters of a command in the run's log
 
+Moment = Annotated[float, Field(float, low=0, high=LATEST / 1000)]  # seconds since the epoch
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 log = logging.getLogger(__name__)
@@ -36,6 +40,15 @@ class Completed:
     exit_status: int | None  # negative: killed by that signal; None: the connection was lost, nothing is known
     stdout: str
     stderr: str
+
+
+@dataclass(frozen=True)
+class Outage:
+    """A time during which a host could not be reached, and after which it could again."""
+
+    host: str
+    began: Moment  # when it was noticed, by the launcher's clock
+    seconds: float  # from then to the new connection
 
 
 class Process(Protocol):
@@ -66,6 +79,8 @@ class Transport(Protocol):
     host: str  # the name that messages and folders use
     address: str  # where the other nodes reach it; known once connected
     local: bool  # paths on this host are the launcher's own: nothing needs to be sent or collected
+    clock_offset: float  # seconds that its clock is ahead of the launcher's; known once connected
+    outages: Sequence[Outage]  # so far
 
     async def __aenter__(self) -> Transport: ...
 

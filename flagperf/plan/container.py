@@ -42,7 +42,7 @@ class Paths:
     logs: PurePosixPath
 
 
-def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, launch: Command) -> Container | None:
+def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, start: Command) -> Container | None:
     """The container of a node in a round, where the runtime has one.
 
     Its paths are those of the host; data lies at the run's data_dir, wherever a host keeps it.
@@ -61,8 +61,8 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, launch: 
     return Container(
         name=name,
         image=run.image.reference,
-        argv=("sh", "-c", TO_LOG, log, *launch.argv),
-        env={**launch.env, MARK: name},
+        argv=("sh", "-c", TO_LOG, log, *start.argv),
+        env={**start.env, MARK: name},
         labels={f"{LABEL}.run": paths.run.name, f"{LABEL}.node": str(rank), OWNER: STAND_IN_OWNER},
         mounts=mounts,
         options=run.container,

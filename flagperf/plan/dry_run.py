@@ -48,6 +48,8 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
         notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
     for folder in sorted({node.launch.env["PYTHONPATH"] for node in plan.nodes if "PYTHONPATH" in node.launch.env}):
         notes.append(f"a run sends the packages flagperf and cases first, to {folder}")
+    for node in plan.nodes if run.secrets else ():
+        notes.append(f"a run first writes {', '.join(node.secrets)} to {node.secrets_file}, for nobody else to read")
     return notes
 
 
@@ -59,7 +61,7 @@ def _config_document(plan: Plan) -> str:
 
 def _node_commands(node: NodePlan) -> str:
     make_folder = Command(("mkdir", "-p", node.log_dir))
-    start = shlex.join(docker_run_argv(node.container)) if node.container else node.launch.line()
+    start = shlex.join(docker_run_argv(node.container)) if node.container else node.start.line()
     ranks = f"rank {node.ranks[0]}" if len(node.ranks) == 1 else f"ranks {node.ranks[0]}-{node.ranks[-1]}"
     return _comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start}"
 

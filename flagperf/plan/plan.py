@@ -16,7 +16,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container
-from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous
+from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_secrets
 
 STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
@@ -126,6 +126,7 @@ def _node_plan(
         log_dir=str(log_dir),
         container=container,
         monitors=(*MONITORS, run.vendor.name) if run.vendor.monitor else MONITORS,
+        secrets=tuple(run.secrets),
     )
 
 
@@ -154,7 +155,8 @@ def _commands(
         names = (*run.framework.interface_variables, *run.vendor.interface_variables)
         env = dict.fromkeys(names, interface) | env
     launch = Command(tuple(argument.format(**fields) for argument in run.framework.launch), env)
-    return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), launch)
+    start = with_secrets(launch, secrets_file(str(log_dir), rank)) if run.secrets else launch
+    return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), start)
 
 
 def _python(run: RunConfig, node: Node) -> str:

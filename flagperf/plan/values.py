@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -12,11 +12,23 @@ from flagperf.config.platform import ContainerOptions, Node
 from flagperf.config.values import Deadlines
 
 CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
+SECRETS = ".secrets"  # beside it, one of each node until its ranks start: lines of shell that set variables
+READ_SECRETS = '. "$0" && { rm -f "$0"; exec "$@"; }'  # what cannot be removed here, the launcher removes
 
 
 def launcher_log(log_dir: str, framework: str) -> str:
     """Path of what the ranks' launcher prints, on the node whose log folder this is."""
     return f"{log_dir}/start_{framework}_task.log"
+
+
+def secrets_file(log_dir: str, rank: int) -> str:
+    """Path of what sets the secret variables of a node. Not in its log folder, which is collected."""
+    return str(PurePosixPath(log_dir).parent / f"{SECRETS}-node{rank}")
+
+
+def with_secrets(launch: Command, file: str) -> Command:
+    """The command in a shell that first sets the secret variables, and removes the file that says them."""
+    return replace(launch, argv=("sh", "-c", READ_SECRETS, file, *launch.argv))
 
 
 @dataclass(frozen=True)
@@ -60,8 +72,19 @@ class NodePlan:
     ranks: tuple[int, ...]  # global ranks of this node
     case_dir: str  # on the node
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
-    container: Container | None = None  # in which `launch` runs; None: in the current environment
+    container: Container | None = None  # in which `start` runs; None: in the current environment
     monitors: tuple[str, ...] = ()  # names of the monitors that run
+    secrets: tuple[str, ...] = ()  # names of the variables that are no part of `launch`: nobody may see their values
+
+    @property
+    def secrets_file(self) -> str:
+        """Path, on the node, of what sets the secret variables."""
+        return secrets_file(self.log_dir, self.rank)
+
+    @property
+    def start(self) -> Command:
+        """What starts the ranks: `launch`, with the secret variables where there are some."""
+        return with_secrets(self.launch, self.secrets_file) if self.secrets else self.launch
 
     @property
     def config_file(self) -> str:

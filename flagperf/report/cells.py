@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
+from flagperf.hosts.transport import MOST_CLOCK
 from flagperf.results.summary import RATES, STEPS, metric, usable, verdict
 from flagperf.results.values import Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import VERDICTS
@@ -179,6 +181,7 @@ def notes(summary: Summary) -> list[str]:
     if summary.config["division"] == "open":
         found.append("open division")
     found += dict.fromkeys(note for result in summary.results for note in result.notes)
+    found += dict.fromkeys(text for result in summary.results for text in _of_hosts(result))
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
     if own := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:
@@ -187,6 +190,16 @@ def notes(summary: Summary) -> list[str]:
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
     return found
+
+
+def _of_hosts(result: Result) -> Iterator[str]:
+    """What happened to clocks and connections."""
+    for node, offset in result.clocks.items():
+        if abs(offset) > MOST_CLOCK:
+            yield f"the clock of {node} was {offset:+.2f} s from the launcher's; times are corrected by that"
+    for outage in result.outages:
+        when = datetime.fromtimestamp(outage.began).strftime("%H:%M:%S")
+        yield f"round {result.round}: {outage.host} out of reach from {when} on for {outage.seconds:.1f} s"
 
 
 def headline(summaries: Sequence[Summary]) -> str:

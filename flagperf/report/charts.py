@@ -16,6 +16,7 @@ from flagperf.report.monitor_curves import curves
 from flagperf.report.tables import figure_units
 from flagperf.results.rank_log import first_rank_log, node_folders
 from flagperf.results.summary import usable
+from flagperf.results.sys_info import clock_offset
 from flagperf.results.values import Result, Summary
 
 Chart = dict[str, Any]
@@ -179,7 +180,8 @@ def _monitors(round_folder: Path, result: Result, events: Sequence[Event]) -> It
     begin = events[0].time_ms / 1000
     found: dict[str, dict[str, list[Point]]] = {}
     for host, node_rank, folder in node_folders(round_folder):
+        zero = begin + clock_offset(folder)  # by the clock of that node
         for title, points in curves(folder, result.monitors.get("nodes", {}).get(folder.name, {})).items():
-            found.setdefault(title, {})[f"{host} · node rank {node_rank}"] = [[x - begin, y] for x, y in points]
+            found.setdefault(title, {})[f"{host} · node rank {node_rank}"] = [[x - zero, y] for x, y in points]
     for title, series in found.items():
         yield _lines(title, f"s, round {result.round}", title.rpartition(", ")[2], series, zero=True)

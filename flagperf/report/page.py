@@ -18,6 +18,7 @@ from flagperf.report.charts import job_charts
 from flagperf.report.files import command_of
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable, verdict
+from flagperf.results.sys_info import read_sys_info
 from flagperf.results.values import Summary
 from flagperf.results.verdict import worst
 
@@ -105,16 +106,14 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
 def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
     """Each node with its sys_info.log as a table, from the first round that has these logs."""
     for round_folder in sorted(job_folder.glob("round*")):
-        found = [(path.name, path / "sys_info.log") for _, _, path in node_folders(round_folder)]
-        infos = [(node, path.read_text(encoding="utf-8", errors="replace")) for node, path in found if path.exists()]
-        if infos:
-            return [(node, grid(_facts(text), text=True)) for node, text in infos]
+        infos = [(path.name, read_sys_info(path)) for _, _, path in node_folders(round_folder)]
+        if any(info for _, info in infos):
+            return [(node, grid(_facts(info), text=True)) for node, info in infos if info]
     return []
 
 
-def _facts(text: str) -> list[dict[str, str]]:
-    lines = (line.partition(": ") for line in text.partition("\n\n")[0].splitlines())  # then a tool's own output
-    return [{"what": name, "this host": value} for name, _, value in lines if value.strip()]
+def _facts(info: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"what": name, "this host": value} for name, value in info.items() if value.strip()]
 
 
 def _bars(summaries: Sequence[Summary]) -> list[str]:

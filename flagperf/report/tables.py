@@ -149,7 +149,11 @@ def energy_lines(result: Result) -> list[str]:
     names = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
     lines = []
     for kind, known in result.monitors.get("energy", {}).items():
-        text = f"Energy of the training, {names[kind]}, round {result.round}: {number(known['energy_wh'], 3)} Wh"
+        text = f"Energy of the training, {names[kind]}, round {result.round}: "
+        if "not_available" in known:
+            lines.append(f"{text}not known on {known['not_available']}")
+            continue
+        text += f"{number(known['energy_wh'], 3)} Wh"
         if "energy_per_sample_j" in known:
             text += f", {number(known['energy_per_sample_j'], 3)} J a sample"
         if "energy_above_idle_j" in known:

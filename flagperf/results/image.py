@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.results.rank_log import node_folders
+from flagperf.results.sys_info import read_sys_info
 
 FIELDS = {"image": "reference", "image_id": "id", "image_digest": "digest"}  # line of sys_info.log → field
 
@@ -20,7 +21,4 @@ def with_image(built: Mapping[str, Any], round_folder: Path) -> Mapping[str, Any
 
 
 def _image(node_folder: Path) -> dict[str, str]:
-    path = node_folder / "sys_info.log"
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    lines = (line.partition(": ") for line in text.partition("\n\n")[0].splitlines())  # then a tool's own output
-    return {FIELDS[name]: value for name, _, value in lines if name in FIELDS}
+    return {FIELDS[name]: value for name, value in read_sys_info(node_folder).items() if name in FIELDS}

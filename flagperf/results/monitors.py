@@ -55,7 +55,8 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
         `energy_above_idle_j`, which leaves that power out. Coverage is the share of the time that lies between two
         samples that follow each other as usual; what it leaves out counts with the mean of the rest.
 
-        A monitor without figures is `{"not_available": why}`; one without a log is absent.
+        A monitor without figures is `{"not_available": why}`, with a coverage of 0 where it has samples; one without a
+        log is absent.
     """
     found: dict[str, Any] = {}
     for name, text in monitor_logs(folder):
@@ -63,25 +64,28 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
             figures = _node_figures(text, name, started, ended)
         else:
             figures = _device_figures(text, started, ended, devices)
-        if not figures and (why := _why(text)):
-            figures = {"not_available": why}
-        if figures:
+        if figures := figures or _without_figures(name, text, started, ended):
             found[name] = figures
     return found
 
 
-def job_energy(nodes: Sequence[Mapping[str, Any]], samples: float | None) -> Mapping[str, Mapping[str, float]]:
+def job_energy(nodes: Mapping[str, Mapping[str, Any]], samples: float | None) -> Mapping[str, Mapping[str, Any]]:
     """Energy of a job over its nodes, from what `summarize` gave for each.
 
     Returns:
-        "node" (whole nodes), "rapl" (processors and memory) and "devices", those that are known on every node: each
+        "node" (whole nodes), "rapl" (processors and memory) and "devices", those that are known on any node: each
         with energy_j, energy_wh, coverage (the lowest), energy_above_idle_j where known, and, per one of `samples`,
-        energy_per_sample_j.
+        energy_per_sample_j. Where a node does not know it: `not_available`, which node and why, and a coverage of 0.
     """
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for kind in ("node", "rapl", "devices"):
-        parts = [part for node in nodes for part in _energies(node, kind)]
-        if not parts or len(parts) != len(nodes):
+        known = {name: list(_energies(node, kind)) for name, node in nodes.items()}
+        parts = [part for of_node in known.values() for part in of_node]
+        if not parts:
+            continue
+        if lacking := [name for name, of_node in known.items() if not of_node]:
+            why = "; ".join(f"{name}: {_lack(nodes[name], kind)}" for name in lacking)
+            found[kind] = {"not_available": why, "coverage": 0.0}
             continue
         total = sum(part["energy_j"] for part in parts)
         job = {
@@ -103,6 +107,13 @@ def _energies(node: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]
         part = figures if name == "pwr" else figures.get("power", {}) if name not in NODE_FIGURES else {}
         if "energy_j" in part and kind == (part["source"] if name == "pwr" else "devices"):
             yield part
+
+
+def _lack(node: Mapping[str, Any], kind: str) -> str:
+    """Why a node does not know this kind of energy."""
+    names = [name for name in node if (name not in NODE_FIGURES if kind == "devices" else name == "pwr")]
+    whys = [node[name]["not_available"] for name in names if "not_available" in node[name]]
+    return "; ".join(whys) or "its monitors do not tell it"
 
 
 def _node_figures(text: str, name: str, started: float, ended: float) -> dict[str, Any]:
@@ -205,5 +216,13 @@ def _stretches(points: list[Point], started: float, ended: float) -> Iterator[tu
             yield before, after, seconds
 
 
-def _why(text: str) -> str | None:
-    return next((line.split(NOT_AVAILABLE, 1)[1] for line in text.splitlines() if NOT_AVAILABLE in line), None)
+def _without_figures(name: str, text: str, started: float, ended: float) -> dict[str, Any]:
+    """Why a log has no figures of the time; empty where it says nothing at all."""
+    if why := next((line.split(NOT_AVAILABLE, 1)[1] for line in text.splitlines() if NOT_AVAILABLE in line), None):
+        return {"not_available": why}
+    times = [time for time, _ in (node_samples(text) if name in NODE_FIGURES else device_blocks(text))]
+    away = {max(started - time, time - ended): "before" if time < started else "after" for time in times}
+    if not away or min(away) <= 0:
+        return {}
+    nearest = f"the nearest is {min(away):.0f} s {away[min(away)]} it"
+    return {"not_available": f"no sample lies in the training, {nearest} (of {len(times)})", "coverage": 0.0}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from flagperf.hosts.log_lines import LONGEST, Lines
 from flagperf.perflog import PREFIX, Event, parse
+from flagperf.results.sys_info import clock_offset
 
 _NODE = re.compile(r"(?P<host>.+)_noderank(?P<rank>\d+)")
 _RANK = re.compile(r"rank(?P<rank>\d+)\.out\.log")
@@ -17,7 +18,7 @@ _RANK = re.compile(r"rank(?P<rank>\d+)\.out\.log")
 
 @dataclass(frozen=True)
 class RankLog:
-    """PerfLog of one rank, in the order of its lines."""
+    """PerfLog of one rank, in the order of its lines. Its times are those of the launcher's clock."""
 
     rank: int
     host: str
@@ -65,10 +66,11 @@ def find_logs(round_folder: Path) -> list[tuple[int, str, int, Path]]:
 
 def _read(rank: int, host: str, node_rank: int, path: Path) -> RankLog:
     lines, events, unread = Lines(), [], 0
+    ahead = round(1000 * clock_offset(path.parent))  # ms
     for line in _all_lines(path, lines):
         text = line.decode(errors="replace")
         if (event := parse(text)) is not None:
-            events.append(event)
+            events.append(replace(event, time_ms=event.time_ms - ahead) if ahead else event)
         elif PREFIX in text:
             unread += 1
     return RankLog(rank, host, node_rank, tuple(events), unread + lines.dropped)

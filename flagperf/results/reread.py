@@ -39,7 +39,7 @@ def read_again(recorded: Result, config: Mapping[str, Any], changes: Iterable[Ch
         found = _with_reason(found, "SUSPECT", NO_LOGS)
     elif told := list(_differences(recorded.values, found.values)):
         found = _with_reason(found, "INVALID", f"result.json is not what the ranks logged: {', '.join(told[:SHOWN])}")
-    return dataclasses.replace(found, phases=recorded.phases, started=recorded.started)
+    return dataclasses.replace(found, phases=recorded.phases, outages=recorded.outages, started=recorded.started)
 
 
 def _differences(recorded: Mapping[str, Any], logged: Mapping[str, Any]) -> Iterator[str]:

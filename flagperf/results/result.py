@@ -17,6 +17,7 @@ from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
+from flagperf.results.sys_info import clock_offset
 from flagperf.results.used_devices import used_devices
 from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
@@ -28,6 +29,7 @@ from flagperf.trainer.sample_data import is_sample
 SCHEMA = 3  # of result.json and summary.json; raised when a field changes its meaning or goes
 READ = (1, 2, 3)  # what can be read; 1: `failure` is text; up to 2: no revision, seed, built; all rounds have one seed
 FILE = "result.json"
+NO_LOG = {"not_available": "there is no log of it"}
 
 
 def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path) -> Result:
@@ -44,6 +46,7 @@ def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path
             sweep=run.sweep,
         ),
         phases=outcome.phases,
+        outages=outcome.outages,
         started=outcome.started,
     )
 
@@ -111,6 +114,7 @@ def result_of_logs(
         values=values,
         failure=failure,
         monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
+        clocks={path.name: offset for _, _, path in node_folders(folder) if (offset := clock_offset(path))},
         sweep=sweep or {},
         seconds=seconds,
         built=with_image(next(iter(evidence.built.values()), {}), folder),
@@ -213,16 +217,19 @@ def _monitors(
         path.name: _node_monitors(path, started, ended, config, visible.get(rank))
         for _, rank, path in node_folders(folder)
     }
-    return {"nodes": nodes, "energy": job_energy(list(nodes.values()), samples)} if any(nodes.values()) else {}
+    names = sorted({name for node in nodes.values() for name in node})
+    nodes = {path: {name: node.get(name, NO_LOG) for name in names} for path, node in nodes.items()}
+    return {"nodes": nodes, "energy": job_energy(nodes, samples)} if any(nodes.values()) else {}
 
 
 def _node_monitors(
     folder: Path, started: float, ended: float, config: Mapping[str, Any], visible: str | None
 ) -> dict[str, Any]:
     """What one node's monitors saw. Devices count only when it is known which ones the job used."""
+    ahead = clock_offset(folder)  # the logs have the node's own time
     try:
         devices = used_devices(config, visible)
     except ValueError as error:
         why = {"not_available": f"the devices of the job are not known: {error}"}
-        return summarize(folder, started, ended, devices=()) | {config["vendor"]["name"]: why}
-    return summarize(folder, started, ended, devices)
+        return summarize(folder, started + ahead, ended + ahead, devices=()) | {config["vendor"]["name"]: why}
+    return summarize(folder, started + ahead, ended + ahead, devices)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from flagperf.config.values import Change, Division
-from flagperf.fields import Field
-from flagperf.perflog import LATEST
+from flagperf.hosts.transport import Moment, Outage
 from flagperf.run.values import Failure
 from flagperf.target import Target
 
-Moment = Annotated[float, Field(float, low=0, high=LATEST / 1000)]  # seconds since the epoch
 Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
 Finding = tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
 
@@ -40,6 +38,8 @@ class Result:
     failure: Failure | None = None
     monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
     phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
+    clocks: Mapping[str, float] = field(default_factory=dict)  # node name → seconds ahead of the launcher's
+    outages: tuple[Outage, ...] = ()  # of hosts that came back
     sweep: Mapping[str, str] = field(default_factory=dict)
     started: Moment | None = None  # by the clock of the launcher
     seconds: float | None = None  # the whole round, by the launcher's clock

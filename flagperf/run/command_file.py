@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from flagperf import __version__
 from flagperf.config.search_path import CONF
 from flagperf.errors import ConfigError
+from flagperf.secret import Mask, quoted, without_values
 from flagperf.trainer.sent_code import identities
 
 FILE = "command.json"
@@ -37,15 +37,28 @@ class Command:
         return shlex.join(("flagperf", *(["-m"] if self.multirun else []), *dirs, *self.overrides))
 
 
-def keep(command: Command, run: Path) -> None:
-    """Write the command into a run's folder, and beside it the files of the user's configuration folders."""
-    text = json.dumps(dataclasses.asdict(command), indent=2, ensure_ascii=False)
+def keep(command: Command, run: Path, masks: Iterable[Mask] = ()) -> None:
+    """Write the command into a run's folder, and beside it the files of the user's configuration folders.
+
+    Args:
+        masks: of the jobs' secrets. These, and what else looks like one, are not kept: they are to be given again.
+    """
+    masks = list(masks)
+    command = dataclasses.replace(command, overrides=tuple(quoted(override) for override in command.overrides))
+    text = _masked(json.dumps(dataclasses.asdict(command), indent=2, ensure_ascii=False), masks)
     (run / FILE).write_text(f"{text}\n", encoding="utf-8")
     for number, given in enumerate(command.config_dirs):
         for path in _configuration(Path(given)):
             copy = run / CONFIG_DIRS / str(number) / path.relative_to(given)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
+            text = path.read_bytes().decode("utf-8", "surrogateescape")
+            copy.write_bytes(_masked(without_values(text), masks).encode("utf-8", "surrogateescape"))
+
+
+def _masked(text: str, masks: Iterable[Mask]) -> str:
+    for mask in masks:
+        text = mask.text(text)
+    return text
 
 
 def _configuration(folder: Path) -> list[Path]:

@@ -68,6 +68,7 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
         phases={node.folder.name: node.times.seconds for node in round_.nodes},
         started=began,
         seconds=time.monotonic() - clock,
+        outages=tuple(outage for node in round_.nodes for outage in node.transport.outages),
     )
 
 

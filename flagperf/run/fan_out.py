@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from flagperf.config.values import Deadlines
-from flagperf.errors import FlagperfError, HostError
+from flagperf.errors import FlagperfError, HostError, SeveralErrors
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
 from flagperf.run.values import Failure
@@ -22,6 +22,7 @@ PHASE_LIMITS = {  # seconds; connect and stop depend on the deadlines, see `FanO
     "collect": 600.0,
     "clean": 120.0,
 }
+OTHERS = 10.0  # seconds, after a phase has failed on one node, for the others to come to their own end
 CONNECT_ATTEMPTS = 4  # that a transport makes at most, each with the deadline of its own
 EXPECTED = (FlagperfError, OSError)  # what hosts do; any other error is a bug
 
@@ -42,20 +43,26 @@ class FanOut:
         }
 
     async def on_all(self, phase: str, action: Action) -> None:
-        """Do a phase on all nodes; the first error ends it on all of them, and is raised."""
+        """Do a phase on all nodes. An error ends it on all of them, after a while in which others may have theirs.
+
+        Raises:
+            FlagperfError: the error, or all of them in one.
+        """
         self._announce(phase)
         tasks = [asyncio.create_task(self._timed(phase, action, node)) for node in self.nodes]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-            for task in filter(asyncio.Task.done, tasks):
-                task.result()
+            _, going_on = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            if going_on:
+                await asyncio.wait(going_on, timeout=OTHERS)
+            if errors := [error for task in tasks if task.done() and (error := task.exception())]:
+                raise in_one(phase, errors)
         finally:
             for task in tasks:  # cancelled once only: a second time would interrupt its own cleaning up
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def to_the_end(self, phase: str, action: Action) -> Failure | None:
-        """Do a phase on all nodes to the end, whatever fails on one of them; returns the first failure.
+        """Do a phase on all nodes to the end, whatever fails on one of them; returns what failed.
 
         A bug does not keep the other nodes, and the next phases, from cleaning up. Its traceback is logged.
         """
@@ -63,7 +70,10 @@ class FanOut:
         work = (self._timed(phase, action, node) for node in self.nodes)
         errors = await asyncio.gather(*work, return_exceptions=True)
         failed = [(node, error) for node, error in zip(self.nodes, errors, strict=True) if error is not None]
-        return next(iter([_told(phase, node, error) for node, error in failed]), None)
+        failures = [_told(phase, node, error) for node, error in failed]
+        if len(failures) < 2:
+            return next(iter(failures), None)
+        return Failure("; ".join(f"{failure.host}: {failure.cause}" for failure in failures), phase=phase)
 
     async def _timed(self, phase: str, action: Action, node: NodeRun) -> None:
         limit, began = self._limits[phase], time.monotonic()
@@ -85,6 +95,22 @@ class FanOut:
 
 async def _awaited(action: Awaitable[object]) -> None:
     await action
+
+
+def in_one(phase: str, errors: Sequence[BaseException]) -> BaseException:
+    """One error that tells of all; hosts with the same problem share a line. What no host does, a bug, comes first."""
+    if bugs := [error for error in errors if not isinstance(error, FlagperfError)]:
+        return bugs[0]
+    different = {str(error): error for error in errors if isinstance(error, FlagperfError)}
+    if len(different) == 1:
+        return errors[0]
+    hosts: dict[tuple[str, str | None], list[str]] = {}
+    for error in different.values():
+        if isinstance(error, HostError):
+            hosts.setdefault((error.problem, error.advice), []).append(error.host)
+    others = [error for error in different.values() if not isinstance(error, HostError)]
+    alike = [HostError(", ".join(names), problem, advice=advice) for (problem, advice), names in hosts.items()]
+    return SeveralErrors(f"{len(different)} hosts cannot be used, in phase '{phase}'", [*others, *alike])
 
 
 def _told(phase: str, node: NodeRun, error: BaseException) -> Failure:

@@ -11,6 +11,7 @@ from flagperf.hosts.tail import Tail
 from flagperf.hosts.transport import Transport
 from flagperf.perflog import Event
 from flagperf.plan.values import NodePlan, Plan
+from flagperf.secret import Mask
 
 READ_TIMEOUT = 10.0  # seconds
 END = 1 << 18  # bytes of a log's end that are looked at: its last lines, with the stacks that a rank was asked for
@@ -20,14 +21,16 @@ FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a bl
 class NodeLogs:
     """Follows the logs of a node from the start of its ranks on; one object for each attempt to start them."""
 
-    def __init__(self, plan: Plan, node: NodePlan, transport: Transport, folder: Path, exits: Sequence[str]) -> None:
+    def __init__(
+        self, plan: Plan, node: NodePlan, transport: Transport, folder: Path, mask: Mask, exits: Sequence[str]
+    ) -> None:
         """Begin to follow.
 
         Args:
             folder: the node's log folder on this machine, where the logs of another host are copied as they grow.
             exits: regular expressions that find a rank's end in the launcher's log.
         """
-        self.node, self.transport, self.folder = node, transport, folder
+        self.node, self.transport, self.folder, self.mask = node, transport, folder, mask
         self.launcher = plan.launcher_log(node)
         self.noticed = False  # the ranks' launcher said that one of them failed
         self._exits = exits
@@ -56,7 +59,7 @@ class NodeLogs:
     async def last_text(self, path: str) -> str:
         """The end of a log; nothing where there is no such log."""
         done = await self.transport.run(Command(("tail", "-c", str(END), path)), timeout=READ_TIMEOUT)
-        return done.stdout
+        return self.mask.text(done.stdout)
 
     async def disk_full(self) -> bool:
         """Whether the disk of the logs has no room left."""
@@ -70,4 +73,5 @@ class NodeLogs:
         path.rename(path.with_suffix(f".port{port}.log"))
 
     def _tail(self, path: str) -> Tail:
-        return Tail(self.transport, path, None if self.transport.local else self.folder / Path(path).name)
+        copy = None if self.transport.local else self.folder / Path(path).name
+        return Tail(self.transport, path, copy, self.mask)

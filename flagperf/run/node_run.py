@@ -15,16 +15,17 @@ from flagperf.command import Command
 from flagperf.config.data_layout import moved
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
-from flagperf.hosts.facts import Facts, add_tool, read_facts, sys_info
+from flagperf.hosts.facts import CLOCK, Facts, add_tool, read_facts, sys_info
 from flagperf.hosts.leftovers import claim, remove_dead_folders
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import clear_page_caches
-from flagperf.hosts.payload import send_code
-from flagperf.hosts.transport import Process, Transport
+from flagperf.hosts.payload import send_code, send_secrets
+from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
 from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, NodePlan, Plan
 from flagperf.run import preflight
+from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.run.node_logs import NodeLogs
 from flagperf.run.resume import CHECKPOINTS
 from flagperf.run.runtime import Runtime
@@ -84,6 +85,8 @@ class NodeRun:
         preflight.check_devices(self.run, self.host, self.facts)
         if shared := preflight.shared_cores(self.run, self.facts):
             log.warning("%s: %s", self.host, shared)
+        if abs(offset := self.transport.clock_offset) > MOST_CLOCK:
+            log.warning("%s: its clock is %+.2f s from the launcher's; times are corrected by that", self.host, offset)
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
         if not self.transport.local:
@@ -97,7 +100,7 @@ class NodeRun:
     async def prepare(self) -> None:
         """Prepare what takes long and is no part of the measured start."""
         await self.runtime.prepare()
-        self.about = {**self.facts.fields, **self.runtime.facts}
+        self.about = {**self.facts.fields, CLOCK: f"{self.transport.clock_offset:+.3f}", **self.runtime.facts}
         if self.run.clear_caches:
             self.about["page_caches"] = await clear_page_caches(self.transport)
 
@@ -130,8 +133,12 @@ class NodeRun:
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
         self.exit_status = None
-        self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder, self.run.framework.failures.exits)
+        self.logs = NodeLogs(
+            self.plan, self.node, self.transport, self.folder, self.run.mask, self.run.framework.failures.exits
+        )
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
+        if self.node.secrets:
+            await send_secrets(self.transport, self.node.secrets_file, self.run.secrets)
         self.process = await self.runtime.launch()
         self.times.launched()
 
@@ -159,13 +166,17 @@ class NodeRun:
             await self._monitors.aclose()
 
     async def collect(self) -> None:
-        """Bring this node's logs and checkpoints to the round's folder on this machine."""
-        if self.transport.local:
-            return
-        await self.transport.get(self.node.log_dir, self.folder)
-        checkpoints = f"{Path(self.node.log_dir).parent}/{CHECKPOINTS}"
-        if (await self.transport.run(Command(("test", "-d", checkpoints)), timeout=SHORT)).exit_status == 0:
-            await self.transport.get(checkpoints, self.folder.parent / CHECKPOINTS)
+        """Bring this node's logs and checkpoints to the round's folder on this machine, where no secret stays."""
+        checkpoints = Path(self.node.log_dir).parent / CHECKPOINTS, self.folder.parent / CHECKPOINTS
+        try:
+            if not self.transport.local:
+                await self.transport.get(self.node.log_dir, self.folder)
+                there = Command(("test", "-d", str(checkpoints[0])))
+                if (await self.transport.run(there, timeout=SHORT)).exit_status == 0:
+                    await self.transport.get(str(checkpoints[0]), checkpoints[1])
+        finally:  # of a host that is lost, there is what was copied before
+            await asyncio.to_thread(without_secrets, self.folder, self.run.mask)
+            await asyncio.to_thread(by_umask, self.folder, checkpoints[1])
 
     async def clean(self) -> None:
         """Remove what this round made on the host."""
@@ -174,8 +185,11 @@ class NodeRun:
         finally:  # the folder goes also where the docker daemon is gone
             if not self.transport.local:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
-            elif self._sends_code:
-                await self._do("rm", "-rf", self.node.launch.env["PYTHONPATH"])
+            else:
+                made = [self.node.launch.env["PYTHONPATH"]] if self._sends_code else []
+                made += [self.node.secrets_file] if self.node.secrets else []
+                if made:
+                    await self._do("rm", "-rf", *made)
 
     async def _do(self, *argv: str) -> None:
         """Run a short command that must succeed."""

@@ -74,7 +74,7 @@ class ProcessRuntime:
 
     async def launch(self) -> Process:
         log = self.plan.launcher_log(self.node)
-        return await self.transport.start(self.node.launch, log=log, grace=self.plan.deadlines.stop)
+        return await self.transport.start(self.node.start, log=log, grace=self.plan.deadlines.stop)
 
     async def clean(self) -> None:
         return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from flagperf.errors import ConfigError, FlagperfError, HostError, with_details
+from flagperf.hosts.transport import Outage
 from flagperf.plain import plain
 
 
@@ -60,3 +61,4 @@ class Outcome:
     phases: Mapping[str, Mapping[str, float]]  # node name → phase → seconds
     started: float  # wall clock, seconds since the epoch
     seconds: float
+    outages: tuple[Outage, ...] = ()  # of hosts that came back

@@ -11,7 +11,7 @@ import pytest
 
 from flagperf.cli.cluster import Row, print_rows
 
-OVERRIDES = ("nnodes=3", "nproc=1000", "size=full", "data_dir=/nowhere")
+OVERRIDES = ("nnodes=3", "nproc=1000", "size=full", "data_dir=/nowhere", "+cluster.secrets.T={variable: NOT_THERE}")
 
 
 def test_what_would_stop_a_run_on_this_machine() -> None:
@@ -24,6 +24,8 @@ def test_what_would_stop_a_run_on_this_machine() -> None:
         "the cluster has too few hosts for nnodes=3 (nnodes=3)\n"
         "do: choose a larger cluster (cluster=NAME), or see the plan with dry_run=true\n"
         "allowed: 1 to 1\n",
+        "the launcher's environment lacks this variable, or it is empty (cluster.secrets.T.variable=NOT_THERE)\n"
+        "do: export NOT_THERE=… in the shell that starts flagperf\n",
         f"1000 ranks share {os.cpu_count()} cores\ndo: choose a smaller nproc; it trains, and its figures say little\n",
         "data_dir does not exist (data_dir=/nowhere)\n"
         "do: bring the data there, or say where it lies: data_dir, or the node's own data_dir in the cluster's file\n"

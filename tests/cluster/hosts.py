@@ -304,6 +304,19 @@ class Host:
         return None
 
 
+@contextlib.contextmanager
+def in_place_of(host: Host, path: str, content: str | None) -> Iterator[None]:
+    """A program of a host is another meanwhile; None: it cannot be run."""
+    other = "/dev/null" if content is None else "/run/other-program"
+    if content is not None:
+        host.output("sh", "-c", f"cat >{other} && chmod +x {other}", stdin=content.encode())
+    host.output("mount", "--bind", other, path)
+    try:
+        yield
+    finally:
+        host.output("umount", path)
+
+
 class TestCluster:
     """Hosts h1, h2 …, up while its `with` block runs. Nothing of it is left afterwards."""
 

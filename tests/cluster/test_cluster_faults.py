@@ -4,6 +4,7 @@ leaves nothing on any host while the logs are kept."""
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import signal
 import subprocess
@@ -179,7 +180,7 @@ BEFORE = {
     "sshd stopped": Fault(lambda lab: lab.hosts[1].stop("sshd", 9), r"the ssh port refuses connections: 10[.\d]+"),
     "host key changed": Fault(
         lambda lab: (lab.hosts[1].stop("sshd", 9), lab.hosts[1].new_host_key(), lab.hosts[1].start_sshd()),
-        r"the host key of 10[.\d]+ is not the one in .*known_hosts",
+        r"the host key of 10[.\d]+ has changed: .*known_hosts has ssh-ed25519 SHA256:\S+, it shows ssh-ed25519 SHA256:",
     ),
     "docker stopped": Fault(
         lambda lab: lab.hosts[1].stop("dockerd"), "the docker daemon does not run\n  do:      start it"
@@ -211,20 +212,22 @@ def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) ->
     fault.happens(lab)
     done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG, *fault.words)
     assert done.exit_code == 3
-    assert re.search(f"flagperf: h[12]: {fault.cause}", done.output), done.output
+    assert re.search(f"(flagperf: |\n)(h1, )?h[12]: {fault.cause}", done.output), done.output
     assert re.search(f"h[12]: {fault.cause}", done.log)
     lab.write_known_hosts()
     settle(lab)
     assert_nothing_left(lab)
 
 
-def test_a_wrong_key(lab: TestCluster, tmp_path: Path) -> None:
+def test_a_wrong_key_for_two_hosts(lab: TestCluster, tmp_path: Path) -> None:
     ssh = cluster_file(lab)["ssh"] | {"key": str(lab.hosts[0].root / "host_key")}
     done = User(lab, tmp_path, steps=True, ssh=ssh).run(*FAKE, *DOCKER, "nnodes=2", LONG)
     assert done.exit_code == 3
-    assert re.search(r"flagperf: h[12]: 10[.\d]+ does not accept the login\n  do:      try: ssh ", done.output), (
-        done.output
-    )
+    of_each = (rf"{host.name}: {host.address} does not accept the login\n  do:      try: ssh .*" for host in lab.hosts)
+    said = "\n".join(["2 hosts cannot be used, in phase 'connect':", *of_each])
+    assert re.search(f"flagperf: {said}", done.output), done.output
+    assert re.search(said, done.log)
+    assert re.search(said, (done.folder / "report.md").read_text())
     assert_nothing_left(lab)
 
 
@@ -352,4 +355,30 @@ def test_a_port_that_is_taken_after_the_look_is_replaced(lab: TestCluster, tmp_p
     assert process.returncode == 0, output
     (first,) = (tmp_path / "result/run" / NAME).glob("round1/h1_noderank0/start_pytorch_task.port*.log")
     assert "EADDRINUSE" in first.read_text()
+    assert_nothing_left(lab)
+
+
+def test_an_outage_that_is_survived_is_told_with_its_length(lab: TestCluster, tmp_path: Path) -> None:
+    ssh = cluster_file(lab)["ssh"] | {"keepalive": 0.5, "reconnect": 60.0}
+    user, folder = User(lab, tmp_path, steps=True, ssh=ssh), tmp_path / "result/run"
+    process = user.start(*FAKE, *DOCKER, "nnodes=2", "max_steps=60")
+    wait_for(folder / NAME / "round1/h2_noderank1/rank1.out.log", '"step": 2', process)
+    lab.hosts[1].cut()
+    wait_for(folder / "flagperf_run.log", "h2: the ssh connection dropped", process)
+    time.sleep(2)  # that is how long it lasts, and longer
+    lab.hosts[1].mend()
+    output = finish(process)
+    assert process.returncode == 0, output
+    result = json.loads((folder / NAME / "round1/result.json").read_text())
+    (outage,) = result["outages"]
+    assert outage["host"] == "h2"
+    assert 2 <= outage["seconds"] < result["seconds"]
+    assert result["started"] < outage["began"] < result["started"] + result["seconds"]
+    again = f"h2: connected again after {outage['seconds']:.1f} s"
+    assert again in output and again in (folder / "flagperf_run.log").read_text()
+    told = rf"round 1: h2 out of reach from \d\d:\d\d:\d\d on for {outage['seconds']:.1f} s"
+    assert re.search(told, (folder / "report.md").read_text())
+    assert re.search(told, (folder / "report.html").read_text())
+    assert user.run("report", str(folder)).exit_code == 0
+    assert re.search(told, (folder / "report.md").read_text())
     assert_nothing_left(lab)

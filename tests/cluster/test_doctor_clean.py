@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from flagperf_run import DOCKER, OPEN, User
-from hosts import Host, TestCluster
+from hosts import TestCluster, in_place_of
 
 from flagperf.cli.clean import clean
 from flagperf.cli.doctor.findings import Row
@@ -42,19 +40,6 @@ def dead_owner() -> str:
     ended.wait()
     words[2] = str(ended.pid)
     return " ".join(words)
-
-
-@contextlib.contextmanager
-def in_place_of(host: Host, path: str, content: str | None) -> Iterator[None]:
-    """A program of a host is another meanwhile; None: it cannot be run."""
-    other = "/dev/null" if content is None else "/run/other-program"
-    if content is not None:
-        host.output("sh", "-c", f"cat >{other} && chmod +x {other}", stdin=content.encode())
-    host.output("mount", "--bind", other, path)
-    try:
-        yield
-    finally:
-        host.output("umount", path)
 
 
 def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hosts import TestCluster
+from hosts import TestCluster, in_place_of
 
 from flagperf.command import Command
 from flagperf.config.platform import Node, Ssh
@@ -122,6 +123,38 @@ def test_stopping_ends_sessions_orphans_and_what_ignores_sigterm(lab: TestCluste
             assert processes(lab, "sleep 100[0-9]|flagperf-process") == []
 
     asyncio.run(body())
+
+
+ESCAPED = """
+env -i setsid sleep 1009 &
+(env -i setsid sleep 1010 &)
+"""
+
+
+@pytest.fixture(params=["python3", "no python3"])
+def python(lab: TestCluster, request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether the host has Python."""
+    there = request.param == "python3"
+    with contextlib.nullcontext() if there else in_place_of(lab.hosts[0], "/usr/bin/python3", None):
+        yield there
+
+
+@pytest.mark.parametrize("ends", ["stopped", "by itself"])
+def test_what_clears_its_environment_ends_with_the_command(lab: TestCluster, python: bool, ends: str) -> None:
+    """A session and an environment of its own hide nothing from a host's Python; a host without it sees them go on."""
+
+    async def body() -> None:
+        async with connect(lab) as host:
+            wait = "sleep 1011" if ends == "stopped" else "until [ -e /srv/end ]; do sleep 0.1; done; exit 3"
+            process = await host.start(Command(("sh", "-c", ESCAPED + wait)), log="/srv/log", grace=0.5)
+            await until(lambda: len(processes(lab, "^sleep 10(09|10)")) == 2, 60)
+            lab.hosts[0].output("touch", "/srv/end")
+            await (process.stop() if ends == "stopped" else process.wait())
+            assert await process.wait() == (-15 if ends == "stopped" else 3)
+
+    asyncio.run(body())
+    assert processes(lab, "sleep 1011|flagperf-process") == []
+    assert len(processes(lab, "^sleep 10(09|10)")) == (0 if python else 2)
 
 
 def test_leaving_stops_what_runs(lab: TestCluster) -> None:
@@ -246,26 +279,16 @@ def test_what_a_failed_connection_says(lab: TestCluster, tmp_path: Path, black_h
     import asyncssh
 
     asyncssh.generate_private_key("ssh-ed25519").write_private_key(str(other_key))
-    changed = tmp_path / "changed"
-    changed.write_text(lab.known_hosts.read_text().replace(lab.hosts[0].host_key, lab.hosts[1].host_key))
-    (tmp_path / "empty").write_text("")
     far = address.rpartition(".")[0] + ".99"
     hint = f"ssh -F /dev/null -i {lab.key} -o UserKnownHostsFile={lab.known_hosts} root@{address} true"
     said = {
-        "unknown key": failing(lab, node, known_hosts=str(tmp_path / "empty")),
-        "changed key": failing(lab, node, known_hosts=str(changed)),
         "wrong login": failing(lab, node, key=str(other_key)),
         "refused": failing(lab, Node("h1", address, port=23)),
         "silent": failing(lab, Node("h1", "127.0.0.1", port=black_hole)),
         "unreachable": failing(lab, Node("h1", far)),
         "unknown name": failing(lab, Node("h1", "no-such-host.invalid")),
     }
-    own = "make sure that it is the right host, then: ssh-keygen -f"
     assert said == {
-        "unknown key": f"h1: the host key of {address} is not the one in {tmp_path}/empty, or not in it at all\n"
-        f"  do:      {own} {tmp_path}/empty -R {address}; {hint.replace(str(lab.known_hosts), f'{tmp_path}/empty')}",
-        "changed key": f"h1: the host key of {address} is not the one in {changed}, or not in it at all\n"
-        f"  do:      {own} {changed} -R {address}; {hint.replace(str(lab.known_hosts), str(changed))}",
         "wrong login": f"h1: {address} does not accept the login\n"
         f"  do:      try: {hint.replace(str(lab.key), str(other_key))}; "
         "set the key (cluster.ssh.key), or the user in the cluster file",
@@ -277,6 +300,53 @@ def test_what_a_failed_connection_says(lab: TestCluster, tmp_path: Path, black_h
         "unknown name": "h1: the name no-such-host.invalid is unknown\n"
         "  do:      correct the address in the cluster file, or the name server",
     }
+
+
+def shown(key: str) -> str:
+    """A public key as ssh-keygen tells of it: type and fingerprint."""
+    words = subprocess.run(
+        ["ssh-keygen", "-lf", "-"], input=key, capture_output=True, text=True, check=True
+    ).stdout.split()
+    return f"{key.split()[0]} {words[1]}"
+
+
+def new_key(folder: Path, kind: str) -> str:
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", "", "-f", folder / "new"], check=True)
+    return " ".join((folder / "new.pub").read_text().split()[:2])
+
+
+COMPARE = "compare it with what the host's own console tells (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub)"
+DANGER = "someone may be in the middle of the connection, or the host was installed anew"
+
+
+@pytest.mark.parametrize("through", ["straight", "the jump host", "behind a jump host"])
+@pytest.mark.parametrize("known", ["nothing", "ed25519", "ecdsa"])
+def test_a_host_that_shows_another_key_than_the_known_one(
+    lab: TestCluster, tmp_path: Path, known: str, through: str
+) -> None:
+    """Known is nothing of it, a key of the type that it shows, or one of a type that it does not have."""
+    first, second = lab.hosts
+    other = second if through == "behind a jump host" else first
+    hosts = tmp_path / "known"
+    old = None if known == "nothing" else new_key(tmp_path, known)
+    rest = "".join(f"{host.address} {host.host_key}\n" for host in lab.hosts if host is not other)
+    hosts.write_text(rest + (f"{other.address} {old}\n" if old else ""))
+    jump = {} if through == "straight" else {"jump": f"root@{first.address}"}
+    node = Node("h2", second.address, user="root") if jump else Node("h1", first.address, user="root")
+    said = failing(lab, node, known_hosts=str(hosts), **jump)
+    ssh = ssh_of(lab, known_hosts=str(hosts), **jump)
+    hops = way(node, ssh)[: 1 if through == "the jump host" else 2]
+    login = shlex.join([*by_hand(hops, ssh), "true"])
+    who = f"{node.name}: {'jump host: ' if through == 'the jump host' else ''}"
+    shows = f"t shows {shown(other.host_key)}"
+    if old is None:
+        problem = f"{who}{other.address} was never seen: {hosts} has no key of it. I{shows}"
+        advice = f"{COMPARE}; when they are the same, add it, then: {login}"
+    else:
+        problem = f"{who}the host key of {other.address} has changed: {hosts} has {shown(old)}, i{shows}"
+        forget = f"ssh-keygen -f {hosts} -R {other.address}"
+        advice = f"{DANGER}: {COMPARE}; only when they are the same, replace it, then: {forget}; {login}"
+    assert said == f"{problem}\n  do:      {advice}"
 
 
 FORM = "[user@]host[:port], where host is a name, an IPv4 address, or an IPv6 address in brackets"

@@ -77,6 +77,15 @@ def hang_deaf() -> None:
         time.sleep(1000)
 
 
+def tell() -> None:
+    """Print all that was given in secret, and when the file GATE is there, fail with it."""
+    told = os.environ["HF_TOKEN"], os.environ["OTHER"], os.environ["WANDB_API_KEY"]
+    print(*told, sep="\n", flush=True)
+    while not Path(os.environ["GATE"]).exists():
+        time.sleep(0.05)
+    raise RuntimeError(" ".join(told))
+
+
 def fill() -> None:
     """Write to the log until the disk is full."""
     while True:
@@ -91,6 +100,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "hang": hang,
     "hang_deaf": hang_deaf,
     "fill": fill,
+    "tell": tell,
 }
 
 

@@ -153,6 +153,27 @@ def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
     assert plan.launch.env["ACME"] == "1"
 
 
+@pytest.mark.parametrize("image", [None, Image("img:1", "present")], ids=["process", "docker"])
+def test_secrets_are_read_from_a_file_and_stand_in_no_plan(image: Image | None) -> None:
+    run = example_run(
+        nnodes=2,
+        cluster=LAB,
+        image=image,
+        container=image and ContainerOptions(),
+        secrets={"HF_TOKEN": "my-secret", "B": "its"},
+    )
+    plan = make_plan(run, 1, RUN1)
+    assert "my-secret" not in f"{plan}{dry_run_text(run)}"
+    for rank, node in enumerate(plan.nodes):
+        file = f"{REMOTE}{CASE}2x2/round1/.secrets-node{rank}"
+        read = ("sh", "-c", '. "$0" && { rm -f "$0"; exec "$@"; }', file)
+        assert (node.secrets, node.secrets_file) == (("HF_TOKEN", "B"), file)
+        assert node.start == replace(node.launch, argv=(*read, *node.launch.argv))
+        if node.container:
+            assert node.container.argv[-len(node.start.argv) :] == node.start.argv
+            assert not {"HF_TOKEN", "B"} & {*node.container.env}
+
+
 def interfaces(run: RunConfig) -> dict[str, str]:
     """The variables of node 1 that name a network interface."""
     env = with_rendezvous(make_plan(run, 1), run, FOUND).nodes[1].launch.env

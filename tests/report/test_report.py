@@ -8,6 +8,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from flagperf import report
 from flagperf.errors import ConfigError
+from flagperf.hosts.transport import Outage
 from flagperf.perflog import encode
 from flagperf.report import cells, tables
 from flagperf.report.charts import histogram, job_charts, thin
@@ -176,6 +178,18 @@ def test_row() -> None:
         pytest.param(a_summary(a_result(status="failed", verdict="INVALID")), "target", "–", id="failed"),
         pytest.param(
             a_summary(a_result(sample_data=True), division="open"), "notes", "sample data; open division", id="notes"
+        ),
+        pytest.param(
+            a_summary(
+                a_result(
+                    clocks={"a_noderank0": 0.01, "b_noderank1": -120.0},
+                    outages=(Outage("b", datetime(2026, 1, 2, 3, 4, 5).timestamp(), 6.78),),
+                )
+            ),
+            "notes",
+            "the clock of b_noderank1 was -120.00 s from the launcher's; times are corrected by that; "
+            "round 1: b out of reach from 03:04:05 on for 6.8 s",
+            id="clocks and outages",
         ),
         pytest.param(
             a_summary(a_result(synthetic=True, sample_data=True), division="open"),

@@ -167,10 +167,15 @@ def test_no_device_of_the_job_has_figures(tmp_path: Path) -> None:
 def test_what_is_not_available_is_never_zero(tmp_path: Path) -> None:
     write(tmp_path, "pwr", [(0, "not available: RAPL: no such folder")])
     write(tmp_path, "acme", [(0, "not available: acme-smi: not found")])
-    write(tmp_path, "cpu", [(-5, "0.1")])  # nothing within the time
+    write(tmp_path, "cpu", [(-5, "0.1"), (3600, "0.1")])  # nothing within the time
+    write(tmp_path, "mem", [])
     assert summarize(tmp_path, START, START + 10) == {
         "pwr": {"not_available": "RAPL: no such folder"},
         "acme": {"not_available": "acme-smi: not found"},
+        "cpu": {
+            "not_available": "no sample lies in the training, the nearest is 5 s before it (of 2)",
+            "coverage": 0.0,
+        },
     }
 
 
@@ -184,7 +189,7 @@ def test_torn_and_foreign_lines_are_passed_over(tmp_path: Path) -> None:
 def test_energy_of_a_job_is_the_sum_over_its_nodes() -> None:
     one = {"pwr": {"source": "node", "energy_j": 100.0, "coverage": 0.9, "energy_above_idle_j": 40.0}}
     two = {"pwr": {"source": "node", "energy_j": 300.0, "coverage": 0.8, "energy_above_idle_j": 50.0}}
-    assert job_energy([one, two], samples=1000) == {
+    assert job_energy({"a": one, "b": two}, samples=1000) == {
         "node": approx(
             {
                 "energy_j": 400.0,
@@ -197,7 +202,11 @@ def test_energy_of_a_job_is_the_sum_over_its_nodes() -> None:
     }
 
 
-def test_energy_that_one_node_does_not_know_is_left_out() -> None:
+def test_energy_that_one_node_does_not_know_has_its_reason() -> None:
     devices = {"power": {"energy_j": 100.0, "coverage": 1.0}}
-    assert job_energy([{"acme": devices}, {"acme": {"not_available": "gone"}}], samples=10) == {}
-    assert sorted(job_energy([{"acme": devices, "pwr": {"not_available": "none"}}], samples=None)) == ["devices"]
+    nodes = {"a": {"acme": devices}, "b": {"acme": {"not_available": "gone"}}, "c": {"cpu": {"mean": 0.1}}}
+    assert job_energy(nodes, samples=10) == {
+        "devices": {"not_available": "b: gone; c: its monitors do not tell it", "coverage": 0.0}
+    }
+    alone = {"a": {"acme": devices, "pwr": {"not_available": "none"}}}
+    assert sorted(job_energy(alone, samples=None)) == ["devices"]

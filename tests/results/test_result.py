@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -175,10 +176,40 @@ def test_monitors_are_summed_up(tmp_path: Path) -> None:
     assert read(tmp_path).monitors == {
         "nodes": {
             "node0_noderank0": {"cpu": {"mean": 0.5, "max": 0.9, "coverage": 1.0}},
-            "node1_noderank1": {},
+            "node1_noderank1": {"cpu": {"not_available": "there is no log of it"}},
         },
         "energy": {},
     }
+
+
+AHEAD = 3600  # seconds
+
+
+def test_monitors_of_a_node_whose_clock_is_ahead(tmp_path: Path) -> None:
+    """Logs have the node's own time; sys_info.log says how far that is from the launcher's."""
+    write_round(tmp_path, "2,3")
+    write_devices(tmp_path, busy=(2, 3))
+    vendor = {**CONFIG["vendor"], "container": {"gpus": "all"}}
+    together = read(tmp_path, nproc=2, vendor=vendor)
+    node = tmp_path / "node1_noderank1"
+    (node / "sys_info.log").write_text(f"os: Linux\nclock_offset: +{AHEAD}.000\n")
+    for log in node.glob("*.log"):
+        log.write_text(later(log.read_text()))
+    corrected = read(tmp_path, nproc=2, vendor=vendor)
+    assert corrected == dataclasses.replace(together, clocks={node.name: AHEAD})
+    (node / "sys_info.log").unlink()
+    apart = read(tmp_path, nproc=2, vendor=vendor)
+    why = f"no sample lies in the training, the nearest is {AHEAD - 30} s after it (of 9)"
+    assert apart.monitors["nodes"][node.name] == {"nvidia": {"not_available": why, "coverage": 0.0}}
+    assert apart.monitors["energy"] == {"devices": {"not_available": f"{node.name}: {why}", "coverage": 0.0}}
+
+
+def later(text: str) -> str:
+    """A log of a rank or a monitor whose clock was ahead."""
+    from flagperf.monitor_log import parse_stamp, stamp
+
+    text = re.sub(r'"time_ms": (\d+)', lambda found: f'"time_ms": {int(found[1]) + 1000 * AHEAD}', text)
+    return re.sub(r"^\S+-\S+$", lambda found: stamp((parse_stamp(found[0]) or 0.0) + AHEAD), text, flags=re.MULTILINE)
 
 
 def write_devices(folder: Path, busy: tuple[int, ...]) -> None:

@@ -9,6 +9,7 @@ from user_folder import write
 
 from flagperf.errors import ConfigError
 from flagperf.run.command_file import Command, keep, kept_folders, read
+from flagperf.secret import Mask
 
 
 def test_a_command_comes_back_with_the_users_files(tmp_path: Path) -> None:
@@ -26,6 +27,60 @@ def test_a_command_comes_back_with_the_users_files(tmp_path: Path) -> None:
     (kept,) = kept_folders(found, run)
     files = {path.relative_to(kept).as_posix(): path.read_text() for path in kept.rglob("*.yaml")}
     assert files == {"cluster/lab.yaml": "title: lab\n", "vendor/acme/glm/A1.yaml": "# x\n"}
+
+
+VENDOR = """\
+vendor:
+  environment: {HF_TOKEN: a-token, A: "b", MY_KEY: 'c, d'}   # comment
+  deterministic_environment:
+    WANDB_API_KEY: another   # comment
+    OTHER_KEY: ${oc.env:MY_KEY}
+    TOKENIZERS_PARALLELISM: "false"
+image: {http_proxy: "http://me:word@proxy:1"}
+secrets:
+  HF_TOKEN: {variable: HF_TOKEN}
+  DB_PASSWORD:
+    file: /there
+ssh: {key: ~/.ssh/id}
+title: known-value
+"""
+KEPT = """\
+vendor:
+  environment: {HF_TOKEN: '***', A: "b", MY_KEY: '***'}   # comment
+  deterministic_environment:
+    WANDB_API_KEY: '***'# comment
+    OTHER_KEY: ${oc.env:MY_KEY}
+    TOKENIZERS_PARALLELISM: "false"
+image: {http_proxy: "http://***@proxy:1"}
+secrets:
+  HF_TOKEN: {variable: HF_TOKEN}
+  DB_PASSWORD:
+    file: /there
+ssh: {key: ~/.ssh/id}
+title: ***
+"""
+
+
+def test_no_secret_is_kept(tmp_path: Path) -> None:
+    bench = write(tmp_path / "bench", {"vendor/acme": VENDOR})
+    given = (
+        "+vendor.environment.HF_TOKEN=a-token",
+        "+cluster.secrets.T={variable: HF_TOKEN}",
+        "+vendor.environment.MY_KEY='${oc.env:MY_KEY}'",
+        "+cluster.image.index=https://me:word@index",
+        "title=known-value",
+    )
+    run = tmp_path / "run"
+    run.mkdir()
+    keep(Command(given, False, (str(bench),), "/somewhere", 1.0), run, [Mask(), Mask(["known-value"])])
+    assert read(run).overrides == (
+        "+vendor.environment.HF_TOKEN=***",
+        "+cluster.secrets.T={variable: HF_TOKEN}",
+        "+vendor.environment.MY_KEY='${oc.env:MY_KEY}'",
+        "+cluster.image.index=https://***@index",
+        "title=***",
+    )
+    assert (run / "config_dirs/0/vendor/acme.yaml").read_text() == KEPT
 
 
 @pytest.mark.parametrize(

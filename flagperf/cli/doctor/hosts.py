@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -15,18 +16,18 @@ from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.command import Command
 from flagperf.config.data_layout import DATA_DIR
 from flagperf.config.platform import Node
+from flagperf.config.secret_values import read_secrets
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
 from flagperf.hosts.leftovers import claimed_folders
-from flagperf.hosts.transport import Transport
+from flagperf.hosts.transport import MOST_CLOCK, Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
 from flagperf.run.runtime import environment
 from flagperf.trainer.sample_data import is_sample
 
-MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's
 MOST_NAME = 1.0  # seconds for looking up a host's own name
 LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches
 LOOK_TIMEOUT = 30.0  # seconds
@@ -55,7 +56,6 @@ class _Host:
         self.run, self.node, self.transport = run, node, transport
         self.rows: list[Row] = []
         self.facts = Facts({})
-        self.clock = 0.0  # seconds that the host's clock is ahead
         self.docker = DockerChecks(run, node, transport)
         self._connection = AsyncExitStack()
 
@@ -99,14 +99,13 @@ class _Host:
         return Finding(f"{text}, host key known")
 
     async def _host(self) -> Finding:
-        began = time.time()
         self.facts = await read_facts(self.transport, self._work_dir, self.run.vendor.device_files)
-        self.clock = float(self.facts.fields["epoch"]) - (began + time.time()) / 2
         return Finding(f"{self.facts.fields['os']}, {self.facts.fields['kernel']}")
 
     async def _clock(self) -> Finding:
-        text = f"{self.clock:+.2f} s from this machine's"
-        return Finding(text, "set it by NTP" if abs(self.clock) > MOST_CLOCK else "")
+        offset = self.transport.clock_offset
+        text = f"{offset:+.2f} s from this machine's"
+        return Finding(text, "set it by NTP" if abs(offset) > MOST_CLOCK else "")
 
     async def _own_name(self) -> Finding:
         began = time.monotonic()
@@ -190,12 +189,18 @@ class _Host:
 
 
 def _cluster_rows(run: RunConfig) -> list[Row]:
-    """A row that says why the run cannot be planned on the cluster, if it cannot."""
-    try:
-        make_plan(run, 1)
-    except ConfigError as error:
-        return [failed_row(run.cluster.name, "cluster", error)]
-    return []
+    """Rows that say why the run cannot be planned on the cluster, or which of its secrets cannot be had."""
+    rows = []
+    checks: dict[str, Callable[[], object]] = {
+        "cluster": lambda: make_plan(run, 1),
+        "secrets": lambda: read_secrets(run.cluster, lambda _: f"cluster {run.cluster.name}"),
+    }
+    for name, check in checks.items():
+        try:
+            check()
+        except ConfigError as error:
+            rows.append(failed_row(run.cluster.name, name, error))
+    return rows
 
 
 def _image_rows(hosts: list[_Host]) -> list[Row]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import shlex
+import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import asyncssh
@@ -12,7 +14,9 @@ import asyncssh
 from flagperf.config.platform import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.ssh.errors import FAILURES, explain
+from flagperf.hosts.ssh.host_key import Witness, host_keys
 from flagperf.hosts.ssh.login import options, way
+from flagperf.hosts.transport import Outage
 
 AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
 ATTEMPTS = 4  # at a connection that sshd dropped before the login, and at work during which a connection dropped
@@ -44,6 +48,7 @@ class SshConnection:
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore) -> None:
         self.host = node.name
         self.node, self.ssh, self.timeout = node, ssh, timeout
+        self.outages: list[Outage] = []
         self._gate = gate
         self._connecting = asyncio.Lock()
         self._hops = AsyncExitStack()  # the jump host's connection and the host's own
@@ -92,7 +97,8 @@ class SshConnection:
         log.warning("%s: the ssh connection dropped, connecting again", self.host)
         await self._disconnect()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.ssh.reconnect
+        began, noticed = time.time(), loop.time()
+        deadline = noticed + self.ssh.reconnect
         pause = BACK_OFF
         while True:
             try:
@@ -110,7 +116,8 @@ class SshConnection:
                 await asyncio.sleep(pause)
                 pause *= 2
             else:
-                log.warning("%s: connected again", self.host)
+                self.outages.append(Outage(self.host, began, loop.time() - noticed))
+                log.warning("%s: connected again after %.1f s", self.host, self.outages[-1].seconds)
                 return
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
@@ -129,15 +136,24 @@ class SshConnection:
         hosts = way(self.node, self.ssh)
         connection: asyncssh.SSHClientConnection | None = None
         async with self._gate, AsyncExitStack() as hops:
-            for number, host in enumerate(hosts, start=1):
-                how = options(host, self.ssh, self.timeout, connection)
-                try:
-                    connection = await hops.enter_async_context(asyncssh.connect(host.address, **how))
-                except FAILURES as error:
-                    raise explain(error, hosts[:number], self.ssh) from error
+            for number in range(1, len(hosts) + 1):
+                connection = await self._hop(hosts[:number], connection, hops)
             self._hops = hops.pop_all()
         assert connection is not None
         return connection
+
+    async def _hop(
+        self, way: Sequence[Node], tunnel: asyncssh.SSHClientConnection | None, hops: AsyncExitStack
+    ) -> asyncssh.SSHClientConnection:
+        """Log in to the last of these hosts, through the one before."""
+        host, witness = way[-1], Witness()
+        how = options(host, self.ssh, self.timeout, tunnel)
+        try:
+            connecting = asyncssh.connect(host.address, client_factory=lambda: witness, **how)
+            return await hops.enter_async_context(connecting)
+        except FAILURES as error:
+            keys = host_keys(error, witness, host, how)
+            raise explain(error, way, self.ssh, keys) from error
 
     async def _disconnect(self) -> None:
         if self._connection is not None:

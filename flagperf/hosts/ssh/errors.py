@@ -12,13 +12,13 @@ import asyncssh
 
 from flagperf.config.platform import Node, Ssh
 from flagperf.errors import ConfigError, FlagperfError, HostError
+from flagperf.hosts.ssh.host_key import USUAL_FILE, USUAL_PORT, HostKeys, described, key_file
 from flagperf.hosts.ssh.login import by_hand, local_path
 
 # What asyncssh.connect raises. A setting that cannot be read is a ValueError, and so are its own KeyImportError,
 # KeyEncryptionError and ConfigParseError; Python 3.10's asyncio.TimeoutError is none of the others.
 FAILURES = (OSError, asyncssh.Error, ValueError, asyncio.TimeoutError)
 
-USUAL_PORT = 22
 FILES = ("key", "config", "known_hosts")  # the settings that name a file of this machine
 
 BUSY = ("sshd closed the connection before the login", "is sshd overloaded (MaxStartups)? See its log")
@@ -35,12 +35,13 @@ OS_PROBLEMS = {
 }
 
 
-def explain(error: BaseException, way: Sequence[Node], ssh: Ssh) -> FlagperfError:
+def explain(error: BaseException, way: Sequence[Node], ssh: Ssh, keys: HostKeys | None = None) -> FlagperfError:
     """The error for a failure of asyncssh.
 
     Args:
         way: the hosts that are logged in to, one through the other; it failed at the last. All bear the name of the
             node at the end.
+        keys: of that host, where it failed because of them.
 
     Returns:
         ConfigError where a setting cannot be used on this machine; else HostError.
@@ -51,7 +52,10 @@ def explain(error: BaseException, way: Sequence[Node], ssh: Ssh) -> FlagperfErro
         where, given = f"host {name}", getattr(ssh, key)
         return ConfigError(problem, where=where, key=f"cluster.ssh.{key}", given=given, advice=advice)
     jump = ssh.jump is not None and len(way) == 1
-    problem, advice = _told(error, way, ssh, "cluster.ssh.jump" if jump else "the cluster file")
+    if keys is not None:
+        problem, advice = _of_keys(keys, way, ssh)
+    else:
+        problem, advice = _told(error, way, ssh, "cluster.ssh.jump" if jump else "the cluster file")
     return HostError(name, f"jump host: {problem}" if jump else problem, advice=advice)
 
 
@@ -71,14 +75,7 @@ def _refused_setting(error: BaseException, ssh: Ssh) -> tuple[str, str, str] | N
 def _told(error: BaseException, way: Sequence[Node], ssh: Ssh, settings: str) -> tuple[str, str]:
     """Problem and advice; `settings` is where the user wrote how the host is reached."""
     *through, host = way
-    place = f"{host.address}:{host.port}" if host.port else host.address
-    login = shlex.join([*by_hand(way, ssh), "true"])
-    if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        known = ssh.known_hosts or "~/.ssh/known_hosts"
-        return (
-            f"the host key of {place} is not the one in {known}, or not in it at all",
-            f"make sure that it is the right host, then: {_forget(host, ssh)}; {login}",
-        )
+    place, login = _place(host), _login(way, ssh)
     if isinstance(error, asyncssh.PermissionDenied):
         return (
             f"{place} does not accept the login",
@@ -103,8 +100,32 @@ def _told(error: BaseException, way: Sequence[Node], ssh: Ssh, settings: str) ->
     return f"ssh to {place} failed: {reason}", f"try: {login}"
 
 
-def _forget(host: Node, ssh: Ssh) -> str:
-    """The command that removes a host's keys from the file in use."""
-    file = ["-f", local_path(ssh.known_hosts)] if ssh.known_hosts else []
+def _of_keys(keys: HostKeys, way: Sequence[Node], ssh: Ssh) -> tuple[str, str]:
+    """Problem and advice for a host whose key is not the known one."""
+    place, files = _place(way[-1]), " and ".join(keys.files) or USUAL_FILE
+    shown = described(keys.shown) if keys.shown else "a key that cannot be read"
+    look = f"ssh-keygen -lf {key_file(keys.shown)}" if keys.shown else "ssh-keygen -lf on its key file"
+    compare = f"compare it with what the host's own console tells ({look})"
+    if not keys.known:
+        problem = f"{place} was never seen: {files} has no key of it. It shows {shown}"
+        return problem, f"{compare}; when they are the same, add it, then: {_login(way, ssh)}"
+    known = " and ".join(map(described, keys.known))
+    problem = f"the host key of {place} has changed: {files} has {known}, it shows {shown}"
+    danger = "someone may be in the middle of the connection, or the host was installed anew"
+    forget = "; ".join(_forget(way[-1], file) for file in keys.files)
+    return problem, f"{danger}: {compare}; only when they are the same, replace it, then: {forget}; {_login(way, ssh)}"
+
+
+def _place(host: Node) -> str:
+    return f"{host.address}:{host.port}" if host.port else host.address
+
+
+def _login(way: Sequence[Node], ssh: Ssh) -> str:
+    """The command that logs in as flagperf does; OpenSSH asks about a host that was never seen, and adds its key."""
+    return shlex.join([*by_hand(way, ssh), "true"])
+
+
+def _forget(host: Node, file: str) -> str:
+    """The command that removes a host's keys from a file."""
     entry = host.address if host.port in (None, USUAL_PORT) else f"[{host.address}]:{host.port}"
-    return shlex.join(["ssh-keygen", *file, "-R", entry])
+    return shlex.join(["ssh-keygen", "-f", file, "-R", entry])

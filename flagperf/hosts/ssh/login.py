@@ -14,6 +14,9 @@ from flagperf.errors import ConfigError
 if TYPE_CHECKING:
     import asyncssh
 
+# Beside the types of the keys that are known of a host, which come first. Else a host that has none of them could not
+# show what it has, and would look like a broken one.
+KEY_TYPES = "+ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,rsa-sha2-512,rsa-sha2-256"
 KEEPALIVES = 3  # unanswered signs of life until a connection counts as lost
 JUMP = re.compile(r"(?:(?P<user>.+)@)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:@]+))(?::(?P<port>\d+))?")
 
@@ -46,6 +49,7 @@ def options(host: Node, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConn
         "login_timeout": timeout,
         "keepalive_interval": ssh.keepalive,
         "keepalive_count_max": KEEPALIVES,
+        "server_host_key_algs": KEY_TYPES,
     }
     if host.port:
         found["port"] = host.port

@@ -9,8 +9,9 @@ Three scripts work together on the host, in POSIX sh with util-linux's flock; th
 - The guard's watcher stops the command when nobody has held the lease for LINGER seconds: the launcher was killed,
   or the connection stayed away.
 
-What belongs to the command is found by a variable in its environment, so that ranks in sessions of their own and
-orphans are found too.
+Where the host has Python, as it does where ranks run without a container, the command runs below flagperf.hosts.guard,
+which ends all of its descendants. Elsewhere what belongs to the command is found by a variable in its environment, so
+that sessions of their own and orphans are found too, but not what clears its environment.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from pathlib import Path
 from typing import Any
 
 from flagperf.command import Command
 from flagperf.errors import HostError
+from flagperf.hosts import guard
 from flagperf.hosts.shell import MARKED, script, shell
 from flagperf.hosts.ssh.connection import SshConnection
 from flagperf.hosts.transport import Transport
 
 GUARD = MARKED + script(__file__, "guard.sh")
+REAPER = Path(guard.__file__).read_text("utf-8")
 START, HOLD, STOP = (script(__file__, name) for name in ("start.sh", "hold.sh", "stop.sh"))
 
 SIGNALLED = 128  # a shell reports an end by signal N as 128 + N
@@ -54,7 +58,7 @@ class SshProcess:
         """Start a command whose output is appended to the file `log`; `grace`: seconds from SIGTERM to SIGKILL."""
         assignments = (f"{name}={value}" for name, value in command.env.items())
         line = Command(("exec", "env", *assignments, *command.argv), cwd=command.cwd).line()
-        starting = shell(START, GUARD, HOLD, log, linger(connection), str(math.ceil(grace * 10)), line)
+        starting = shell(START, GUARD, REAPER, HOLD, log, linger(connection), str(math.ceil(grace * 10)), line)
         channel = await connection.channel(starting.argv)
         folder = (await channel.stdout.readline()).strip()
         if not folder:

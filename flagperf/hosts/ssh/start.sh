@@ -1,11 +1,13 @@
 #!/bin/sh
 # Starts a long command, prints its folder, and then holds it.
 #   $1  marked.sh and guard.sh, as text
-#   $2  hold.sh, as text
-#   $3  the log that the command's output is appended to
-#   $4  linger, $5 grace, $6 line: as guard.sh takes them
-guard=$1 hold=$2 log=$3; shift 3
+#   $2  flagperf/hosts/guard.py, as text
+#   $3  hold.sh, as text
+#   $4  the log that the command's output is appended to
+#   $5  linger, $6 grace, $7 line: as guard.sh takes them
+guard=$1 reaper=$2 hold=$3 log=$4; shift 4
 dir=$(mktemp -d /tmp/flagperf-process.XXXXXX) || exit 1
+printf %s "$reaper" >"$dir/guard.py" || exit 1
 exec 8>"$dir/lease" 9>"$dir/lock" 7>>"$log" || exit 1
 flock -s 8; flock 9
 setsid sh -c "$guard" flagperf "$dir" "$@" </dev/null >&7 2>&1 8>&- 7>&- &

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TypeVar
@@ -15,9 +15,10 @@ import asyncssh
 from flagperf.command import Command
 from flagperf.config.platform import Node, Ssh
 from flagperf.errors import HostError
+from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess
-from flagperf.hosts.transport import Completed, Process, logged
+from flagperf.hosts.transport import Completed, Outage, Process, logged
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer; asyncssh splits larger reads into tasks
 TIMED_OUT = 124  # exit status of coreutils' timeout
@@ -36,18 +37,25 @@ class SshTransport:
     """
 
     local = False
+    clock_offset = 0.0
 
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore | None = None) -> None:
         self.host, self.address = node.name, node.address
         self.connection = SshConnection(node, ssh, timeout, gate or asyncio.Semaphore(AT_ONCE))
+        self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
         self._started: list[SshProcess] = []
 
     async def __aenter__(self) -> SshTransport:
         await self.connection.open()
-        peer = (await self.connection.established()).get_extra_info("peername")
-        if peer and peer[0]:  # there is none through a proxy command, and an empty one through a jump host
-            self.address = peer[0]
+        try:
+            peer = (await self.connection.established()).get_extra_info("peername")
+            if peer and peer[0]:  # there is none through a proxy command, and an empty one through a jump host
+                self.address = peer[0]
+            self.clock_offset = await clock_offset(self.connection)
+        except BaseException:
+            await self.connection.close()
+            raise
         return self
 
     async def __aexit__(

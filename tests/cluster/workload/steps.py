@@ -51,6 +51,8 @@ def main(config_path: str, node_rank: int, nproc: int, scenario: str) -> None:
 def happen(what: str) -> None:
     """Step 3 is when things happen."""
     print(f"now: {what}", flush=True)
+    if what == "tell":
+        print("told:", os.environ["HF_TOKEN"], os.environ["OTHER"], flush=True)
     if what == "raise":
         raise RuntimeError("as asked")
     if what == "exit":

@@ -1,0 +1,40 @@
+"""How far a host's clock is from the launcher's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from flagperf.errors import HostError
+from flagperf.hosts.shell import script, shell
+from flagperf.hosts.ssh.connection import SshConnection
+
+CLOCK = shell(script(__file__, "clock.sh"))
+LOOKS = 5  # at the clock; the quickest answer counts
+
+
+async def clock_offset(connection: SshConnection) -> float:
+    """Seconds that the host's clock is ahead of the launcher's.
+
+    The host is asked for its time, which it is taken to have told in the middle of the round trip (Cristian's
+    algorithm, 1989). The error is at most half of the quickest round trip.
+
+    Raises:
+        HostError: the host does not tell its time.
+    """
+    channel = await connection.channel(CLOCK.argv)
+    found = []
+    told = ""
+    try:
+        for _ in range(LOOKS):
+            asked, began = time.time(), time.monotonic()
+            channel.stdin.write("\n")
+            told = await asyncio.wait_for(channel.stdout.readline(), connection.timeout)
+            trip = time.monotonic() - began
+            found.append((trip, float(told) - asked - trip / 2))
+    except (asyncio.TimeoutError, OSError, ValueError):
+        raise HostError(connection.host, f"cannot be asked for its time: {told.strip() or 'no answer'}") from None
+    finally:
+        channel.close()
+        await channel.wait_closed()
+    return min(found)[1]

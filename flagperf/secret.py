@@ -1,0 +1,171 @@
+"""What nobody may see: which values are secret, and how configurations, texts and files are shown without them.
+
+Secret are the variables that a cluster's file names, variables whose name says so, and the login in a URL.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+HIDDEN = "***"
+SHORTEST = 6  # characters of a value that is looked for in what was printed; a shorter one is part of other words
+CHUNK = 1 << 20  # bytes of a file that are read at a time
+
+# HF_TOKEN, WANDB_API_KEY, PGPASSWORD; not TOKENIZERS_PARALLELISM, MAX_TOKENS, KEYBOARD or MONKEY
+_NAME = re.compile(r"(TOKEN|SECRET|PASSWORD)(_|$)|(^|_)(API)?KEY(_|$)", re.IGNORECASE)
+_KEY = r"(?:environment\.(\w+)|cluster\.secrets\.\w+)"  # as in vendor.environment.HF_TOKEN; the latter has no value
+_KEY_END = re.compile(f"{_KEY}$")
+_REFERENCE = r"(?!\s*['\"]?(?:\{|\$\{|$))"  # what follows says where a value comes from, and is none
+# Such a key in a text, or the name of a variable; and in YAML with its value
+_SET = re.compile(rf"(?:{_KEY}|\b([A-Z][A-Z0-9_]*))['\"]?\s*[:=]{_REFERENCE}\s*")
+_YAML_VALUE = r"(\"[^\"]*\"|'[^']*'|[^,}#\n]+)"
+_YAML = re.compile(rf"\b([A-Z][A-Z0-9_]*)(['\"]?:(?=\s){_REFERENCE}[ \t]*){_YAML_VALUE}", re.MULTILINE)
+_LOGIN = r"(?<=://)[^\s/@:'\"<>]{0,256}:[^\s/'\"<>]{2,256}(?=@)"  # user:password, never shorter than ***
+
+
+def is_secret(variable: str) -> bool:
+    """Whether the name of a variable says that its value is secret."""
+    return _NAME.search(variable) is not None
+
+
+def logins(text: str) -> list[str]:
+    """The `user:password` of each URL in a text."""
+    return re.findall(_LOGIN, text)
+
+
+def without_logins(text: str) -> str:
+    """A text with *** in place of the `user:password` of URLs."""
+    return re.sub(_LOGIN, HIDDEN, text) if "://" in text else text
+
+
+def shown(value: Any, key: str = "") -> Any:
+    """A value of a configuration, of any depth, with *** for what is secret in it.
+
+    Args:
+        key: its dotted key.
+    """
+    if isinstance(value, Mapping):
+        return {name: shown(item, f"{key}.{name}") for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(shown(item, key) for item in value)
+    if value is not None and (found := _KEY_END.search(key)) and (found[1] is None or is_secret(found[1])):
+        return HIDDEN
+    return without_logins(value) if isinstance(value, str) else value
+
+
+def quoted(value: Any, key: str = "") -> Any:
+    """What a message may quote of a value. Of text that sets a secret variable, all that follows the name is hidden."""
+    value = shown(value, key)
+    if isinstance(value, str):
+        for found in _SET.finditer(value):
+            variable = found[1] or found[2]
+            if variable is None or is_secret(variable):
+                return value[: found.end()] + HIDDEN
+    return value
+
+
+def without_values(text: str) -> str:
+    """The text of a YAML file with *** in place of the values of secret variables, and of logins."""
+
+    def hide(found: re.Match[str]) -> str:
+        return f"{found[1]}{found[2]}'{HIDDEN}'" if is_secret(found[1]) else found[0]
+
+    return without_logins(_YAML.sub(hide, text))
+
+
+def is_hidden(value: str) -> bool:
+    """Whether a value is one that a file shows in place of a secret."""
+    return value == HIDDEN or f"://{HIDDEN}@" in value
+
+
+class Mask:
+    """Hides values in what was printed: as they are, line by line, and in the escapes of JSON and URLs.
+
+    The passwords of URLs are hidden too: those in the values wherever they stand, any other where it stands in a URL.
+    """
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        parts = {part for value in values for part in (*re.split("[\r\n]+", value), *_passwords(value))}
+        forms = {form for part in parts if len(part) >= SHORTEST for form in _forms(part)}
+        self._needles = sorted((form.encode() for form in forms), key=len, reverse=True)
+        self._pattern = re.compile(b"|".join([*map(re.escape, self._needles), _LOGIN.encode()]))
+        self.longest = max([1024, *map(len, self._needles)])  # bytes of what is found
+
+    def text(self, text: str) -> str:
+        """The text with *** in place of what is secret."""
+        return self.sub(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def sub(self, data: bytes) -> bytes:
+        there = b"://" in data or any(needle in data for needle in self._needles)  # far faster than the pattern
+        return self._pattern.sub(HIDDEN.encode(), data) if there else data
+
+    def cut(self, data: bytes) -> int:
+        """Where data that goes on may be cut without tearing what is secret: after a line end, where there is one."""
+        end = data.rfind(b"\n") + 1
+        if end or len(data) < 2 * self.longest:
+            return end
+        end = len(data) - self.longest
+        starts = ((found.start() - len("://"), found.end()) for found in self._pattern.finditer(data))
+        return next((max(start, 0) for start, stop in starts if start < end < stop), end)
+
+    def file(self, path: Path) -> None:
+        """Hide it in a file. Done in place: there may be no room for another file."""
+        if not self._is_in(path):
+            return
+        masked, read, written = Masked(self), 0, 0
+        with path.open("r+b") as file:
+            while piece := file.read(CHUNK):
+                read += len(piece)
+                file.seek(written)
+                written += file.write(masked.feed(piece))
+                file.seek(read)
+            file.seek(written)
+            written += file.write(masked.end())
+            file.truncate(written)
+
+    def _is_in(self, path: Path) -> bool:
+        masked = Masked(self)
+        with path.open("rb") as file:
+            while piece := file.read(CHUNK):
+                masked.feed(piece)
+        masked.end()
+        return masked.found
+
+
+class Masked:
+    """Data that comes in pieces, without what is secret. What may be part of it is held back."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask, self._rest = mask, b""
+        self.found = False
+
+    def feed(self, piece: bytes) -> bytes:
+        data = self._rest + piece
+        end = self._mask.cut(data)
+        self._rest = data[end:]
+        return self._without(data[:end])
+
+    def end(self) -> bytes:
+        """What was held back, when nothing more comes."""
+        rest, self._rest = self._rest, b""
+        return self._without(rest)
+
+    def _without(self, data: bytes) -> bytes:
+        masked = self._mask.sub(data)
+        self.found |= masked != data
+        return masked
+
+
+def _passwords(value: str) -> set[str]:
+    """The passwords of URLs, as they stand there and as they are meant."""
+    found = {login.partition(":")[2] for login in logins(value)}
+    return found | {unquote(password) for password in found}
+
+
+def _forms(value: str) -> set[str]:
+    return {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="")}

@@ -1,0 +1,47 @@
+"""What stays of a round on this machine."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flagperf.run.kept_files import by_umask, without_secrets
+from flagperf.secret import Mask
+
+
+def test_secrets_go_from_all_files_and_links_are_not_followed(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("my-secret")
+    folder = tmp_path / "node"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "rank0.out.log").write_text("said my-secret\n")
+    (folder / "deep" / "more").write_text("my-secret")
+    (folder / "link").symlink_to(elsewhere)
+    without_secrets(folder, Mask(["my-secret"]))
+    assert (folder / "rank0.out.log").read_text() == "said ***\n"
+    assert (folder / "deep" / "more").read_text() == "***"
+    assert elsewhere.read_text() == "my-secret"
+    without_secrets(tmp_path / "not there", Mask(["my-secret"]))
+
+
+@pytest.fixture(params=[0o022, 0o027, 0o077], ids=["022", "027", "077"])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def test_permissions_that_came_from_a_host_follow_the_umask(tmp_path: Path, umask: int) -> None:
+    folder = tmp_path / "node"
+    folder.mkdir()
+    file = folder / "rank0.out.log"
+    file.touch()
+    folder.chmod(0o777)
+    file.chmod(0o646)
+    by_umask(folder, tmp_path / "not there")
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)]
+    assert modes == [0o777 & ~umask, 0o646 & ~umask]
