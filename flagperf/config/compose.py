@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     }
     stack, product = framework(config, where), hardware(config, where)
     config["framework"]["main"] = stack.main  # for reports: results of older runs do not say it
-    maker, hosts = vendor(config, product, where), cluster(config, where)
+    maker, hosts = replace(vendor(config, product, where), frameworks={}), cluster(config, where)
+    config["vendor"].pop("frameworks", None)  # what it says of this one stands among the vendor's own keys
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
     replaced = list(takes_place(config, maker, runtime, hosts, where))
     if closed and replaced:
