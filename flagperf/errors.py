@@ -50,6 +50,7 @@ class ConfigError(FlagperfError):
     """
 
     exit_code = 2
+    also: tuple[ConfigError, ...] = ()  # what else is wrong at the same place, each on its own
 
     def __init__(
         self,

@@ -6,7 +6,8 @@
                                          31C 57W 15MiB 40536MiB 0%[ joules countedJ]      one line a device
                                          (an empty line)
 
-A figure that is not known is N/A. A monitor that has no figures says once `<time><TAB>not available: <why>`.
+A figure that is not known is N/A. Else it stands as the tool told it, also where that cannot be: whoever reads a log
+leaves such figures out. A monitor that has no figures says once `<time><TAB>not available: <why>`.
 """
 
 from __future__ import annotations
@@ -34,12 +35,18 @@ class Figure:
     shown: str = ""  # its unit in a report
     factor: float = 1.0  # from the log's unit to the report's
     counter: bool = False  # it grows since some moment in the past, and has no mean
+    low: float = 0.0  # in the log's unit: what is below …
+    high: float = math.inf  # … or above is no figure but a fault of the device or its tool
+
+    def can_be(self, value: float) -> bool:
+        """Whether it is a figure at all."""
+        return self.low <= value <= self.high
 
 
 NODE_FIGURES = {  # monitor → the one figure that it tells
-    "cpu": Figure("", "CPU busy", "%", 100.0),
-    "mem": Figure("", "memory used", "%", 100.0),
-    "pwr": Figure("W", "power of the node", "W"),
+    "cpu": Figure("", "CPU busy", "%", 100.0, high=1.0),
+    "mem": Figure("", "memory used", "%", 100.0, high=1.0),
+    "pwr": Figure("W", "power of the node", "W", high=100_000.0),
 }
 
 
@@ -52,17 +59,26 @@ def _told(*figure: Any, **more: Any) -> Any:
 class Device:
     """What a tool says of one accelerator; None where it does not say it. The fields are in the order of a line."""
 
-    temperature: float | None = _told("C", "accelerator temperature", "°C")
-    power: float | None = _told("W", "power of the accelerators", "W")
+    temperature: float | None = _told("C", "accelerator temperature", "°C", low=-60.0, high=200.0)
+    power: float | None = _told("W", "power of the accelerators", "W", high=10_000.0)  # 65535: broken
     memory_used: float | None = _told("MiB", "accelerator memory used", "GiB", 1 / 1024)
     memory_total: float | None = _told("MiB")
-    utilisation: float | None = _told("%", "accelerators busy", "%")  # of the time a kernel ran, or as the vendor says
+    # of the time a kernel ran, or as the vendor says
+    utilisation: float | None = _told("%", "accelerators busy", "%", high=100.0)
     energy: float | None = _told("J", counter=True)
 
     def line(self) -> str:
         """FlagPerf's five words; a sixth, the energy counter, where there is one."""
         words = [_word(getattr(self, name), figure.unit) for name, figure in DEVICE_FIGURES.items()]
         return " ".join(words if self.energy is not None else words[:-1])
+
+    def possible(self) -> Device:
+        """The same without figures that cannot be: negative ones, or more memory in use than there is."""
+        told = {name: value for name in DEVICE_FIGURES if (value := getattr(self, name)) is not None}
+        kept = {name: value for name, value in told.items() if DEVICE_FIGURES[name].can_be(value)}
+        if kept.get("memory_used", 0.0) > kept.get("memory_total", math.inf):
+            del kept["memory_used"]
+        return Device(**kept)
 
 
 DEVICE_FIGURES: dict[str, Figure] = {one.name: one.metadata["figure"] for one in fields(Device)}
@@ -90,7 +106,7 @@ def parse_line(line: str) -> Device | None:
     for word, figure in zip(words, DEVICE_FIGURES.values(), strict=False):
         if word == UNKNOWN:
             values.append(None)
-        elif match := re.fullmatch(rf"(-?[\d.]+){re.escape(figure.unit)}", word):
+        elif match := re.fullmatch(rf"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?){re.escape(figure.unit)}", word, re.ASCII):
             values.append(float(match[1]))
         else:
             return None

@@ -125,6 +125,10 @@ def _is_text(value: object) -> bool:
     return value is None or isinstance(value, str)
 
 
+def _is_texts(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(text, str) for text in value))
+
+
 def _is_mapping(value: object) -> bool:
     return value is None or isinstance(value, dict)
 
@@ -150,7 +154,8 @@ _STEP: Mapping[str, Callable[[object], bool]] = {"step": _is_count, "epoch": _is
 # Event → field → what it must be; fields that are not named are figures. Other events may hold anything.
 FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "SUBMIT_INFO": dict.fromkeys(("vendor", "case", "visible_devices"), _is_text) | {"config": _is_mapping},
-    **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN", "EPOCH_END", "INIT_END"), _STEP),
+    **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN", "EPOCH_END"), _STEP),
+    "INIT_END": {"resume_notes": _is_texts},
     "BUILT": {
         "device_name": _is_text,
         "software": _is_software,

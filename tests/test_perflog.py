@@ -96,6 +96,7 @@ NO_EVENTS = {
     "a loss that is text": wrong(value={"step": 1, "loss": "low"}),
     "a metric that is a list": wrong("EVALUATE", {"step": 1, "acc1": [1]}),
     "a rendezvous that is text": wrong("INIT_END", {"rendezvous": "long"}),
+    "a note on checkpoints that is no list": wrong("INIT_END", {"resume_notes": "damaged"}),
     "a time that is text": wrong(time_ms="now"),
     "a time that no calendar has": wrong(time_ms=10**18),
     "a rank that is none": wrong(rank=None),

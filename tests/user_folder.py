@@ -16,12 +16,12 @@ eval_batch_size: 4
 lr: 0.1
 depth: 2
 max_steps: 5
-network: {_target_: toy.Network, depth: "${depth}"}
+network: {_target_: cases.toy.Network, depth: "${depth}"}
 optimizer: {_target_: torch.optim.SGD, lr: "${lr}"}
-task: {_target_: toy.Task}
+task: {_target_: cases.toy.Task}
 numbers: numbers.txt
-train_data: {_target_: toy.read, path: "${data_dir}/${numbers}"}
-eval_data: {_target_: toy.read, path: "${data_dir}/${numbers}"}
+train_data: {_target_: cases.toy.read, path: "${data_dir}/${numbers}"}
+eval_data: {_target_: cases.toy.read, path: "${data_dir}/${numbers}"}
 data:
   name: the numbers
   tree: |
@@ -29,7 +29,7 @@ data:
     └── numbers.txt
   require: {"${numbers}": 1}
 """
-SAMPLE = "  sample: {_target_: toy.write, count: 10}\n"
+SAMPLE = "  sample: {_target_: cases.toy.write, count: 10}\n"
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:

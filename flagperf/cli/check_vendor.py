@@ -23,7 +23,7 @@ from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
 from flagperf.config.image import choose_image
 from flagperf.config.keys import is_under
-from flagperf.config.monitor_tool import make_table
+from flagperf.config.monitor_tool import INDEX, make_table
 from flagperf.config.platform import Hardware, ImageSettings, NumberFormat, Vendor
 from flagperf.config.search_path import cases, find, options, search_path
 from flagperf.config.user_files import check_user_files
@@ -141,6 +141,9 @@ def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterat
     missing = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter and name not in groups]
     if missing:
         yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
+    if INDEX not in groups:
+        what = f"no group {INDEX}: a sample that lacks a device cannot be used, for nobody knows which one it is"
+        yield Lack(str(path), "vendor.monitor.parse", what, needed=False)
 
 
 def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
@@ -194,7 +197,7 @@ def _refused(
 def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[Lack]:
     """Why a job is refused, or which tuning is used in place of its own."""
     if isinstance(run, ConfigError):
-        yield lack_of(run, job.path)
+        yield from (lack_of(error, job.path) for error in (run, *run.also))
     elif (
         job.path.parent.as_posix().endswith(f"/{name}/{job.case}")
         and run.tuning != f"{name}/{job.case}/{job.path.stem}"

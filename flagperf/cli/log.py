@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +26,7 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
     """
     path = folder / RUN_LOG
     try:
-        file = logging.FileHandler(path, encoding="utf-8")
+        file = _Lasting(path, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot write the run log: {error.strerror}", where=str(path), advice="choose a writable result_dir"
@@ -44,8 +45,17 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
     finally:
         for handler in handlers:
             root.removeHandler(handler)
-            handler.close()
+            with suppress(OSError):  # as `_Lasting`
+                handler.close()
         root.setLevel(before)
+
+
+class _Lasting(logging.FileHandler):
+    """A log on a disk that may fill up or become read-only: whoever writes results there says so, once."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class _Plain(logging.Formatter):

@@ -28,8 +28,15 @@ VERBS = {
     "compare": "flagperf.cli.compare",
     "doctor": "flagperf.cli.doctor.hosts",
     "clean": "flagperf.cli.clean",
+    "collect": "flagperf.cli.collect",
     "check": "flagperf.cli.check_vendor",
     "data": "flagperf.cli.data",
+}
+
+DISK = {  # what the disk of the results may say in the middle of a run
+    errno.ENOSPC: "no space is left for results",
+    errno.EDQUOT: "the user's quota leaves no space for results",
+    errno.EROFS: "the disk of the results became read-only",
 }
 
 HELP = """\
@@ -47,6 +54,7 @@ verbs:
   run      (the default) compose the configuration, train, report
   list     cases, vendors, hardware, clusters and experiments that can be chosen; runs [RESULT_DIR]: what was run
   report   RUN_DIR: write the report again, from the files alone
+  collect  RUN_DIR: bring the logs that a run had to leave on its hosts, and report it again
   watch    RUN_DIR: what goes on in a run of another terminal
   rerun    RUN_DIR [OVERRIDES…]: give the command of a run again, from its folder alone
   compare  BASE OTHER… [gate='p_train>-3%,accuracy>-1%']: runs or jobs side by side, and an answer for CI
@@ -96,9 +104,9 @@ def run_command(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in DISK:
             raise
-        print("flagperf: no space is left for results; what was written before stays", file=sys.stderr)
+        print(f"flagperf: {DISK[error.errno]}; what was written before stays", file=sys.stderr)
         return HostError.exit_code
     except KeyboardInterrupt:
         print("flagperf: interrupted", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
+from flagperf.config.classes import check_places, other_libraries
 from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
 from flagperf.config.keys import is_platform, is_under
@@ -30,7 +32,7 @@ from flagperf.config.resolve import (
     vendor,
 )
 from flagperf.config.rules import CaseRules
-from flagperf.config.search_path import is_shipped, search_path, with_name
+from flagperf.config.search_path import find, is_shipped, search_path, with_name
 from flagperf.config.secret_values import keep_secrets, too_short
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.user_files import own_files
@@ -95,15 +97,16 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     rules.check_keys(job, layers, where)
     layers = with_algorithms(layers, job, folders, where)
     final = layers.final.with_values(job.values)
-    changed = changes(layers.case.leaves, final.leaves, _source(job, layers, where))
+    changed = changes(layers.case.leaves, final.leaves, _source(job, layers, folders, where))
     rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     closed = final.get("division") == "closed"
     if closed:
         described = _described(job, layers)
-        rules.check_closed((change for change in changed if change.key not in described), final, where)
+        rules.check_closed((change for change in changed if change.key not in described), where)
 
     folder, data_note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder, "size": size(final, folders)}).resolved()
+    check_places(config, final.leaves, layers.case.leaves, rules, where)
     config |= {
         "revision": config.get("revision", 1),
         "mutable": list(rules.mutable),
@@ -116,7 +119,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     maker, hosts = replace(vendor(config, product, where), frameworks={}), cluster(config, where)
     config["vendor"].pop("frameworks", None)  # what it says of this one stands among the vendor's own keys
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
-    replaced = list(takes_place(config, maker, runtime, hosts, where))
+    replaced = [*takes_place(config, maker, runtime, hosts, where), *other_libraries(config, framework, where)]
     if closed and replaced:
         raise replaced[0]
     config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
@@ -158,16 +161,17 @@ def _described(job: Job, layers: Layers) -> set[str]:
     }
 
 
-def _source(job: Job, layers: Layers, where: Where) -> Callable[[str], str]:
-    """A function from a changed key to what changed it, as text."""
+def _source(job: Job, layers: Layers, folders: Sequence[Path], where: Where) -> Callable[[str], str]:
+    """A function from a changed key to what changed it, as text. A tuning may lie over the one for the hardware."""
+    tunings = {str(find(name, folders)): name for name in layers.files if re.match("vendor/.*/", name)}
 
     def source(key: str) -> str:
         if is_under(key, job.values):
             return "command line"
         if key in layers.by_experiment:
             return f"experiment {', '.join(job.experiments)}"
-        if layers.tuning and key in layers.by_tuning:
-            return f"tuning {layers.tuning.removeprefix('vendor/')}"
+        if key in layers.by_tuning:
+            return f"tuning {tunings.get(where(key), layers.tuning or '').removeprefix('vendor/')}"
         file = where(key)
         return "a file of --config-dir" if is_shipped(Path(file)) else file
 

@@ -3,11 +3,13 @@ r"""Reads a vendor's tool as its vendor file describes it: one regular expressio
     monitor:
       command: [acme-smi, --table]       # prints one sample and ends
       parse: |
-        ^\|\s+ (?P<temperature>\S+) C \s+ (?P<power>\S+) W
+        ^\|\s+ (?P<index>\d+) \s+ (?P<temperature>\S+) C \s+ (?P<power>\S+) W
         \s+\|\s+ (?P<memory_used>\S+) \s/\s (?P<memory_total>\S+)
       units: {memory: GiB}               # where they differ from C, W, MiB, %, J
 
-Each match is one device, in the order of the output, and may span lines. The expression is written in Python's verbose
+Each match is one device and may span lines. Its group `index` is the number by which the tool calls the device, from 0:
+a device that the tool leaves out then shifts no other's figures. Without that group devices count in the order of the
+output, and a sample that lacks one is not used. The expression is written in Python's verbose
 form: `^` and `$` match at line ends, white space in it stands for nothing (`\s` is a space), `#` begins a comment. A
 group whose text is no number (`N/A`, `-`, `[Not Supported]`) is a figure that the tool does not know.
 
@@ -46,41 +48,60 @@ UNITS = {  # the same with Device's own unit, which comes first
     for name, figure in DEVICE_FIGURES.items()
     if name.startswith(quantity)
 }
-MAX_POWER = 10_000.0  # W; a broken device may show 65535
+INDEX = "index"  # the group with a device's number
+MAX_INDEX = 1023  # the most devices of a node are 1024
 
 
-@dataclass(frozen=True)
+@dataclass
 class Table:
-    """A tool's output as its vendor file describes it. Called with the output of one sample."""
+    """A tool's output as its vendor file describes it. Called with the output of each sample, one after the other."""
 
     pattern: re.Pattern[str]
     factors: dict[str, float]  # figure → factor to Device's unit
     card: int = 1  # devices that share one power figure
     memory: float | None = None  # MiB of a device, for a tool that shows it in percent of that
+    seen: int = 0  # devices known by an index: those up to the highest in any sample so far
 
     @property
     def figures(self) -> frozenset[str]:
         """What can be known of a device."""
-        return frozenset(self.pattern.groupindex) | ({"memory_total"} if self.memory else set())
+        return frozenset(self.pattern.groupindex) - {INDEX} | ({"memory_total"} if self.memory else set())
 
     def __call__(self, text: str) -> list[str]:
         """One line a device. Raises ValueError when no device can be read."""
-        devices = [self._device(match) for match in self.pattern.finditer(text)]
+        matches = list(self.pattern.finditer(text))
+        if INDEX in self.pattern.groupindex:
+            devices = self._placed(matches)
+        else:
+            devices = [self._device(match) for match in matches]
         if not any(device != Device() for device in devices):
             raise ValueError("no device in it")
         cards = [devices[first : first + self.card] for first in range(0, len(devices), self.card)]
         return [device.line() for card in cards for device in self._share(card)]
 
+    def _placed(self, matches: list[re.Match[str]]) -> list[Device]:
+        """Each device at its index, without figures where the tool left it out."""
+        found: dict[int, Device] = {}
+        for match in matches:
+            index = match[INDEX] or ""
+            if not re.fullmatch(r"[0-9]{1,4}", index) or int(index) > MAX_INDEX:
+                raise ValueError(f"{index!r} is no index of a device")
+            if int(index) in found:
+                raise ValueError(f"two devices have the index {int(index)}")
+            found[int(index)] = self._device(match)
+        self.seen = max(self.seen, *(index + 1 for index in found), 0)
+        return [found.get(index, Device()) for index in range(self.seen)]
+
     def _device(self, match: re.Match[str]) -> Device:
-        groups = match.groupdict()
+        groups = {name: text for name, text in match.groupdict().items() if name != INDEX}
         device = Device(**{name: _number(text, self.factors.get(name, 1.0)) for name, text in groups.items()})
         if device.memory_used is not None and device.memory_total is None:
             device = replace(device, memory_total=self.memory)
-        return replace(device, power=None) if device.power and device.power > MAX_POWER else device
+        return device
 
     def _share(self, card: list[Device]) -> list[Device]:
         """The devices of a card, each with an equal share of its power, which one or all of them show."""
-        shown = [device.power for device in card if device.power is not None]
+        shown = [power for device in card if (power := device.possible().power) is not None]
         if self.card == 1 or not shown:
             return card
         return [replace(device, power=statistics.fmean(shown) / len(card)) for device in card]
@@ -121,10 +142,13 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
     except re.error as error:
         raise ConfigError(f"not a regular expression: {error}", where=where, key=key, given=text) from error
     for name in pattern.groupindex:
-        if name not in DEVICE_FIGURES:
-            raise ConfigError("unknown group", where=where, key=key, given=name, advice=nearest(name, DEVICE_FIGURES))
-    if not pattern.groupindex:
-        raise ConfigError("the expression has no group", where=where, key=key, allowed=", ".join(DEVICE_FIGURES))
+        if name not in (INDEX, *DEVICE_FIGURES):
+            advice = nearest(name, (INDEX, *DEVICE_FIGURES))
+            raise ConfigError("unknown group", where=where, key=key, given=name, advice=advice)
+    if not pattern.groupindex.keys() - {INDEX}:
+        raise ConfigError(
+            "the expression has no group of a figure", where=where, key=key, allowed=", ".join(DEVICE_FIGURES)
+        )
     return pattern
 
 

@@ -47,7 +47,7 @@ def takes_place(
 ) -> Iterator[ConfigError]:
     """All that would be imported, or would decide what is, in place of what flagperf and its libraries ship."""
     yield from in_environment(maker, where)
-    libraries = {*LIBRARIES, *config["framework"].get("libraries", ())}
+    libraries = {*LIBRARIES, *config["framework"].get("imports", ())}
     yield from in_code_dir(config["code_dir"], libraries)
     if runtime.kind == "docker":
         folders = (hosts.work_dir, Path(config["result_dir"]).expanduser().absolute())

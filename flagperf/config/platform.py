@@ -233,8 +233,11 @@ class Failures:
 
     # in the launcher's log, about a rank that ended: groups exit_status, and rank or local_rank; the first of the
     # expressions that is found there counts. As it is: the line of flagperf.trainer.start
-    exits: tuple[Pattern, ...] = (r"^rank (?P<rank>\d+) ended with exit status (?P<exit_status>-?\d+)$",)
+    exits: tuple[Pattern, ...] = (
+        r"^rank (?P<rank>\d+) ended with exit status (?P<exit_status>-?\d+) at \d+:(?P<minute>\d+):(?P<second>\d+)$",
+    )
     first: str = ""  # text of the launcher's log, after which comes the rank that it saw fail first
+    stopped: Pattern = ""  # in its log, about a rank that it stops, by the pid that `exits` has too; empty: not said
     port_taken: str = "EADDRINUSE"  # text of the launcher's log where another process listens on the port
     followed: tuple[Pattern, ...] = ()  # in the log of a rank that ended because another rank had
     waiting: tuple[Pattern, ...] = ()  # in a Python stack: a frame of a rank that waits for the other ranks
@@ -253,7 +256,8 @@ class Framework:
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
     module: str = "sys"  # that a rank imports first; an environment that lacks it is refused
     packages: tuple[str, ...] = ()  # whose versions sys_info.log tells
-    libraries: tuple[str, ...] = ()  # names of what it brings; own code of such a name would take its place
+    imports: tuple[str, ...] = ()  # names of what it brings, further ones; own code of such a name would take its place
+    libraries: tuple[str, ...] = ()  # whose classes the components of a case may be
     extra: str | None = None  # of flagperf's own package: what a training needs, which an image gets
     python: str | None = None  # interpreter on this machine, where it exists; {prefix}: the launcher's environment
     install: str = ""  # how a user comes to an environment with it, for a message

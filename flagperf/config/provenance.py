@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,16 +51,6 @@ def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[
         for key in differing(case, final)
         if not is_platform(key) or is_under(key, SOFTWARE)
     )
-
-
-def targets(key: str, value: Any) -> Iterator[str]:
-    """Where a value names a class that will be made, as dotted keys without positions in lists: sinks._target_."""
-    if key.endswith("._target_"):
-        yield key
-    for item in value if isinstance(value, list) else ():
-        yield from targets(key, item)
-    for name, item in value.items() if isinstance(value, Mapping) else ():
-        yield from targets(f"{key}.{name}", item)
 
 
 def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Collection[str]) -> Where:

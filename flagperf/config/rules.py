@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flagperf.config.keys import KEYS, PARTS, RENAMED, check_value, is_platform, is_under
 from flagperf.config.layers import Layer, Layers
-from flagperf.config.provenance import ABSENT, Leaves, Where, targets
+from flagperf.config.platform import Hardware, RuntimeSettings, Vendor
+from flagperf.config.provenance import ABSENT, Leaves, Where
 from flagperf.config.search_path import CONF, find, is_shipped, options
 from flagperf.config.sweep import Job
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError, meant
+from flagperf.fields import of_dataclass
 from flagperf.trainer.settings import check_end
 
-CLASSES = ("sinks._target_",)  # where a class of the user's own changes nothing that is trained
 OPEN = "division=open allows it, and the report says so"
+TUNING_RULE = "a tuning may change mutable keys only"
+CLOSED_RULE = "a closed run may not change this key"
+# What the files of a vendor, a product and a runtime may say; a key that they leave out can still be set.
+PART_FIELDS = {
+    key: field
+    for part, cls in (("vendor", Vendor), ("hardware", Hardware), ("runtime", RuntimeSettings))
+    for key, field in of_dataclass(cls, f"{part}.").items()
+    if key != f"{part}.name"  # that of the file
+}
+OPEN_FIELDS = tuple(key for key, field in PART_FIELDS.items() if field.type is dict)  # with names of the user's own
 REQUIRED = ("case", "unit", "throughput_unit")  # and the parts that the framework makes of it
 
 
@@ -46,41 +57,42 @@ class CaseRules:
         return cls(keys, file, case_files)
 
     def check_keys(self, job: Job, layers: Layers, where: Where) -> None:
-        """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division."""
-        known = _dotted(layers.case.leaves)
+        """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division.
+
+        Raises:
+            ConfigError: the first of them; `also` has the others.
+        """
+        if found := list(self._wrong_keys(job, layers, where)):
+            found[0].also = tuple(found[1:])
+            raise found[0]
+
+    def _wrong_keys(self, job: Job, layers: Layers, where: Where) -> Iterator[ConfigError]:
+        known = _dotted([*layers.case.leaves, *PART_FIELDS])
         components = [key.removesuffix("._target_") for key in layers.case.leaves if key.endswith("._target_")]
-        free = [*self.mutable, "cluster"]  # what may be added; config/build knows the fields of a cluster
-        for key in (*layers.by_tuning, *layers.by_experiment):
-            if not is_under(key, [*free, *components]):
-                check_known(key, known, where(key))
+        free = [*self.mutable, *OPEN_FIELDS, "cluster"]  # what may be added; config/build knows the fields of a cluster
+        unknown = [
+            key
+            for key in dict.fromkeys((*layers.by_tuning, *layers.by_experiment))
+            if key not in known and not is_under(key, [*free, *components])
+        ]
+        yield from (_unknown(key, known, where(key)) for key in unknown)
         for key in job.values:
-            if key not in job.added and not is_under(key, free):
-                check_known(key, known, "command line")
+            if key not in job.added and key not in known and not is_under(key, free):
+                yield _unknown(key, known, "command line")
         advice = "take it out of the tuning; an experiment with division=open may set it"
         for key in layers.by_tuning:
-            value = layers.final.leaves.get(key)
-            self._check_mutable(key, value, "a tuning may change mutable keys only", advice, where)
-            self._check_classes(key, value, advice, where)
+            if key not in unknown and not is_under(key, self.mutable):
+                yield self._immutable(key, layers.final.leaves.get(key), TUNING_RULE, advice, where)
 
-    def check_closed(self, changed: Iterable[Change], final: Layer, where: Where) -> None:
+    def check_closed(self, changed: Iterable[Change], where: Where) -> None:
         """Refuse a change that a closed run must not make."""
-        tree = final.resolved(where)
         for change in changed:
-            if not is_platform(change.key):
-                self._check_mutable(change.key, change.after, "a closed run may not change this key", OPEN, where)
-                self._check_classes(change.key, _at(tree, change.key), OPEN, where)
+            if not is_platform(change.key) and not is_under(change.key, self.mutable):
+                raise self._immutable(change.key, change.after, CLOSED_RULE, OPEN, where)
 
-    def _check_mutable(self, key: str, given: object, problem: str, advice: str, where: Where) -> None:
-        if not is_under(key, self.mutable):
-            allowed = f"the keys listed in {self.file}"
-            raise ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
-
-    def _check_classes(self, key: str, value: object, advice: str, where: Where) -> None:
-        """Refuse a class that a value would make, be it written or what ${…} stands for, unless the list names it."""
-        for target in targets(key, value):
-            if target not in (*CLASSES, *self.mutable):
-                problem, allowed = "no class may stand below a mutable key", f"the keys listed in {self.file}"
-                raise ConfigError(problem, where=where(key), key=target, given=value, allowed=allowed, advice=advice)
+    def _immutable(self, key: str, given: object, problem: str, advice: str, where: Where) -> ConfigError:
+        allowed = f"the keys listed in {self.file}"
+        return ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
 
     def check_values(self, case: Layer, final: Layer, changed: Collection[str], where: Where) -> None:
         """Refuse values of a wrong type or out of range, wherever they were set, and a case that is not complete."""
@@ -116,13 +128,11 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
         raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model.rpartition('/')[2]}")
 
 
-def check_known(key: str, known: Collection[str], where: str) -> None:
-    """Refuse a key that nothing reads. `known`: all dotted keys, parents included."""
-    if key in known:
-        return
+def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:
+    """What to say of a key that nothing reads. `known`: all dotted keys, parents included."""
     renamed = f"FlagPerf's '{key}' is {RENAMED[key]} here" if key in RENAMED else None
     advice = renamed or meant(key, known) or "dry_run=true prints all keys of a case"
-    raise ConfigError("unknown key", where=where, key=key, advice=advice)
+    return ConfigError("unknown key", where=where, key=key, advice=advice)
 
 
 def unread(case: Leaves) -> list[str]:

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from flagperf.docker.blocking import in_thread
 from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 
 if TYPE_CHECKING:
-    from docker import DockerClient
+    from docker import APIClient, DockerClient
 
 SOCKET = "/var/run/docker.sock"
-API_TIMEOUT = 60  # seconds that the daemon may take for an answer; waiting for a container has no such limit
-THREADS = 3  # calls at one time, of which one waits for the container
+API_TIMEOUT = 60  # seconds that the daemon may take for its work; waiting for a container has no such limit
+ANSWER = 5  # seconds that it may take to say that it is there, before it is given work …
+AGAIN = 1  # … and where it did not say so the last time
 RETRY = 0.3  # seconds between two attempts to reach a daemon that went away
 
 LOOK_TIMEOUT = 10.0  # seconds
 LOOK = shell(script(__file__, "look.sh"), SOCKET)
 REASONS = {
     "absent": ("docker is not installed", "install docker there, or choose runtime=process"),
+    "silent": ("the docker daemon does not answer", "look into dockerd's log there; systemctl restart docker"),
     "stopped": ("the docker daemon does not run", "start it there: systemctl start docker"),
     "forbidden": ("this user may not use docker", "add the user to the group docker there, or log in as another"),
 }
@@ -47,6 +48,10 @@ class _Unreachable(Exception):
     """No connection to the daemon can be made."""
 
 
+class _Silent(_Unreachable):
+    """The daemon takes connections and says nothing."""
+
+
 class DockerHost:
     """The daemon of one host. Used as `async with DockerHost(transport, patience) as docker:`.
 
@@ -56,14 +61,15 @@ class DockerHost:
 
     def __init__(self, transport: Transport, patience: float = 0.0) -> None:
         self.transport, self.host, self.patience = transport, transport.host, patience
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix=f"docker-{transport.host}")
         self._connected = AsyncExitStack()
         self._client: DockerClient | None = None
+        self._pings: APIClient | None = None  # asks whether the daemon is there
+        self._answer = ANSWER
         self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> DockerHost:
         try:
-            await self.call(lambda client: client.ping())
+            await self.call(lambda _: None)
         except BaseException:
             await self.close()
             raise
@@ -73,9 +79,8 @@ class DockerHost:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. Calls that still run end with an error."""
+        """Close the connection. Nobody waits for calls that still run."""
         await self._disconnect()
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def call(self, work: Callable[[DockerClient], T], *, again: bool = True) -> T:
         """Do blocking work with the SDK's client in a thread.
@@ -93,47 +98,87 @@ class DockerHost:
 
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.patience
+        silent = self._answer == AGAIN  # when it was called last
         while True:
             try:
-                client = await self.client()
-                return await loop.run_in_executor(self._threads, work, client)
+                client = await self._ready()
+                return await in_thread(partial(work, client))
             except APIError:
                 raise
+            except _Silent as error:
+                await self._disconnect()
+                if silent:
+                    raise await self._why(error) from error
+                await self.transport.run(LOOK, timeout=LOOK_TIMEOUT)  # raises where it is the host that is silent
+                silent = True
             except (_Unreachable, RequestException, OSError) as error:
                 await self._disconnect()
                 if loop.time() >= deadline or not again:
                     raise await self._why(error) from error
                 await asyncio.sleep(RETRY)
 
-    async def client(self) -> DockerClient:
-        """The client, made again where the last one was given up."""
-        from docker import DockerClient
-        from docker.errors import DockerException
-
+    async def _ready(self) -> DockerClient:
+        """The client of a daemon that answers, made again where the last one was given up."""
         async with self._connecting:
-            if self._client is None:
-                socket = await self._connected.enter_async_context(self.transport.unix_socket(SOCKET))
-                make = partial(DockerClient, base_url=f"unix://{socket}", version="auto", timeout=API_TIMEOUT)
-                try:
-                    self._client = await asyncio.get_running_loop().run_in_executor(self._threads, make)
-                except DockerException as error:
-                    raise _Unreachable(str(error)) from error
-            return self._client
+            try:
+                client = await self._again() or await self._connect()
+            except _Silent:
+                self._answer = AGAIN
+                raise
+            self._answer = ANSWER
+            return client
+
+    async def _again(self) -> DockerClient | None:
+        """The client that is there already, where the daemon still answers it."""
+        from requests.exceptions import RequestException, Timeout
+
+        if self._pings is None:
+            return None
+        try:
+            await in_thread(self._pings.ping)
+        except Timeout as error:
+            raise _Silent from error
+        except (RequestException, OSError):  # the connection dropped while nobody used it
+            await self._disconnect()
+        return self._client
+
+    async def _connect(self) -> DockerClient:
+        socket = await self._connected.enter_async_context(self.transport.unix_socket(SOCKET))
+        self._pings, client = await in_thread(partial(_clients, f"unix://{socket}", self._answer))
+        self._client = client
+        return client
 
     async def _disconnect(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
+        for client in (self._client, self._pings):
+            if client is not None:
+                client.close()
+        self._client = self._pings = None
         await self._connected.aclose()
 
     async def _why(self, error: BaseException) -> DaemonError:
         """Why a daemon does not answer."""
         if not isinstance(error, _Unreachable):
-            with contextlib.suppress(_Unreachable):
-                await self.client()
+            try:
+                await self._ready()
                 problem, advice = f"the docker daemon dropped a call: {error}", "look into dockerd's log there"
                 return DaemonError(self.host, problem, advice=advice)
-        done = await self.transport.run(LOOK, timeout=LOOK_TIMEOUT)
-        reason = done.stdout.strip()
+            except _Unreachable as unreachable:
+                error = unreachable
+        reason = "silent"
+        if not isinstance(error, _Silent):
+            reason = (await self.transport.run(LOOK, timeout=LOOK_TIMEOUT)).stdout.strip()
         problem, advice = REASONS.get(reason, (f"docker does not answer: {error}", "look into dockerd's log"))
         return (NoDocker if reason == "absent" else DaemonError)(self.host, problem, advice=advice)
+
+
+def _clients(url: str, answer: int) -> tuple[APIClient, DockerClient]:
+    """One client that asks whether the daemon is there, for at most `answer` seconds, and one that gives it work."""
+    from docker import APIClient, DockerClient
+    from docker.errors import DockerException
+    from requests.exceptions import Timeout
+
+    try:
+        pings = APIClient(url, version="auto", timeout=answer)
+    except DockerException as error:
+        raise (_Silent if isinstance(error.__cause__, Timeout) else _Unreachable)(str(error)) from error
+    return pings, DockerClient(url, version=pings.api_version, timeout=API_TIMEOUT)

@@ -95,7 +95,7 @@ class ImageSupply:
 
     async def _copy(self, first: DockerHost, docker: DockerHost) -> None:
         log.info("%s: image %s: copied from %s", docker.host, self.image.reference, first.host)
-        source = await first.client()
+        source = await first.call(lambda client: client)
 
         def copy(client: DockerClient) -> Any:
             stream: Any = source.images.get(self.image.reference).save(named=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from flagperf.docker.daemon import DockerHost
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 KEEPER = MARKED + script(__file__, "keeper.sh")
 KEEPER_GRACE = 3.0  # seconds
+REMOVED = "someone removed the container"
 SIGNALLED = 128  # docker reports an end by signal N as 128 + N
 
 
@@ -54,12 +57,14 @@ class DockerProcess:
         try:
             state = (await self._docker.call(lambda client: client.api.inspect_container(self._name)))["State"]
         except NotFound:
-            return "someone removed the container"
+            return REMOVED
         if state["OOMKilled"]:
             limit = f" of {self._options.memory}" if self._options.memory else ""
             return f"out of memory: the container reached its limit{limit}"
         if state["Paused"]:
             return "the container is frozen (docker pause)"
+        if not state["Running"] and (told := await self._docker.call(self._done_to_it)):
+            return told
         return state["Error"] or None
 
     async def _wait(self) -> int | None:
@@ -71,6 +76,23 @@ class DockerProcess:
             return None
         status = int(done["StatusCode"])
         return SIGNALLED - status if status > SIGNALLED else status
+
+    def _done_to_it(self, client: DockerClient) -> str | None:
+        """What someone else did to the container that has ended; None: nothing. Takes a second at most.
+
+        The daemon keeps its last 256 events, and tells them up to the end of the current second of its clock: one that
+        is being removed has been by then.
+        """
+        now = datetime.fromisoformat(re.sub(r"\.\d+", "", client.info()["SystemTime"]).replace("Z", "+00:00"))
+        filters = {"type": "container", "container": self._name}
+        events = list(client.events(since=1, until=int(now.timestamp()) + 1, filters=filters, decode=True))
+        done = [event["Action"] for event in events]
+        signals = [event["Actor"]["Attributes"]["signal"] for event in events if event["Action"] == "kill"]
+        if "destroy" in done:
+            return REMOVED
+        if "stop" in done or "restart" in done:
+            return "someone stopped the container (docker stop)"
+        return f"someone sent the container signal {signals[0]} (docker kill)" if signals else None
 
     def _stop(self, client: DockerClient) -> Any:
         from docker.errors import APIError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flagperf.command import Command
 from flagperf.config.values import RunConfig
-from flagperf.docker.daemon import DockerHost
+from flagperf.docker.daemon import ANSWER, DockerHost
 from flagperf.docker.image_supply import ImageSupply
 from flagperf.docker.process import DockerProcess, start_keeper
 from flagperf.errors import HostError
@@ -70,8 +70,10 @@ class DockerRuntime:
     async def clean(self) -> None:
         try:
             if self._starting is not None:
+                while not (await asyncio.wait({self._starting}, timeout=ANSWER))[0]:
+                    await self.docker.call(lambda _: None)  # a daemon that does not answer is not waited for
                 with contextlib.suppress(HostError):  # `launch` raised it, unless it was interrupted
-                    await asyncio.shield(self._starting)
+                    await self._starting
         finally:
             await self._remove()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from flagperf.command import Command
 from flagperf.config.platform import MonitorTool
 from flagperf.errors import HostError
-from flagperf.hosts.shell import script, shell
+from flagperf.hosts.shell import LIMITED, script, shell
 from flagperf.hosts.transport import Transport
 
 PROBE_TIMEOUT = 30.0  # seconds; the probe takes milliseconds unless a file system hangs
@@ -78,9 +78,9 @@ async def read_facts(transport: Transport, folder: str, device_files: str | None
 
 async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:
     """Add to sys_info.log what the vendor's tool prints about the accelerators, or why it prints nothing."""
-    command = shell(f'"$@" 2>&1 | head -c {TOOL_OUTPUT}', *tool.command)
+    command = shell(f"({LIMITED}) 2>&1 | head -c {TOOL_OUTPUT}", f"{tool.timeout:g}", *tool.command)
     try:
-        told = (await transport.run(command, timeout=tool.timeout)).stdout
+        told = (await transport.run(command, timeout=tool.timeout + PROBE_TIMEOUT)).stdout
     except HostError as error:
         told = error.problem
     lines = ["accelerators, by the vendor's tool:", *told.strip("\n").splitlines()]

@@ -1,6 +1,7 @@
 """What runs leave on a host when their launcher dies: folders, here; containers, in flagperf.docker.runtime.
 
-Each says who its owner is: which process of which machine. Only what belongs to a dead owner is removed. The folder of
+Each says who its owner is: which process of which machine. Only what belongs to a dead owner is removed. A folder
+whose logs could not be collected has no owner: it stays until `flagperf collect` has brought them. The folder of
 a long command (flagperf.hosts.ssh.process) is dead when nobody holds its locks: its launcher holds one, its guard the
 other.
 """
@@ -21,6 +22,7 @@ from flagperf.hosts.transport import Completed, Transport
 OWN_FOLDER = script(__file__, "own_folder.sh")
 CLAIM, CLAIMED = (OWN_FOLDER + script(__file__, name) for name in ("claim.sh", "claimed.sh"))
 DEAD_PROCESSES = script(__file__, "dead_processes.sh")
+KEEP, WHAT_IS_KEPT = (script(__file__, name) for name in ("keep.sh", "what_is_kept.sh"))
 TIMEOUT = 60.0  # seconds
 
 OwnerState = Literal["this", "alive", "dead", "elsewhere"]
@@ -92,6 +94,23 @@ async def remove_dead_folders(transport: Transport, work_dir: str, *, make: bool
         log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
         await transport.run(Command(("rm", "-rf", *dead)), timeout=TIMEOUT)
     return dead
+
+
+async def keep(transport: Transport, folder: str, case: str) -> None:
+    """Keep a run's folder on a host until it is collected, with what lies in its folder `case` alone.
+
+    Raises:
+        HostError: it cannot be kept.
+    """
+    done = await transport.run(shell(KEEP, folder, case), timeout=TIMEOUT)
+    if done.exit_status != 0:
+        raise HostError(transport.host, f"{folder} cannot be kept: {done.stderr.strip()}")
+
+
+async def kept(transport: Transport, folder: str) -> Literal["kept", "nothing"] | OwnerState:
+    """What a run left in its folder on a host: "kept" and "dead" can be collected; "nothing": there is none."""
+    found = (await transport.run(shell(WHAT_IS_KEPT, folder), timeout=TIMEOUT)).stdout.strip()
+    return "nothing" if not found else "kept" if found == "kept" else owner_state(found)
 
 
 async def dead_process_folders(transport: Transport) -> list[str]:

@@ -23,4 +23,5 @@ def shell(text: str, *arguments: str) -> Command:
     return Command(("sh", "-c", text, "flagperf", *arguments))
 
 
+LIMITED = script(__file__, "limited.sh")  # its arguments: seconds, and a command that need not end in them
 MARKED = script(__file__, "marked.sh")  # before scripts that look for processes

@@ -2,4 +2,5 @@
 # Unpacks an archive and removes it.
 #   $1  the folder that its content goes to
 #   $2  the archive, a tar.gz
-mkdir -p "$1" && tar -xzf "$2" -C "$1" && rm "$2"
+# tar itself gets no path: it would take \ in one for an escape, and : for the end of a host's name.
+mkdir -p "$1" && (cd "$1" && tar -xzf -) <"$2" && rm "$2"

@@ -36,14 +36,14 @@ def curves(folder: Path, monitors: Mapping[str, Any]) -> dict[str, Curve]:
 
 
 def _node_curve(figure: Figure, text: str) -> dict[str, Curve]:
-    points = [[time, figure.factor * values[0]] for time, values in node_samples(text)]
+    points = [[time, figure.factor * values[0]] for time, values in node_samples(text) if figure.can_be(values[0])]
     return {_heading(figure.title, figure): points} if points else {}
 
 
 def _device_curves(text: str, indices: Sequence[int] | None) -> dict[str, Curve]:
     found: dict[str, Curve] = {}
     for time, devices in device_blocks(text):
-        used = [device for index, device in enumerate(devices) if indices is None or index in indices]
+        used = [device.possible() for index, device in enumerate(devices) if indices is None or index in indices]
         for name, title in DEVICE_CURVES.items():
             figure = DEVICE_FIGURES[name]
             values = [value for device in used if (value := getattr(device, name)) is not None]

@@ -127,10 +127,11 @@ def _coverage(figures: Mapping[str, Any], devices: int) -> str:
 
 
 def missing_monitors(results: Iterable[Result]) -> list[str]:
-    """Monitors without figures, and why. Each is named once."""
+    """Monitors without figures, and why; and figures that were left out. Each is named once."""
     nodes = [item for result in results for item in result.monitors.get("nodes", {}).items()]
+    left_out = [f"Left out on {node}: {text}" for node, monitors in nodes for text in _left_out(monitors)]
     lacks = [(node, *lack) for node, monitors in nodes for lack in _missing(monitors)]
-    return list(dict.fromkeys(f"Not available on {node}: {what} ({why})" for node, what, why in lacks))
+    return list(dict.fromkeys([*(f"Not available on {node}: {what} ({why})" for node, what, why in lacks), *left_out]))
 
 
 def _missing(monitors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -142,6 +143,15 @@ def _missing(monitors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         told = known.get("power", {}).get("devices", devices)
         if told < devices:
             yield "energy of the accelerators", f"the power of {told} of {devices} is known"
+
+
+def _left_out(monitors: Mapping[str, Any]) -> Iterator[str]:
+    """What a node's monitors told that cannot be."""
+    for name, known in monitors.items():
+        counts = known.get("impossible") or {}
+        for figure, count in counts.items() if isinstance(counts, Mapping) else [(name, counts)]:
+            title = MONITORED[figure].title if figure in MONITORED else figure.replace("_", " ")
+            yield f"{count} impossible value{'s' if count > 1 else ''} of {title}"
 
 
 def energy_lines(result: Result) -> list[str]:

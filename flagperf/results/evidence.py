@@ -56,6 +56,12 @@ class Evidence:
         found = (self.extent.differences(counts_of(built)) for built in self.built.values())
         return next(filter(None, found), "")
 
+    @property
+    def resume_notes(self) -> tuple[str, ...]:
+        """What the ranks said of the checkpoints that they were to go on from."""
+        said = (event.value.get("resume_notes") or () for log in self.logs for event in log.all("INIT_END"))
+        return tuple(dict.fromkeys(note for notes in said for note in notes))
+
     def number(self, name: str) -> float | None:
         """A figure of FINISHED; None when it is absent."""
         value = self.finished.get(name)

@@ -55,6 +55,9 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
         `energy_above_idle_j`, which leaves that power out. Coverage is the share of the time that lies between two
         samples that follow each other as usual; what it leaves out counts with the mean of the rest.
 
+        `impossible`, where there are any: figure → how many values of these devices were left out in that time, since
+        no device can have them (`flagperf.monitor_log.Figure`); of cpu, mem and pwr just how many.
+
         A monitor without figures is `{"not_available": why}`, with a coverage of 0 where it has samples; one without a
         log is absent.
     """
@@ -118,11 +121,15 @@ def _lack(node: Mapping[str, Any], kind: str) -> str:
 
 def _node_figures(text: str, name: str, started: float, ended: float) -> dict[str, Any]:
     """cpu, mem or pwr."""
-    points = [Point(time, *values[:2]) for time, values in node_samples(text)]
-    figures = _figures(points, started, ended)
+    told = [Point(time, *values[:2]) for time, values in node_samples(text)]
+    points = [point for point in told if NODE_FIGURES[name].can_be(point.value)]
+    figures: dict[str, Any] = _figures(points, started, ended)
     if figures and name == "pwr":
         source = "rapl" if points[-1].counter is not None else "node"
-        return {**figures, "source": source, **_energy(points, started, ended)}
+        figures |= {"source": source, **_energy(points, started, ended)}
+    within = [point.value for point in told if started <= point.time <= ended]
+    if left_out := sum(not NODE_FIGURES[name].can_be(value) for value in within):
+        figures["impossible"] = left_out
     return figures
 
 
@@ -130,18 +137,29 @@ def _device_figures(text: str, started: float, ended: float, devices: Sequence[i
     blocks = list(device_blocks(text))
     most = max((len(block) for _, block in blocks), default=0)
     indices = list(range(most) if devices is None else devices)
-    samples = [(time, [_device(block, index) for index in indices]) for time, block in blocks]
-    names = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter]
-    figures = {name: _device_figure(name, samples, started, ended) for name in names}
-    known = {name: found for name, found in figures.items() if found}
     if blocks and indices and min(indices) >= most:
         return {"not_available": f"the tool shows {most} devices, and none of those of the job, {indices}"}
+    whole = [(time, block) for time, block in blocks if len(block) == most]  # else nobody knows which one is missing
+    told = [(time, [_device(block, index) for index in indices]) for time, block in whole]
+    samples = [(time, [device.possible() for device in sample]) for time, sample in told]
+    names = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter]
+    figures = {name: _device_figure(name, samples, started, ended) for name in names}
+    known: dict[str, Any] = {name: found for name, found in figures.items() if found}
+    if left_out := _left_out([device for time, sample in told if started <= time <= ended for device in sample]):
+        known["impossible"] = left_out
     return {"devices": len(indices), "indices": indices, **known} if known else {}
 
 
 def _device(block: Sequence[Device], index: int) -> Device:
     """A device of a block. It has no figures when the tool left it out."""
     return block[index] if index < len(block) else Device()
+
+
+def _left_out(devices: Sequence[Device]) -> dict[str, int]:
+    """Figure → how many values of it are none, because no device can have them."""
+    pairs = [(device, device.possible()) for device in devices]
+    counts = {name: sum(getattr(one, name) != getattr(other, name) for one, other in pairs) for name in DEVICE_FIGURES}
+    return {name: count for name, count in counts.items() if count}
 
 
 def _device_figure(name: str, samples: Sequence[DeviceSample], started: float, ended: float) -> dict[str, float]:

@@ -121,7 +121,7 @@ def result_of_logs(
         seed=_seed(logs),
         synthetic=synthetic,
         revision=config.get("revision", 1),
-        notes=notes(evidence),
+        notes=(*notes(evidence), *evidence.resume_notes),
         other_data=evidence.other_data,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from flagperf.config.platform import Failures
@@ -12,13 +12,17 @@ from flagperf.perflog import PREFIX, parse
 
 LAST_LINES = 20  # shown of a failed rank
 
+BY_PEERS = (1, -signal.SIGABRT)  # how a rank ends because another one did: an exception, or a watchdog aborts it
+QUARTER = 900  # seconds
+
 
 @dataclass(frozen=True)
 class RankExit:
-    """A rank that ended with a failure."""
+    """A rank that ended before the training did."""
 
     rank: int
     exit_status: int  # negative: that signal
+    moment: int | None = None  # when, in whole seconds of a quarter of an hour by the host's clock; None: not known
 
 
 def rank_exits(launcher_log: str, first_rank: int, failures: Failures) -> list[RankExit]:
@@ -39,28 +43,65 @@ def rank_exits(launcher_log: str, first_rank: int, failures: Failures) -> list[R
     return []
 
 
-def _rank_exit(found: Mapping[str, str], first_rank: int) -> RankExit:
-    rank = int(found["rank"]) if "rank" in found else first_rank + int(found["local_rank"])
-    return RankExit(rank, int(found["exit_status"]))
+def _rank_exit(found: Mapping[str, str | None], first_rank: int) -> RankExit:
+    rank, local, minute = found.get("rank"), found.get("local_rank"), found.get("minute")
+    number = first_rank + int(local or 0) if rank is None else int(rank)
+    when = None if minute is None else moment(60 * int(minute) + int(found["second"] or 0))
+    return RankExit(number, int(found["exit_status"] or 0), when)
+
+
+def left_early(
+    launcher_log: str, ranks: Sequence[int], finished: Collection[int], ended_well: bool, failures: Failures
+) -> list[int]:
+    """Ranks of one node that ended with exit code 0 before they had finished: their launcher takes that for success.
+
+    Args:
+        launcher_log: what the launcher printed.
+        ranks: of the node.
+        finished: those that logged FINISHED.
+        ended_well: the launcher ended with exit code 0, so all of its ranks did.
+        failures: how the launcher says which ranks failed, and which it stopped.
+    """
+    told = [match.groupdict() for match in re.finditer(failures.exits[0], launcher_log, re.MULTILINE)]
+    failed = {int(one["rank"]): one.get("pid") for one in told}
+    stopped = set(re.findall(failures.stopped, launcher_log)) if failures.stopped else set()
+    if not ended_well and (not failed or stopped - set(failed.values())):
+        return []  # some rank was stopped of which the launcher does not say how it ended: any of them may be that one
+    return [rank for rank in ranks if rank not in finished and rank not in failed]
 
 
 def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str], failures: Failures) -> RankExit | None:
-    """The rank that failed of itself, rather than because another one had; None where it is not among the exits.
+    """The rank of a node that failed of itself, rather than because another one had; None where there is none.
 
-    A launcher's own order may have whole seconds only. A rank that its launcher stopped (SIGTERM), or that ended with a
-    broken connection to its peers, followed another. A rank that is the only one counts as the first in any case.
+    A launcher's own order may have whole seconds only. A rank that it stopped (SIGTERM), or that ended with a broken
+    connection to its peers, followed another.
     """
 
     def followed(exit_: RankExit) -> bool:
         return exit_.exit_status == -signal.SIGTERM or (
-            exit_.exit_status == 1 and _says(rank_log(exit_.rank), failures.followed)
+            exit_.exit_status in BY_PEERS and has_followed(rank_log(exit_.rank), failures)
         )
 
-    return next((exit_ for exit_ in exits if len(exits) == 1 or not followed(exit_)), None)
+    return next((exit_ for exit_ in exits if not followed(exit_)), None)
 
 
-def _says(log: str, patterns: Iterable[str]) -> bool:
-    return any(re.search(pattern, log) for pattern in patterns)
+def moment(seconds: float) -> int:
+    """The place of a time in its quarter of an hour: the same in every time zone, and launchers name none."""
+    return int(seconds) % QUARTER
+
+
+def seconds_ago(then: int, now: float) -> int:
+    """How long ago a moment was, where that is a few minutes at most.
+
+    Args:
+        now: by the clock that the moment was read from, in seconds since the epoch.
+    """
+    return (moment(now) - then + QUARTER // 2) % QUARTER - QUARTER // 2
+
+
+def has_followed(log: str, failures: Failures) -> bool:
+    """Whether a log tells of peers that were gone."""
+    return any(re.search(pattern, log) for pattern in failures.followed)
 
 
 def cause(exit_status: int) -> str:
@@ -84,6 +125,11 @@ def behind(logs: Mapping[int, str]) -> int | None:
         steps[rank] = max((int(event.value.get("step", 0)) for event in events), default=0)
     lowest = [rank for rank, step in steps.items() if step == min(steps.values())]
     return lowest[0] if len(lowest) == 1 else None
+
+
+def has_finished(log: str) -> bool:
+    """Whether a rank logged FINISHED."""
+    return any(event.event == "FINISHED" for line in log.splitlines() if (event := parse(line)))
 
 
 def last_lines(log: str) -> tuple[str, ...]:

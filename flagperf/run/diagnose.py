@@ -6,12 +6,29 @@ A failure names the host and the rank that are known to be at fault, and nobody 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from flagperf.run.blame import RankExit, behind, cause, first_cause, last_lines, rank_exits, signal_name
+from flagperf.config.platform import Failures
+from flagperf.run.blame import (
+    RankExit,
+    behind,
+    cause,
+    first_cause,
+    has_finished,
+    has_followed,
+    last_lines,
+    left_early,
+    rank_exits,
+    seconds_ago,
+    signal_name,
+)
 from flagperf.run.node_run import NodeRun
 from flagperf.run.stacks import stack, stuck, write_stacks
 from flagperf.run.values import Failure
+
+LATE = 2.0  # seconds after which the end of a launcher is seen at most
 
 
 class PortTaken(Exception):
@@ -21,40 +38,103 @@ class PortTaken(Exception):
         self.failure = failure
 
 
-async def failed_exit(failed: Sequence[NodeRun], nodes: Sequence[NodeRun]) -> Failure:
-    """Why nodes failed: the rank that failed first, or the launcher of the ranks where no rank did."""
+async def failed_exit(nodes: Sequence[NodeRun], *, final: bool = True) -> Failure | None:
+    """Why a round failed: the rank or the launcher of the ranks that ended first of itself.
+
+    Args:
+        final: no more is to be learned by waiting. Otherwise None, where all that ended did so because of another.
+
+    Returns:
+        None, too, where nothing failed at all.
+    """
     reasons, reports = await _reasons(nodes), await _reports(nodes)
-    says = nodes[0].run.framework.failures
-    exits: list[RankExit] = []
-    owner: dict[int, NodeRun] = {}
-    for node, report in reports.items():
-        found = rank_exits(report, node.node.ranks[0], says)
-        exits += found
-        owner |= {exit_.rank: node for exit_ in found}
+    exits = {node: rank_exits(report, node.node.ranks[0], _says(node)) for node, report in reports.items()}
+    owner = {exit_.rank: node for node, found in exits.items() for exit_ in found}
     logs = await _rank_logs(owner)
-    first = first_cause(exits, logs.__getitem__, says)
-    suspects = [owner[first.rank]] if first else failed
+    ends = [end for node in nodes if (end := _own_end(node, exits[node], reasons[node], reports[node], logs))]
+    failed = [node for node in nodes if node.failed]
+    first = max(ends, key=lambda end: end.ago, default=None)
+    if first is None and (early := await _left_early(nodes, reports)):
+        return early
+    if first is None and not (final and failed):
+        return None
+    suspects = [first.node] if first else failed
     full = [node for node in suspects if await node.logs.disk_full()]
     if full:
         why = f"disk full: no space left for {full[0].node.log_dir}"
-        return failure(full[:1], why, rank=first.rank if first else None)
-    if first:
-        (node,) = suspects
-        why, lines = _why(first.exit_status, reasons[node]), last_lines(logs[first.rank] or reports[node])
-        return failure([node], why, rank=first.rank, status=first.exit_status, lines=lines)
+        return failure(full[:1], why, rank=first.exit_.rank if first and first.exit_ else None)
+    if first and first.exit_:
+        why = _why(first.exit_.exit_status, reasons[first.node])
+        lines = last_lines(logs[first.exit_.rank] or reports[first.node])
+        return failure([first.node], why, rank=first.exit_.rank, status=first.exit_.exit_status, lines=lines)
+    if first is None and owner:
+        return _all_followed([exit_ for found in exits.values() for exit_ in found], owner, logs)
+    launchers = [end.node for end in ends if end.exit_ is None] or failed
+    told = [node for node in launchers if reasons[node]]
+    return _launcher_ended(told if len(told) == 1 else launchers, reasons, reports)
+
+
+def _says(node: NodeRun) -> Failures:
+    """How the framework's launcher and ranks say why they ended."""
+    return node.run.framework.failures
+
+
+@dataclass(frozen=True)
+class _End:
+    """An end of a rank, or of the launcher of the ranks of a node, which that of no other explains."""
+
+    node: NodeRun
+    exit_: RankExit | None  # None: the launcher's
+    ago: float  # seconds
+
+
+def _own_end(
+    node: NodeRun, exits: Sequence[RankExit], reason: str | None, report: str, logs: Mapping[int, str]
+) -> _End | None:
+    """What first failed of itself on a node; None where nothing did."""
     if exits:
-        return _all_followed(exits, owner, logs)
-    return _launcher_ended(failed, reasons, reports)
+        alone = exits[0] if len(node.plan.nodes) == len(node.node.ranks) == 1 else None
+        first = first_cause(exits, logs.__getitem__, _says(node)) or alone
+        if first is None:
+            return None
+        now = time.time() + node.transport.clock_offset
+        return _End(node, first, 0.0 if first.moment is None else seconds_ago(first.moment, now))
+    if node.ended is None or node.exit_status == 0:
+        return None
+    if not reason and has_followed(report, _says(node)) and _says(node).port_taken not in report:
+        return None
+    # Seen a little after it happened, while a rank's end is known in whole seconds.
+    return _End(node, None, time.monotonic() - node.ended + LATE)
+
+
+async def _left_early(nodes: Sequence[NodeRun], reports: Mapping[NodeRun, str]) -> Failure | None:
+    """Ranks that ended as if all were well, before they had finished; None where there are none."""
+    owner = {rank: node for node in nodes for rank in node.node.ranks}
+    logs = await _rank_logs(owner)
+    finished = [rank for rank, log in logs.items() if has_finished(log)]
+    well = {node: node.ended is not None and node.exit_status == 0 for node in nodes}
+    early = [
+        rank for node in nodes for rank in left_early(reports[node], node.node.ranks, finished, well[node], _says(node))
+    ]
+    if not early:
+        return None
+    why = f"{cause(0)} before the training had ended"
+    suspects, log = [owner[rank] for rank in early], logs[early[0]]
+    if len(early) == 1:
+        return failure(suspects, why, rank=early[0], status=0, lines=last_lines(log))
+    named = ", ".join(map(str, early))
+    return failure(suspects, f"ranks {named}: {why}", status=0, lines=_lines_of(early[0], suspects[0], log))
 
 
 def _all_followed(exits: Sequence[RankExit], owner: Mapping[int, NodeRun], logs: Mapping[int, str]) -> Failure:
-    """Several ranks ended because another one had, and that one is not among them."""
+    """Ranks ended because another one had, and that one is not among them."""
     ranks = ", ".join(str(exit_.rank) for exit_ in exits)
     ends = ", ".join(dict.fromkeys(cause(exit_.exit_status) for exit_ in exits))
     shown = exits[0].rank
     lines = _lines_of(shown, owner[shown], logs[shown])
-    why = f"ranks {ranks} ended, each as if another one had failed first: {ends}"
-    return failure([owner[exit_.rank] for exit_ in exits], why, lines=lines)
+    who = f"ranks {ranks} ended, each" if len(exits) > 1 else f"rank {ranks} ended"
+    why = f"{who} as if another one had failed first: {ends}"
+    return failure([owner[exit_.rank] for exit_ in exits] if len(exits) > 1 else [], why, lines=lines)
 
 
 def _launcher_ended(
@@ -65,7 +145,7 @@ def _launcher_ended(
         lines = last_lines(reports[node])
         if node.exit_status is None:
             return failure([node], reasons[node] or "lost host: the connection ended", lines=lines)
-        if node.run.framework.failures.port_taken in reports[node]:
+        if _says(node).port_taken in reports[node]:
             why = f"rendezvous port {node.plan.master_port} is taken"
             raise PortTaken(failure([node], why, status=node.exit_status, lines=lines))
     ends = dict.fromkeys(_why(node.exit_status or 0, reasons[node]) for node in failed)
@@ -85,7 +165,7 @@ async def passed_deadline(why: str, silent: Collection[int], nodes: Sequence[Nod
     await asyncio.gather(*(write_stacks(node.transport, node.node.log_dir) for node in nodes))
     owner = {rank: node for node in nodes for rank in node.node.ranks}
     logs = await _rank_logs(owner)
-    rank = _hanging(silent, logs, nodes[0].run.framework.failures.waiting)
+    rank = _hanging(silent, logs, _says(nodes[0]).waiting)
     shown = min(silent, default=0) if rank is None else rank
     log = "\n".join(stack(logs[shown])) or logs[shown] or (await _reports([owner[shown]]))[owner[shown]]
     if rank is not None:

@@ -30,6 +30,7 @@ from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise
 from flagperf.run.values import Failure, Outcome
 
+STOPPING = "the run is being stopped; a further interrupt ends it at once, and leaves hosts to the next run"
 PORT_ATTEMPTS = 3  # a port that was free may be taken by the time the ranks' launcher binds it
 
 log = logging.getLogger(__name__)
@@ -53,10 +54,11 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
     body = asyncio.create_task(round_.phases())
     status: Literal["finished", "failed", "interrupted"] = "interrupted"
     failure = None
-    with interruption(body.cancel) as interrupted:
+    with interruption(lambda: round_.interrupt(body), lambda: log.warning(STOPPING)) as interrupted:
         try:
             failure = await body
-            status = "failed" if failure else "finished"
+            if not interrupted.is_set():
+                status = "failed" if failure else "finished"
         except asyncio.CancelledError:
             if not interrupted.is_set():
                 raise
@@ -97,6 +99,14 @@ class _Round:
             for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
         ]
         self._fan_out = FanOut(self.nodes, plan.deadlines, progress)
+        self._ending = False  # nodes are being stopped and cleaned: that is done to its end
+        self._interrupted = False
+
+    def interrupt(self, body: asyncio.Task[Failure | None]) -> None:
+        """End the round; one that is ending already ends as it does."""
+        self._interrupted = True
+        if not self._ending:
+            body.cancel()
 
     async def phases(self) -> Failure | None:
         async with AsyncExitStack() as connections:
@@ -132,6 +142,9 @@ class _Round:
             node.place(self.plan)
 
     async def _attempt(self) -> Failure | None:
+        if self._interrupted:  # while the attempt before was ending
+            raise asyncio.CancelledError
+        self._ending = False
         try:
             await self._fan_out.on_all("send", NodeRun.send)
             await self._fan_out.on_all("start", NodeRun.launch)
@@ -139,6 +152,7 @@ class _Round:
             if failure is not None:
                 self.progress.failure(failure)  # at once, before everything is stopped
         finally:
+            self._ending = True
             left = [
                 await self._fan_out.to_the_end("stop", NodeRun.stop),
                 await self._fan_out.to_the_end("collect", NodeRun.collect),

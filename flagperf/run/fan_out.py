@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from flagperf.config.values import Deadlines
 from flagperf.errors import FlagperfError, HostError, SeveralErrors
+from flagperf.hosts.awake import within
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
 from flagperf.run.values import Failure
@@ -79,7 +80,7 @@ class FanOut:
         limit, began = self._limits[phase], time.monotonic()
         with node.times.timed(phase):
             try:
-                await asyncio.wait_for(_awaited(action(node)), limit)
+                await within(action(node), limit)
             except asyncio.TimeoutError:
                 raise HostError(node.host, f"phase '{phase}' did not end within {limit:g} s") from None
         took = time.monotonic() - began
@@ -91,10 +92,6 @@ class FanOut:
         hosts = [node.host for node in self.nodes if phase in node.shown_phases]
         if hosts:
             self.progress.phase(phase, hosts)
-
-
-async def _awaited(action: Awaitable[object]) -> None:
-    await action
 
 
 def in_one(phase: str, errors: Sequence[BaseException]) -> BaseException:

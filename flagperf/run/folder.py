@@ -17,6 +17,7 @@ from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG, Plan
 
 RUN_LOG = "flagperf_run.log"
+PLAN = "plan.json"  # of a round: the exact commands, per node, and where its folders lie there
 
 
 def create(run: RunConfig) -> Path:
@@ -83,13 +84,13 @@ def is_held(folder: Path) -> bool:
 
 
 def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
-    """Write a case's config.yaml, changes.yaml and plan.json, renewed by later rounds, and the round's config.yaml."""
+    """Write a case's config.yaml and changes.yaml, and the round's config.yaml and plan.json."""
     case = folder / run.name
     write_configuration(run, case)
     own = case / f"round{plan.round}" / CONFIG
     own.parent.mkdir(exist_ok=True)
     _write_yaml(own, plan.config, f"# python -m flagperf.trainer {own}")
-    (case / "plan.json").write_text(json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    (own.parent / PLAN).write_text(json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def write_configuration(run: RunConfig, case: Path) -> None:
@@ -107,5 +108,5 @@ def _write_yaml(path: Path, content: object, title: str) -> None:
 
 
 def _without_config(plan: Plan) -> dict[str, object]:
-    config = {"config": f"round{plan.round}/{CONFIG}", "seed": plan.config["seed"]}
+    config = {"config": CONFIG, "seed": plan.config["seed"]}
     return dataclasses.asdict(dataclasses.replace(plan, config={})) | config

@@ -11,20 +11,23 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def interruption(stop: Callable[[], object]) -> Iterator[asyncio.Event]:
-    """While the block runs, a first signal sets the event and calls `stop`; a second one acts as usual.
+def interruption(*answers: Callable[[], object]) -> Iterator[asyncio.Event]:
+    """While the block runs, each signal calls the next of the answers, the first one also sets the event.
 
-    A signal that is ignored, such as SIGHUP under nohup, stays so.
+    When all were called a signal acts as usual. One that is ignored, such as SIGHUP under nohup, stays so.
     """
     loop = asyncio.get_running_loop()
     handlers = ((number, signal.getsignal(number)) for number in SIGNALS)
     before = {number: handler for number, handler in handlers if handler != signal.SIG_IGN}
     interrupted = asyncio.Event()
+    left = list(answers)
 
     def on_signal() -> None:
-        restore()
         interrupted.set()
-        stop()
+        answer = left.pop(0)
+        if not left:
+            restore()
+        answer()
 
     def restore() -> None:
         for number, handler in before.items():

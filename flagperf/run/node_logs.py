@@ -37,6 +37,7 @@ class NodeLogs:
         self._launcher_tail = self._tail(self.launcher)
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
         self.silent = set(node.ranks)  # ranks that logged nothing yet
+        self.finished = False  # the node's first rank has logged FINISHED
 
     def of_rank(self, rank: int) -> str:
         """Path of a rank's log on the node."""
@@ -54,6 +55,7 @@ class NodeLogs:
             if rank == self.node.ranks[0] or rank in self.silent or not self.transport.local:
                 found += [(rank, event) for event in await tail.events()]
         self.silent -= {rank for rank, _ in found}
+        self.finished |= any(rank == self.node.ranks[0] and event.event == "FINISHED" for rank, event in found)
         return found
 
     async def last_text(self, path: str) -> str:

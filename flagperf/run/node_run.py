@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -16,7 +18,7 @@ from flagperf.config.data_layout import moved
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.facts import CLOCK, Facts, add_tool, read_facts, sys_info
-from flagperf.hosts.leftovers import claim, remove_dead_folders
+from flagperf.hosts.leftovers import claim, keep, remove_dead_folders
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.payload import send_code, send_secrets
@@ -25,9 +27,8 @@ from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, NodePlan, Plan
 from flagperf.run import preflight
-from flagperf.run.kept_files import by_umask, without_secrets
+from flagperf.run.collecting import bring
 from flagperf.run.node_logs import NodeLogs
-from flagperf.run.resume import CHECKPOINTS
 from flagperf.run.runtime import Runtime
 from flagperf.run.times import PhaseTimes
 
@@ -50,7 +51,9 @@ class NodeRun:
         self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
         self.times = PhaseTimes()
         self.exit_status: int | None = None
+        self.ended: float | None = None  # when the ranks' launcher was seen to end, by time.monotonic
         self.process: Process | None = None
+        self.uncollected = False  # logs lie on the host that are not here yet
         self._monitors = AsyncExitStack()
         self.place(plan)
 
@@ -132,11 +135,12 @@ class NodeRun:
 
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
-        self.exit_status = None
+        self.exit_status = self.ended = None
         self.logs = NodeLogs(
             self.plan, self.node, self.transport, self.folder, self.run.mask, self.run.framework.failures.exits
         )
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
+        self.uncollected = not self.transport.local
         if self.node.secrets:
             await send_secrets(self.transport, self.node.secrets_file, self.run.secrets)
         self.process = await self.runtime.launch()
@@ -154,6 +158,12 @@ class NodeRun:
         """Wait until the ranks' launcher has ended."""
         assert self.process is not None
         self.exit_status = await self.process.wait()
+        self.ended = time.monotonic()
+
+    @property
+    def failed(self) -> bool:
+        """Whether the ranks' launcher has ended with a failure, or said that a rank has."""
+        return self.logs.noticed or (self.ended is not None and self.exit_status != 0)
 
     async def stop(self) -> None:
         """Stop training, then the monitors."""
@@ -167,29 +177,34 @@ class NodeRun:
 
     async def collect(self) -> None:
         """Bring this node's logs and checkpoints to the round's folder on this machine, where no secret stays."""
-        checkpoints = Path(self.node.log_dir).parent / CHECKPOINTS, self.folder.parent / CHECKPOINTS
-        try:
-            if not self.transport.local:
-                await self.transport.get(self.node.log_dir, self.folder)
-                there = Command(("test", "-d", str(checkpoints[0])))
-                if (await self.transport.run(there, timeout=SHORT)).exit_status == 0:
-                    await self.transport.get(str(checkpoints[0]), checkpoints[1])
-        finally:  # of a host that is lost, there is what was copied before
-            await asyncio.to_thread(without_secrets, self.folder, self.run.mask)
-            await asyncio.to_thread(by_umask, self.folder, checkpoints[1])
+        await bring(self.transport, self.node.log_dir, self.folder, self.run.mask)
+        self.uncollected = False
 
     async def clean(self) -> None:
-        """Remove what this round made on the host."""
+        """Remove what this round made on the host; logs that could not be collected stay there."""
         try:
             await self.runtime.clean()
         finally:  # the folder goes also where the docker daemon is gone
-            if not self.transport.local:
+            if self.uncollected:
+                await self._keep()
+            elif not self.transport.local:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
             else:
                 made = [self.node.launch.env["PYTHONPATH"]] if self._sends_code else []
                 made += [self.node.secrets_file] if self.node.secrets else []
                 if made:
                     await self._do("rm", "-rf", *made)
+
+    async def _keep(self) -> None:
+        """Leave the logs on the host, and say where."""
+        if self.node.secrets:
+            await self._do("rm", "-f", self.node.secrets_file)
+        await keep(self.transport, str(Path(self.node.case_dir).parent), self.node.case_dir)
+        run_folder = self.folder.parent.parent.parent
+        log.warning(
+            "%s: logs could not be collected and stay there, in %s; to bring them: flagperf collect %s",
+            *(self.host, self.node.log_dir, shlex.quote(str(run_folder))),
+        )
 
     async def _do(self, *argv: str) -> None:
         """Run a short command that must succeed."""

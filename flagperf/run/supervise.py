@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 
 from flagperf.errors import HostError
+from flagperf.hosts.awake import AwakeClock
 from flagperf.plan.values import Plan
 from flagperf.run.diagnose import failed_exit, failure, passed_deadline, phase
 from flagperf.run.node_run import NodeRun
@@ -16,7 +16,8 @@ from flagperf.run.watch import Watch
 
 EAGER = 0.05  # seconds between two looks at the logs of this machine until the first step …
 CALM = 0.25  # … and after it, and at those of other hosts, where a look costs both sides a millisecond a file
-SETTLE = 1.0  # seconds that the ranks' launcher gets for its own report of a failure
+SETTLE = 1.0  # seconds that the ranks' launchers get for their own reports of a failure, …
+SETTLES = 15  # … and how often, while all that failed did so because of another one
 
 
 async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) -> Failure | None:
@@ -25,27 +26,30 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
     Raises:
         PortTaken: another port may do.
     """
-    watch = Watch(sum(len(node.node.ranks) for node in nodes), plan.deadlines, time.monotonic())
+    async with AwakeClock() as clock:
+        found = await _until_the_end(nodes, plan, progress, clock)
+    return found and (_forsaken(nodes, clock) or found)
+
+
+async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progress, clock: AwakeClock) -> Failure | None:
+    watch = Watch(sum(len(node.node.ranks) for node in nodes), plan.deadlines, clock.now())
     ends = {asyncio.create_task(node.wait()): node for node in nodes}
     running = set(ends)
     local = all(node.transport.local for node in nodes)
     try:
         while running:
             pause = EAGER if local and "first step" not in watch.milestones else CALM
-            done, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            _, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             for found in await asyncio.gather(*(node.events() for node in nodes)):
                 for rank, event in found:
-                    watch.saw(rank, event, time.monotonic())
+                    watch.saw(rank, event, clock.now())
                     if rank == 0:
                         progress.event(event)
-            failed = [node for task, node in ends.items() if task in done and node.exit_status != 0]
-            failed += [node for node in nodes if node.logs.noticed and node not in failed]
-            if failed:
-                await asyncio.wait(running, timeout=SETTLE) if running else None
-                return await failed_exit(failed, nodes)
-            if late := watch.overdue(time.monotonic()):
+            if any(node.failed for node in nodes):
+                return await _first_cause(nodes, running)
+            if late := watch.overdue(clock.now()):
                 return await passed_deadline(late, watch.silent, nodes)
-        return None
+        return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
         why = f"lost {error.lost}: {error.problem}"
         lost = [node for node in nodes if node.host == error.host]
@@ -54,3 +58,28 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
         for task in ends:
             task.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
+
+
+async def _first_cause(nodes: Sequence[NodeRun], running: set[asyncio.Task[None]]) -> Failure | None:
+    """Why a round failed. A host may tell later than others that it began there."""
+    for _ in range(SETTLES):
+        if running:
+            _, running = await asyncio.wait(running, timeout=SETTLE)
+        if not running:
+            break
+        if found := await failed_exit(nodes, final=False):
+            return found
+    return await failed_exit(nodes)
+
+
+def _forsaken(nodes: Sequence[NodeRun], clock: AwakeClock) -> Failure | None:
+    """The failure of hosts that ended their part, having heard nothing of the launcher; None where none had to."""
+    linger = nodes[0].run.cluster.ssh.reconnect
+    ended = any(node.ended is not None and not node.transport.local for node in nodes)
+    if not ended or clock.stood < linger or clock.now() - clock.woke > 2 * linger:
+        return None
+    return Failure(
+        f"the launcher stood still for {clock.stood:.0f} s: hosts end a training of which the launcher is gone for "
+        f"{linger:g} s (cluster.ssh.reconnect)",
+        phase=phase(nodes),
+    )

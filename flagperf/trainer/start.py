@@ -211,7 +211,7 @@ def tell(started: Mapping[int, subprocess.Popen[bytes]], told: set[int]) -> None
     """Say how ranks failed of which this was not said yet."""
     for rank, process in started.items():
         if rank not in told and process.poll():
-            print(f"rank {rank} ended with exit status {process.returncode}", flush=True)
+            print(f"rank {rank} ended with exit status {process.returncode} at {time.strftime('%H:%M:%S')}", flush=True)
             told.add(rank)
 
 

@@ -76,7 +76,10 @@ def test_no_monitor(acme: Path) -> None:
 def test_monitor_that_reads_little(acme: Path) -> None:
     change(acme / "vendor/acme.yaml", monitor={"command": ["acme-smi"], "parse": r"(?P<temperature>\d+)C"})
     what = "no group for: power, memory_used, memory_total, utilisation"
-    assert (str(acme / "vendor/acme.yaml"), "vendor.monitor.parse", what, False) in check_vendor("acme", [acme])
+    lacks = check_vendor("acme", [acme])
+    assert (str(acme / "vendor/acme.yaml"), "vendor.monitor.parse", what, False) in lacks
+    what = "no group index: a sample that lacks a device cannot be used, for nobody knows which one it is"
+    assert (str(acme / "vendor/acme.yaml"), "vendor.monitor.parse", what, False) in lacks
 
 
 @pytest.mark.parametrize(
@@ -158,6 +161,18 @@ def test_what_is_wrong_hides_nothing_else(acme: Path) -> None:
         ("A1.yaml", "hardware.power_w", "value out of range; given -75; a number, above 0, or null"),
         ("A1.yaml", "hardware.peak_flops.fp23", "no such option; given fp23; did you mean 'fp32'?"),
         ("A1.yaml", "train_batch_sise", "unknown key; did you mean 'train_batch_size'?"),
+    ]
+
+
+def test_all_that_is_wrong_with_a_tuning(acme: Path) -> None:
+    tuning = "train_batch_sise: 64\nnetwork: {width: 2}\ntarget: {value: 1}\n"
+    (acme / "vendor/acme/resnet50/A1.yaml").write_text(GLOBAL + tuning)
+    fixed = "a tuning may change mutable keys only; given %s; "
+    fixed += "take it out of the tuning; an experiment with division=open may set it"
+    assert needed(acme) == [
+        ("A1.yaml", "train_batch_sise", "unknown key; did you mean 'train_batch_size'?"),
+        ("A1.yaml", "target.value", fixed % 1),
+        ("A1.yaml", "network.width", fixed % 2),
     ]
 
 

@@ -54,7 +54,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "original.csv").write_text("1,2,3")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "python"))
     monkeypatch.chdir(tmp_path)
-    toy = TOY.replace("toy.read", "shelf.read") + SAMPLE.replace("toy.write", "shelf.write")
+    toy = TOY.replace("cases.toy.read", "shelf.read") + SAMPLE.replace("cases.toy.write", "shelf.write")
     cases = {f"model/raw_{fail}": toy.replace("case: toy", f"case: raw_{fail}") + PREPARE % fail for fail in FAILURES}
     half = (
         cases["model/raw_null"].replace("raw_null", "half").replace("numbers: numbers.txt", "train_path: numbers.txt")

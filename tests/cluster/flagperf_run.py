@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -109,8 +110,8 @@ def cluster_file(lab: TestCluster) -> dict[str, Any]:
 
 
 def word(text: str | Path) -> str:
-    """Any text as a value of the command line."""
-    escaped = str(text).replace("\\", "\\\\").replace('"', '\\"')
+    """Any text as a value of the command line: to Hydra a backslash is one, but before a quote."""
+    escaped = re.sub(r'(\\*)("|$)', lambda found: found[1] * 2 + ('\\"' if found[2] else ""), str(text))
     return f'"{escaped}"'
 
 

@@ -238,11 +238,16 @@ class Host:
         self._check(self.run("sh", "-c", self._dockerd_line()))
         self.wait_ready()
 
+    def freeze_dockerd(self, number: int = signal.SIGSTOP) -> None:
+        """Let it hang; with SIGCONT it goes on."""
+        self.run("pkill", f"-{int(number)}", "-x", "dockerd")
+
     def bring_back(self) -> None:
         """Plug it in, switch it on, and start what does not run; its disk and its docker stay as they are."""
         self.mend()
         if not self.alive:
             self.boot()
+        self.freeze_dockerd(signal.SIGCONT)
         if self.run("pgrep", "-x", "sshd").returncode:
             self.start_sshd()
         if self.run("pgrep", "-x", "dockerd").returncode:
@@ -254,6 +259,7 @@ class Host:
         """Empty its disk; where it is off or its docker is not as it was made, bring both back."""
         if self.alive:
             self.mend()
+            self.freeze_dockerd(signal.SIGCONT)
             self.run("sh", "-c", EMPTY_DISK)
             if self.run("sh", "-c", AS_MADE).returncode == 0:
                 return

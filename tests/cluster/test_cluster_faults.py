@@ -24,6 +24,7 @@ from flagperf.hosts.facts import PORTS
 
 LONG = "max_steps=600"  # two minutes: the fault comes first
 NAME = "resnet50-pytorch-cpux2x1"
+FAULTS = Path(__file__).parents[1] / "faults"
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,19 @@ MIDDLE = {
         "h1 (node rank 0)",
     ),
     "container removed": Fault(container("rm -f"), "the launcher of the ranks ended: someone removed the container"),
-    "container killed": Fault(container("kill"), "the launcher of the ranks ended: signal SIGKILL"),
+    "container killed": Fault(
+        container("kill"), r"the launcher of the ranks ended: someone sent the container signal 9 \(docker kill\)"
+    ),
 }
 
 
-SLOW = {"container killed", "exits", "is killed"}  # each much like another one
+SLOW = {
+    "container killed",
+    "exits",
+    "is killed",
+    "container is removed",
+    "torchrun is killed",
+}  # each much like another one
 
 
 def table(faults: Mapping[str, object]) -> list[ParameterSet]:
@@ -123,9 +132,13 @@ def settle(lab: TestCluster) -> None:
     """Give the hosts back what they lost, and the time to notice that their launcher is gone."""
     for host in lab.hosts:
         host.bring_back()
-    deadline = time.monotonic() + 15
-    while any(host.run("pgrep", "-f", OURS).stdout for host in lab.hosts):
-        assert time.monotonic() < deadline, "training goes on"
+    wait_until(lambda: not any(host.run("pgrep", "-f", OURS).stdout for host in lab.hosts))
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
@@ -154,20 +167,47 @@ def test_a_rank_that(lab: TestCluster, tmp_path: Path, fault: tuple[str, str]) -
     assert_nothing_left(lab)
 
 
-def test_a_rank_that_is_killed_in_a_real_training(lab: TestCluster, tmp_path: Path) -> None:
+def kill_rank(lab: TestCluster) -> None:
+    lab.hosts[1].output("sh", "-c", "kill -9 $(grep -lsz '^RANK=1$' /proc/[0-9]*/environ | cut -d/ -f3)")
+
+
+ENDED = r"h2 \(node rank 1\): the launcher of the ranks ended: "
+REAL = {  # each breaks the connection of rank 0 on h1
+    "rank is killed": (kill_rank, r"rank 1 on h2 \(node rank 1\): signal SIGKILL"),
+    "container is removed": (container("rm -f"), ENDED + r"someone removed the container"),
+    "container is stopped": (container("stop"), ENDED + r"someone stopped the container \(docker stop\)"),
+    "torchrun is killed": (
+        lambda lab: lab.hosts[1].output("pkill", "-9", "-f", "torch.distributed.run"),
+        ENDED + "signal SIGKILL",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", table(REAL))
+def test_a_real_training_whose(
+    lab: TestCluster, tmp_path: Path, fault: tuple[Callable[[TestCluster], object], str]
+) -> None:
+    happens, cause = fault
     words = ("model=resnet50", "size=tiny", "nnodes=2", "num_workers=0", "log_freq=1", "max_steps=5000")
     process = User(lab, tmp_path).start(*DOCKER, *words)
     logs = tmp_path / "result/run" / NAME / "round1"
     wait_for(logs / "h2_noderank1/rank1.out.log", '"STEP_END"', process)
-    lab.hosts[1].output("sh", "-c", "kill -9 $(grep -lsz '^RANK=1$' /proc/[0-9]*/environ | cut -d/ -f3)")
+    happens(lab)
     output = finish(process)
     assert process.returncode == 5
-    cause = r"rank 1 on h2 \(node rank 1\): signal SIGKILL"
-    assert re.search(cause, output), output
+    assert re.search(f"failed  {cause}", output), output
     assert_logs_kept(tmp_path / "result/run", cause)
-    report = (logs / "h2_noderank1/start_pytorch_task.log").read_text()
-    assert "exitcode" in report and "-9" in report, report
     assert (logs / "h1_noderank0/start_pytorch_task.log").stat().st_size > 0
+    assert_nothing_left(lab)
+
+
+@pytest.mark.slow
+def test_a_rank_that_leaves_with_0_before_it_has_finished(lab: TestCluster, tmp_path: Path) -> None:
+    """With tests/faults/workload.py in the trainer's place."""
+    words = ("model=workload", "nnodes=2", "task.fault=leave", "task.collective=true", f"code_dir={FAULTS}")
+    done = User(lab, tmp_path).run(*words, *DOCKER, "--config-dir", str(FAULTS / "conf"))
+    cause = "rank 1 on h2 (node rank 1): exit code 0 before the training had ended, while in phase 'watch'"
+    assert (done.exit_code, f"failed  {cause}\n" in done.output) == (5, True), done.output
     assert_nothing_left(lab)
 
 
@@ -184,6 +224,10 @@ BEFORE = {
     ),
     "docker stopped": Fault(
         lambda lab: lab.hosts[1].stop("dockerd"), "the docker daemon does not run\n  do:      start it"
+    ),
+    "docker hangs": Fault(
+        lambda lab: lab.hosts[1].freeze_dockerd(),
+        "the docker daemon does not answer\n  do:      look into dockerd's log",
     ),
     "image missing": Fault(
         lambda lab: lab.hosts[1].output("docker", "rmi", IMAGE), f"image {IMAGE} is not there, and cluster.image.policy"
@@ -241,6 +285,75 @@ def test_an_interrupted_launcher_stops_all_and_keeps_the_logs(lab: TestCluster, 
     assert_nothing_left(lab)
 
 
+@pytest.mark.parametrize(
+    ("scenario", "interrupted"),
+    [
+        pytest.param("fine", True, id="a second Ctrl-C"),
+        pytest.param("hang@0", False, id="Ctrl-C after a failure", marks=[pytest.mark.slow]),
+    ],
+)
+def test_an_interrupt_while_a_run_is_stopped_skips_no_cleaning(
+    lab: TestCluster, tmp_path: Path, scenario: str, interrupted: bool
+) -> None:
+    user = User(lab, tmp_path, steps=True)
+    process = start(user, "deadlines.stall=5", scenario=scenario)
+    if interrupted:
+        process.send_signal(signal.SIGINT)
+    log = tmp_path / "result/run/flagperf_run.log"
+    wait_for(log, "stop    ", process)
+    process.send_signal(signal.SIGINT)
+    output = finish(process)
+    assert process.returncode == 130, output
+    result = json.loads((tmp_path / "result/run" / NAME / "round1/result.json").read_text())
+    assert (result["status"], result["failure"] is None) == ("interrupted", interrupted)
+    assert_nothing_left(lab)
+
+
+def test_a_launcher_that_stood_still_goes_on(lab: TestCluster, tmp_path: Path) -> None:
+    ssh = cluster_file(lab)["ssh"] | {"reconnect": 300.0}
+    process = start(User(lab, tmp_path, steps=True, ssh=ssh), "deadlines.stall=5")
+    process.send_signal(signal.SIGSTOP)
+    there = "sh", "-c", "cat /srv/flagperf/run-*/*/round1/*/rank0.out.log"
+    goal = 50 + lab.hosts[0].output(*there).count("STEP_END")  # ten seconds of training
+    wait_until(lambda: lab.hosts[0].output(*there).count("STEP_END") >= goal)
+    process.send_signal(signal.SIGCONT)
+    wait_for(tmp_path / "result/run" / NAME / "round1/h1_noderank0/rank0.out.log", f'"step": {goal + 30}', process)
+    process.send_signal(signal.SIGINT)
+    assert "failed" not in finish(process)
+    assert process.returncode == 130
+    assert_nothing_left(lab)
+
+
+def test_hosts_end_a_training_whose_launcher_stands_still_for_too_long(lab: TestCluster, tmp_path: Path) -> None:
+    process = start(User(lab, tmp_path, steps=True))
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: not any(host.run("pgrep", "-f", OURS).stdout for host in lab.hosts))
+    process.send_signal(signal.SIGCONT)
+    output = finish(process)
+    assert process.returncode == 5, output
+    cause = r"the launcher stood still for \d+ s: hosts end a training of which the launcher is gone for 4 s "
+    assert re.search(rf"failed  {cause}\(cluster.ssh.reconnect\), while in phase 'watch'", output), output
+    assert_nothing_left(lab)
+
+
+def test_an_interrupt_does_not_wait_for_a_daemon_that_hangs(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    process = start(user)
+    lab.hosts[1].freeze_dockerd()
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    output = finish(process)
+    assert process.returncode == 130, output
+    assert (
+        "h2: phase 'clean': the docker daemon does not answer" in (tmp_path / "result/run/flagperf_run.log").read_text()
+    )
+    assert time.monotonic() - began < 50  # ten on an idle machine; a single call of docker's SDK would wait for sixty
+    settle(lab)
+    assert_no_files(lab)
+    assert user.run("clean", "cluster=lab").exit_code == 0
+    assert_nothing_left(lab)
+
+
 def test_a_killed_launcher_is_noticed_by_the_hosts_and_cleaned_after_by_the_next_run(
     lab: TestCluster, tmp_path: Path
 ) -> None:
@@ -285,22 +398,91 @@ def test_the_disk_of_a_host_fills_up(lab: TestCluster, tmp_path: Path) -> None:
     assert_nothing_left(lab, but_files=("filler",))
 
 
-def test_the_disk_of_the_launcher_fills_up(lab: TestCluster, tmp_path: Path) -> None:
-    user = User(lab, tmp_path, steps=True)
-    small = tmp_path / "result"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", small], check=True)
-    try:
-        process = start(user)
-        with (small / "filler").open("wb") as file, contextlib.suppress(OSError):
+class FullDisk:
+    """A small disk that something else fills."""
+
+    said = "no space is left for results"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._filler = folder, folder / "filler"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=80m", "none", folder], check=True)
+
+    def fail(self) -> None:
+        with self._filler.open("wb") as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(1 << 20))
                 file.flush()
+
+    def mend(self) -> None:
+        self._filler.unlink()
+
+    def remove(self) -> None:
+        subprocess.run(["umount", "-l", self.folder], check=True)
+
+
+class FaultyDisk(FullDisk):
+    """A disk that Linux makes read-only because of an error on it."""
+
+    said = "the disk of the results became read-only"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._image = folder, folder.with_suffix(".img")
+        with self._image.open("wb") as file:
+            file.truncate(200 << 20)
+        subprocess.run(["mkfs.ext4", "-q", self._image], check=True)
+        self._mount()
+
+    def _mount(self) -> None:
+        done = subprocess.run(["mount", "-o", "loop,errors=remount-ro", self._image, self.folder])
+        if done.returncode:
+            pytest.skip("needs a loop device")
+
+    def fail(self) -> None:
+        subprocess.run(["sync", "-f", self.folder], check=True)
+        device = subprocess.check_output(["findmnt", "-no", "SOURCE", self.folder], text=True).strip()
+        Path("/sys/fs/ext4", Path(device).name, "trigger_fs_error").write_text("1")
+
+    def mend(self) -> None:
+        subprocess.run(["umount", self.folder], check=True)
+        self._mount()
+
+
+def stays(output: str, host: str, rank: int, run: Path) -> bool:
+    """Whether the run says that the logs of a host stay there, where, and what brings them."""
+    place = rf"/srv/flagperf/run-\w+/{NAME}/round1/{host}_noderank{rank}"
+    left = rf"{host}: logs could not be collected and stay there, in {place}; to bring them: "
+    return re.search(left + re.escape(f"flagperf collect {run}"), output) is not None
+
+
+@pytest.mark.parametrize("disk", [FullDisk, FaultyDisk], ids=["fills up", "becomes read-only"])
+def test_the_disk_of_the_launcher(lab: TestCluster, tmp_path: Path, disk: type[FullDisk]) -> None:
+    """One message; the logs stay on the hosts, and are brought when the disk is in order."""
+    user = User(lab, tmp_path, steps=True)
+    (tmp_path / "result").mkdir()
+    results = disk(tmp_path / "result")
+    run = tmp_path / "result/run"
+    try:
+        process = start(user)
+        results.fail()
         output = finish(process)
+        assert process.returncode == 3, output
+        assert output.count(disk.said) == 1 and "Traceback" not in output, output
+        told = [stays(output, host, rank, run) for host, rank in (("h1", 0), ("h2", 1))]
+        there = [host.run("sh", "-c", "ls -A /srv/flagperf/run-*").stdout.split() for host in lab.hosts]
+        assert there == [[".uncollected", NAME] if left else [] for left in told]
+        assert any(told) and (disk is FullDisk or all(told))  # a short log may still fit on a full disk
+        assert user.run("clean", "cluster=lab").output.count("nothing to remove") == 2
+        results.mend()
+        brought = user.run("collect", str(run))
+        assert brought.exit_code == 0, brought.output
+        assert brought.output.count("and removed there") == sum(told), brought.output
+        logs = [path.read_text() for path in sorted(run.glob(f"{NAME}/round1/*/rank*.out.log"))]
+        assert ['"STEP_END"' in text for text in logs] == [True, True]
+        assert "**1 job: 1 INVALID.**" in (run / "report.md").read_text()
+        again = user.run("collect", str(run))
+        assert (again.exit_code, again.output) == (0, "nothing is left to collect\n")
     finally:
-        subprocess.run(["umount", "-l", small], check=True)
-    assert process.returncode == 3, output
-    assert "flagperf: no space is left for results; what was written before stays" in output
+        results.remove()
     assert_nothing_left(lab)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from flagperf_run import DOCKER, FAKE, OPEN, WORKLOAD, User, assert_nothing_left, word
 from hosts import TestCluster
+from PIL import Image
 
 from flagperf.hosts.payload import code_archive
 from flagperf.perflog import parse
@@ -16,7 +19,7 @@ from flagperf.perflog import parse
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 NAME = "resnet50-pytorch-cpux2x1"
 NODE_LOGS = {"cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log", "start_pytorch_task.log", "sys_info.log"}
-STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\nf"
+STRANGE = "a b'c\"d$(touch hacked)`e`ü漢\\g\nf"
 
 
 def node_files(folder: Path) -> dict[str, set[str]]:
@@ -122,6 +125,43 @@ def test_data_missing_on_one_host(lab: TestCluster, tmp_path: Path) -> None:
     done = User(lab, tmp_path, steps=True).run(*FAKE, *DOCKER, "nnodes=2", "data_dir=/srv/data")
     assert done.exit_code == 2
     assert "host h2" in done.output and "/srv/data" in done.output and "train/<class>" in done.output, done.output
+    assert_nothing_left(lab)
+
+
+def fewer_images(folder: Path) -> None:
+    (folder / "train/b/3.jpg").unlink()
+
+
+def fewer_classes(folder: Path) -> None:
+    for split in ("train", "val"):
+        shutil.rmtree(folder / split / "b")
+
+
+LACKING = {
+    "images": (fewer_images, "training samples: 8 on h1 (rank 0), 7 on h2 (rank 1); names and sizes of files: "),
+    "a class": (
+        fewer_classes,
+        "training samples: 8 on h1 (rank 0), 4 on h2 (rank 1); evaluation samples: 8 on h1 (rank 0), 4 on h2 (rank 1); "
+        "classes: 2 on h1 (rank 0), 1 on h2 (rank 1); names of the classes: ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lack", "given"), LACKING.values(), ids=LACKING.keys())
+def test_data_that_differs_between_hosts(
+    lab: TestCluster, tmp_path: Path, lack: Callable[[Path], None], given: str
+) -> None:
+    for host in lab.hosts:
+        for split, name, number in itertools.product(("train", "val"), "ab", range(4)):
+            path = host.root / "srv/data" / split / name / f"{number}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (40, 40), (number, 0, 0)).save(path)
+    lack(lab.hosts[1].root / "srv/data")
+    words = ("model=resnet50", "size=tiny", "nnodes=2", "num_workers=0", "train_batch_size=2", "data_dir=/srv/data")
+    done = User(lab, tmp_path).run(*DOCKER, *words)
+    assert done.exit_code == 5
+    assert "ConfigError: the data differs between the ranks\n" in done.output, done.output
+    assert f"given:   {given}" in done.output, done.output
     assert_nothing_left(lab)
 
 

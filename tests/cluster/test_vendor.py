@@ -48,7 +48,11 @@ def test_check_doctor_a_run_on_two_nodes_and_its_report(acme: User) -> None:
     assert checked.exit_code == 0, checked.output
     doctor = acme.run("doctor", "cluster=lab", *WORDS)
     assert doctor.exit_code == 0, doctor.output
-    assert rows(doctor)["h2 image"] == f"ok {ACME_IMAGE} is there"
+    found = rows(doctor)
+    assert found["h2 image"] == f"ok {ACME_IMAGE} is there"
+    assert re.fullmatch(r"ok the image's Python starts, and imports torch \S+", found["h2 python"])
+    read = r"\| 0 .* \| \d+% is read as \d+C [\d.]+W [\d.]+MiB 16384MiB \d+%"
+    assert re.fullmatch(rf"ok {TOOL}: 2 devices; device 0: {read}", found["h2 monitor"])
 
     done = acme.run(*WORDS, "model=glm", "max_steps=20", "monitor.interval=1", "num_workers=0")
     assert done.exit_code == 0, done.output

@@ -120,7 +120,10 @@ BATCH_256 = [
 def test_tuning_of_the_scale(overrides: list[str], tuning: str, expected: list[tuple[str, Any, Any]]) -> None:
     run = compose([*A100, *overrides])
     assert run.tuning == f"nvidia/resnet50/{tuning}"
-    assert run.changes == tuple(changed(*change, f"tuning nvidia/resnet50/{tuning}") for change in expected)
+    files = {"precision": "A100"}  # the file for the scale lies over it, and says all else
+    assert run.changes == tuple(
+        changed(*change, f"tuning nvidia/resnet50/{files.get(change[0], tuning)}") for change in expected
+    )
     assert run.notes == (f"tuning: {TUNINGS / tuning}.yaml",)
 
 
@@ -148,9 +151,25 @@ def test_precedence_and_sources(tmp_path: Path) -> None:
         changed("eval_batch_size", 32, 64, "experiment a"),
         changed("lr", 0.1, 0.3, "command line"),
         changed("max_steps", None, 9, "experiment a"),
-        changed("precision", "fp32", "tf32", "tuning nvidia/resnet50/A100x2x8"),
+        changed("precision", "fp32", "tf32", "tuning nvidia/resnet50/A100"),
         changed("train_batch_size", 32, 256, "tuning nvidia/resnet50/A100x2x8"),
     ]
+
+
+def test_a_tuning_over_another_one(tmp_path: Path) -> None:
+    """Each change names the file that says it: that for the scale, or the one for the hardware below it."""
+    files = {
+        "vendor/nvidia/resnet50/A100": "# @package _global_\ntrain_batch_size: 64\nlr: 0.2\n",
+        "vendor/nvidia/resnet50/A100x2x1": "# @package _global_\ndefaults: [A100, _self_]\nlr: 0.4\n",
+    }
+    run = compose([*A100, "nnodes=2", "nproc=1"], [write(tmp_path, files)])
+    assert (run.tuning, run.changes) == (
+        "nvidia/resnet50/A100x2x1",
+        (
+            changed("train_batch_size", 32, 64, "tuning nvidia/resnet50/A100"),
+            changed("lr", 0.1, 0.4, "tuning nvidia/resnet50/A100x2x1"),
+        ),
+    )
 
 
 ILUVATAR, OWN = ("vendor=iluvatar", "hardware=BI-V100"), "# @package _global_\ndeterministic: true\n"
@@ -245,6 +264,21 @@ def test_several_experiments_the_last_wins(tmp_path: Path) -> None:
             ["vendor.environment.OMP_NUM_THREADS='1'"],
             (changed("vendor.environment.OMP_NUM_THREADS", None, "1", "command line"),),
             id="below a mutable key",
+        ),
+        pytest.param(
+            ["runtime.container.memory=64g"],
+            (changed("runtime.container.memory", None, "64g", "command line"),),
+            id="what the runtime's file leaves out",
+        ),
+        pytest.param(
+            ["division=open", "vendor.device_files=/dev/acme*"],
+            (changed("vendor.device_files", None, "/dev/acme*", "command line"),),
+            id="open: what the vendor's file leaves out",
+        ),
+        pytest.param(
+            ["division=open", "hardware.peak_flops.bf16=1.0e+12"],
+            (changed("hardware.peak_flops.bf16", None, 1e12, "command line"),),
+            id="open: a name in a mapping of the product's file",
         ),
         pytest.param(
             ["division=open", "target.value=70", "network._target_=my.Net"],
@@ -376,8 +410,8 @@ def test_a_size_reduces_a_case(tmp_path: Path) -> None:
     tiny = "# @package _global_\n# flagperf model=toy size=tiny\ndepth: 1\nnetwork: {width: 3}\n"
     bench = write(tmp_path, {"model/toy": TOY, "size/tiny/toy": tiny})
     small, full = (compose(["model=toy", f"size={size}", "data_dir=/data"], [bench]) for size in ("tiny", "full"))
-    assert small.config["network"] == {"_target_": "toy.Network", "depth": 1, "width": 3}
-    assert full.config["network"] == {"_target_": "toy.Network", "depth": 2}
+    assert small.config["network"] == {"_target_": "cases.toy.Network", "depth": 1, "width": 3}
+    assert full.config["network"] == {"_target_": "cases.toy.Network", "depth": 2}
     assert (small.changes, full.changes) == ((), ())
 
 

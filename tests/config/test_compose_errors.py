@@ -63,6 +63,14 @@ COMMAND_LINES = [
     refused("unknown key", "nprc=2", "unknown key", given=None, do="did you mean 'nproc'?"),
     refused("unknown nested key", "deadlines.stal=2", "unknown key", given=None, do="did you mean 'deadlines.stall'?"),
     refused(
+        "a slip in what a file may say",
+        "vendor.device_filez=/dev/x*",
+        "unknown key",
+        given=None,
+        do="did you mean 'vendor.device_files'?",
+    ),
+    refused("the name of an option", "vendor.name=mine", "unknown key", given=None, do="did you mean 'vendor.image'?"),
+    refused(
         "unknown key in a mapping",
         "deadlines={stop: 3, stal: 2}",
         "unknown key",
@@ -518,7 +526,7 @@ TUNING = "vendor/nvidia/resnet50/A100x1x8"
         ),
         of_file(
             "case: a component is missing",
-            {"model/toy": TOY.replace("task: {_target_: toy.Task}\n", "")},
+            {"model/toy": TOY.replace("task: {_target_: cases.toy.Task}\n", "")},
             ["model=toy", "data_dir=/data"],
             "the case must set this key",
             key="task",

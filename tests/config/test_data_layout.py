@@ -65,7 +65,7 @@ def test_no_folder(tmp_path: Path, name: str, problem: str) -> None:
 
 
 def test_sample_folder_follows_what_the_writer_is_asked_for(tmp_path: Path) -> None:
-    ask = {"_target_": "toy.write", "count": 10}
+    ask = {"_target_": "cases.toy.write", "count": 10}
     folder = sample_folder(str(tmp_path), "toy", ask)
     assert folder.parent == tmp_path
     assert folder == sample_folder(str(tmp_path), "toy", dict(reversed(ask.items())))

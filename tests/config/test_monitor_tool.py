@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -63,8 +64,41 @@ def test_the_power_of_a_card_is_shared_by_its_devices(powers: tuple[str, ...]) -
     assert [line.split()[1] for line in lines] == ["45W", "45W", "30W", "30W"]
 
 
-def test_an_impossible_power_is_none() -> None:
-    assert make_table(tool(), CARD)("#0 0C 65535\n 3/16") == ["0C N/A 3MiB 16MiB N/A"]
+def test_an_impossible_power_stays_in_the_log_and_is_shared_with_nobody() -> None:
+    assert make_table(tool(), CARD)("#0 0C 65535\n 3/16") == ["0C 65535W 3MiB 16MiB N/A"]
+    lines = make_table(tool(power_of="card"), CARD)("#0 41C 65535\n 3/16\n#1 41C 90\n 3/16")
+    assert [line.split()[1] for line in lines] == ["45W", "45W"]
+
+
+NUMBERED = MonitorTool(("acme-smi",), r"^(?P<index>\S+): \s (?P<power>\S+)W")
+
+
+def test_devices_stand_at_the_tools_own_index() -> None:
+    """Also those that come in another order, or are missing in some samples, the last one too."""
+    table = make_table(NUMBERED, CARD)
+    samples = ["0: 10W\n1: 20W\n", "1: 20W\n", "2: 30W\n0: 10W\n", "0: 10W\n"]
+    assert [[line.split()[1] for line in table(text)] for text in samples] == [
+        ["10W", "20W"],
+        ["N/A", "20W"],
+        ["10W", "N/A", "30W"],
+        ["10W", "N/A", "N/A"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("0: 10W\n0: 20W", "two devices have the index 0", id="twice"),
+        pytest.param("a: 10W", "'a' is no index of a device", id="no number"),
+        pytest.param("-1: 10W", "'-1' is no index of a device", id="negative"),
+        pytest.param("99999: 10W", "'99999' is no index of a device", id="too large"),
+        pytest.param("1024: 10W", "'1024' is no index of a device", id="more than a node has"),
+        pytest.param("", "no device in it", id="none"),
+    ],
+)
+def test_an_index_that_cannot_be(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make_table(NUMBERED, CARD)(text)
 
 
 @pytest.mark.parametrize("text", ["", "no devices were found", "#0 ERRC ERR\n  -/-"])
@@ -89,8 +123,9 @@ def test_output_without_a_device(text: str) -> None:
             id="unknown group",
         ),
         pytest.param(
-            {"parse": r"\d+"},
-            "the expression has no group\n  where:   vendor.monitor.parse.yaml\n  key:     vendor.monitor.parse\n"
+            {"parse": r"(?P<index>\d+)"},
+            "the expression has no group of a figure\n  where:   vendor.monitor.parse.yaml\n"
+            "  key:     vendor.monitor.parse\n"
             "  allowed: temperature, power, memory_used, memory_total, utilisation, energy",
             id="no group",
         ),

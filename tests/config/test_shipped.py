@@ -24,6 +24,7 @@ from flagperf.errors import ConfigError
 GLOBAL = "# @package _global_\n"
 RULES = CONF / "mutable/resnet50.yaml"
 LISTED = f"the keys listed in {RULES}"
+VALUES = f"a plain value; {RULES} lists the mutable keys"
 OPEN = "division=open allows it, and the report says so"
 DATA = "data_dir=/data"
 A100 = ["vendor=nvidia", "hardware=A100", DATA]
@@ -150,8 +151,7 @@ def test_files_that_change_a_shipped_case(
                 where="{bench}/vendor/nvidia/resnet50/A100.yaml",
                 key="optimizer.fused._target_",
                 given="mine.patch",
-                allowed=LISTED,
-                do="take it out of the tuning; an experiment with division=open may set it",
+                allowed=VALUES,
             ),
             id="a tuning with a class below a mutable key",
         ),
@@ -171,31 +171,140 @@ def test_files_that_are_refused_in_either_division(
         pytest.param(
             "+optimizer.fused='${oc.create:{_target_: a.b}}'",
             "optimizer.fused._target_",
-            "{'_target_': 'a.b'}",
+            "a.b",
             id="what a resolver makes",
         ),
         pytest.param("ddp={x: {_target_: a.b}}", "ddp.x._target_", "a.b", id="a new key below"),
         pytest.param(
             "sinks=[{_target_: a.b, c: {_target_: d.e}}]",
             "sinks.c._target_",
-            "[{'_target_': 'a.b', 'c': {'_target_': 'd.e'}}]",
+            "d.e",
             id="an argument of a sink",
         ),
     ],
 )
-def test_a_class_below_a_mutable_key(override: str, key: str, given: str) -> None:
+@pytest.mark.parametrize("division", ["closed", "open"])
+def test_a_class_below_a_mutable_key(override: str, key: str, given: str, division: str) -> None:
+    """It would load a pickle, say; a hyper-parameter is a value, in either division."""
+    problem = "no class may stand below a mutable key"
+    said = lines(problem, where="command line", key=key, given=given, allowed=VALUES)
+    assert message([override, DATA, f"division={division}"]) == said
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        pytest.param(["+data.x={_target_: a.b}"], "data.x._target_", id="the data"),
+        pytest.param(["+hardware.x._target_=a.b"], "hardware.x._target_", id="the hardware"),
+        pytest.param(["deadlines._target_=a.b"], "deadlines._target_", id="the deadlines"),
+        pytest.param(["+extra={y: [{_target_: a.b}]}"], "extra.y._target_", id="a key that nothing refers to"),
+        pytest.param(["+_target_=a.b"], "_target_", id="the root"),
+        pytest.param(
+            ["+extra={_target_: a.b}", "+data.x='${extra}'"], "data.x._target_", id="what a reference brings there"
+        ),
+    ],
+)
+def test_a_class_where_no_component_stands(overrides: list[str], key: str) -> None:
+    places = "task, network, optimizer, lr_scheduler, train_data, eval_data, data.sample, data.prepare, sinks, reports"
     said = lines(
-        "no class may stand below a mutable key",
+        "no component stands here",
         where="command line",
         key=key,
+        given="a.b",
+        allowed=f"a class in {places}, or in what ${{…}} there refers to",
+    )
+    added = [text if text.startswith("+") else f"+{text}" for text in overrides]
+    assert message([*added, DATA, "division=open"]) == said
+
+
+def test_text_that_would_be_resolved_once_more() -> None:
+    """Behind a backslash it is text here; Hydra makes the components in the ranks and resolves what it finds."""
+    assert message([r"+optimizer.fused='\${oc.create:{_target_: a.b}}'", DATA]) == lines(
+        "text may not hold ${…} once all is resolved",
+        where="command line",
+        key="optimizer.fused",
+        given="${oc.create:{_target_: a.b}}",
+        do=r"write ${…} without \ before it",
+    )
+
+
+# ---------------------------------------------------------------- libraries
+
+
+def a_case(network: str) -> dict[str, str]:
+    """A user's own case with this network."""
+    text = TOY.replace("depth: 2\n", "").replace('{_target_: cases.toy.Network, depth: "${depth}"}', network)
+    return {"model/toy": text}
+
+
+@pytest.mark.parametrize(
+    ("network", "key", "given"),
+    [
+        pytest.param("{_target_: mmdet.Net}", "network._target_", "mmdet.Net", id="another library"),
+        pytest.param("{_target_: os.system, command: ls}", "network._target_", "os.system", id="Python's own"),
+        pytest.param("{_target_: builtins.eval, _args_: ['1']}", "network._target_", "builtins.eval", id="a builtin"),
+        pytest.param(
+            "{_target_: torch.nn.Sequential, _args_: [{_target_: mmdet.Net}]}",
+            "network._args_._target_",
+            "mmdet.Net",
+            id="inside of another",
+        ),
+        pytest.param(
+            "{_target_: torch.nn.Sequential, a: {_target_: hydra.utils.get_method, path: os.system}}",
+            "network.a.path",
+            "os.system",
+            id="looked up",
+        ),
+        pytest.param(
+            "{_target_: hydra.utils.instantiate, config: {}}",
+            "network._target_",
+            "hydra.utils.instantiate",
+            id="Hydra's own maker",
+        ),
+        pytest.param(
+            "{_target_: flagperf.command.Command}", "network._target_", "flagperf.command.Command", id="the launcher's"
+        ),
+    ],
+)
+def test_a_class_of_another_library(tmp_path: Path, network: str, key: str, given: str) -> None:
+    bench = write(tmp_path, a_case(network))
+    assert message(["model=toy", "size=full", DATA], bench) == lines(
+        "this class is neither of the case's libraries nor of its own code",
+        where="{bench}/model/toy.yaml",
+        key=key,
         given=given,
-        allowed=LISTED,
+        allowed="a class of cases, flagperf.trainer, torch, torchvision, torchaudio, timm, transformers, "
+        "or of code_dir, PYTHONPATH or the working folder",
         do=OPEN,
     )
-    assert message([override, DATA]) == said
-    assert key.split(".")[0] in {
-        change.key.split(".")[0] for change in compose([override, DATA, "division=open"]).changes
+    opened = compose(["model=toy", "size=full", DATA, "division=open"], [bench])
+    assert opened.config["own"] == {
+        "model/toy": f"{bench}/model/toy.yaml",
+        key: f"{given}: this class is neither of the case's libraries nor of its own code",
     }
+
+
+def test_a_class_that_a_mutable_setting_names() -> None:
+    said = message(["checkpoint_modules=mmdet.Block", DATA])
+    assert said.startswith("this class is neither of the case's libraries nor of its own code\n")
+
+
+@pytest.mark.parametrize("where", ["code_dir", "PYTHONPATH", "working folder"])
+def test_a_class_of_the_cases_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """A module, or a folder without __init__.py, in any of the places where ranks find a user's code."""
+    bench = write(tmp_path / "bench", a_case("{_target_: nets.Net, inner: {_target_: shapes.deep.Net}}"))
+    folder = code(tmp_path / "code", "nets.py", "shapes/deep.py")
+    given = [f"code_dir={folder}"] if where == "code_dir" else []
+    if where == "PYTHONPATH":
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+    elif where == "working folder":
+        monkeypatch.chdir(folder)
+    own = compose(["model=toy", "size=full", DATA, *given], [bench]).config["own"]
+    named = {} if where == "working folder" else {where: str(folder)}
+    assert own == {"model/toy": f"{bench}/model/toy.yaml", **named}
+
+
+# ---------------------------------------------------------------- honest choices
 
 
 @pytest.mark.parametrize("override", ["+optimizer.fused=true", "sinks=[{_target_: a.B}, mllog]", "compile=true"])
@@ -379,7 +488,7 @@ def test_every_library_that_ranks_import_is_known() -> None:
     }
     targets = {match for path in CONF.rglob("*.yaml") for match in re.findall(r"_target_: (\w+)\.", path.read_text())}
     files = (CONF / "framework").glob("*.yaml")
-    frameworks = {name for path in files for name in yaml.safe_load(path.read_text()).get("libraries", ())}
+    frameworks = {name for path in files for name in yaml.safe_load(path.read_text()).get("imports", ())}
     assert (imported | targets) - STANDARD - {*SHIPPED, *LIBRARIES, *frameworks, "__future__", "your"} == set()
 
 

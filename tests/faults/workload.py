@@ -96,6 +96,8 @@ FAULTS: dict[str, Callable[[], None]] = {
     "none": lambda: None,
     "raise": fail,
     "exit": leave,
+    "leave": lambda: os._exit(0),
+    "kill_launcher": lambda: os.kill(os.getppid(), signal.SIGKILL),
     "kill": kill,
     "hang": hang,
     "hang_deaf": hang_deaf,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from flagperf.hosts.local import LocalTransport
+from flagperf.hosts.payload import UNPACK
 from flagperf.hosts.shell import MARKED, script, shell
 
 SCRIPTS = sorted((Path(__file__).parents[2] / "flagperf").rglob("*.sh"))
@@ -40,3 +42,16 @@ async def test_marked_finds_processes_by_a_whole_variable(tmp_path: Path) -> Non
         await asyncio.sleep(0.2)  # env and sleep follow each other in one process
         done = await here.run(shell(MARKED + 'marked "$1"', "FLAGPERF_TEST_MARK=x y"), timeout=5)
     assert done.stdout.split() == logs["x y"].read_text().split()
+
+
+@pytest.mark.asyncio
+async def test_an_archive_is_unpacked_whatever_the_folder_is_called(tmp_path: Path) -> None:
+    """tar itself would take a backslash for an escape, and a colon for the end of a host's name."""
+    folder = tmp_path / "a\\nb:c'$(id) "
+    archive = folder.with_name(f"{folder.name}.tar.gz")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(__file__, "inner/file.py")
+    done = await LocalTransport("here").run(shell(UNPACK, str(folder), str(archive)), timeout=60)
+    assert (done.exit_status, done.stderr) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    assert (folder / "inner/file.py").read_bytes() == Path(__file__).read_bytes()

@@ -611,6 +611,18 @@ def test_figures_of_some_devices_say_of_how_many() -> None:
     ]
 
 
+def test_figures_that_were_left_out_are_named() -> None:
+    node = {
+        "cpu": {"mean": 0.5, "max": 0.9, "coverage": 0.98, "impossible": 2},
+        "nvidia": {"devices": 1, "indices": [0], "impossible": {"power": 3, "energy": 1}},
+    }
+    assert tables.missing_monitors([a_result(monitors={"nodes": {"h1_noderank0": node}, "energy": {}})]) == [
+        "Left out on h1_noderank0: 2 impossible values of CPU busy",
+        "Left out on h1_noderank0: 3 impossible values of power of the accelerators",
+        "Left out on h1_noderank0: 1 impossible value of energy",
+    ]
+
+
 # ---------------------------------------------------------------- recorded runs
 
 

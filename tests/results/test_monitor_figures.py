@@ -138,6 +138,38 @@ def test_devices_that_the_tool_does_not_show(tmp_path: Path) -> None:
     assert summarize(tmp_path, START, START + 10, (130, 131)) == {"acme": {"not_available": why}}
 
 
+def test_a_sample_that_lacks_a_device_shifts_no_figures(tmp_path: Path) -> None:
+    """Nobody knows which device is missing where there are fewer than in other samples."""
+    both, one = [Device(power=45.5), Device(power=145.5)], [Device(power=145.5)]
+    write_devices(tmp_path, [(0, both), (5, one), (10, both), (15, both), (20, one), (25, both)])
+    assert summarize(tmp_path, START, START + 25, (0,))["acme"]["power"]["mean"] == 45.5
+
+
+def test_what_cannot_be_is_no_figure_and_is_counted(tmp_path: Path) -> None:
+    fine = Device(40, 100, 8, 16, 50)
+    samples = [(0, fine), (5, Device(40, -5, 17, 16, 50)), (10, Device(400, 65535, 8, 16, 101)), (15, fine)]
+    write_devices(tmp_path, [(t, [Device(30, -1, -1, 16, -1), one]) for t, one in samples])
+    assert summarize(tmp_path, START, START + 12, (1,))["acme"] == {
+        "devices": 1,
+        "indices": [1],
+        "temperature": {"mean": 40.0, "max": 40.0, "coverage": 1.0, "devices": 1},
+        "power": {"mean": 100.0, "max": 100.0, "coverage": 1.0, "devices": 1},
+        "memory_used": {"mean": 8.0, "max": 8.0, "coverage": 1.0, "devices": 1},
+        "memory_total": {"mean": 16.0, "max": 16.0, "coverage": 1.0, "devices": 1},
+        "utilisation": {"mean": 50.0, "max": 50.0, "coverage": 1.0, "devices": 1},
+        "impossible": {"temperature": 1, "power": 2, "memory_used": 1, "utilisation": 1},
+    }
+
+
+def test_a_node_has_no_impossible_figures_either(tmp_path: Path) -> None:
+    write(tmp_path, "cpu", [(0, "0.2"), (5, "-0.4"), (10, "1.5"), (15, "0.4")])
+    write(tmp_path, "pwr", [(0, "-1"), (5, "1e9")])
+    assert summarize(tmp_path, START, START + 15) == {
+        "cpu": {"mean": approx(0.3), "max": 0.4, "coverage": 1.0, "impossible": 2},
+        "pwr": {"impossible": 2},
+    }
+
+
 def test_power_of_some_devices_is_no_energy_of_all(tmp_path: Path) -> None:
     write_devices(tmp_path, [(t, [Device(40, 100, utilisation=90), Device(42)]) for t in (0, 10)])
     assert summarize(tmp_path, START, START + 10) == {

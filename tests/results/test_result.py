@@ -46,6 +46,16 @@ def test_what_the_launcher_knows(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_damaged_checkpoints_are_noted(tmp_path: Path) -> None:
+    """In the words of the ranks, each once."""
+    values = write_round(tmp_path)
+    notes = ("step000000004.pt is damaged: its content is not that of its hash",)
+    said = Event("INIT_END", {"rendezvous": 0.1, "resume_notes": notes}).line()
+    for log in tmp_path.glob("*/rank*.out.log"):
+        log.write_text(log.read_text() + said + "\n")
+    assert read(tmp_path) == a_result(values=values, notes=notes)
+
+
 def test_no_folder_is_a_round_without_values(tmp_path: Path) -> None:
     found = read(tmp_path / "round1", status="not started")
     assert found == a_result(

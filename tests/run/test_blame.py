@@ -8,7 +8,7 @@ import pytest
 from example import PYTORCH
 
 from flagperf.perflog import Event
-from flagperf.run.blame import RankExit, cause, first_cause, last_lines, rank_exits
+from flagperf.run.blame import RankExit, cause, first_cause, last_lines, left_early, rank_exits, seconds_ago
 
 NOTICE = (
     "E1121 07:20:01.123000 4711 torch/distributed/elastic/multiprocessing/api.py:1002] "
@@ -44,9 +44,11 @@ KILLED = BLOCK.format(index=0, rank=4, local=0, status=-9, signal=" (SIGKILL)")
         pytest.param("Traceback\nModuleNotFoundError: no\n", [], id="the launcher itself"),
         pytest.param(NOTICE.format(status=3, rank=1), [RankExit(5, 3)], id="notice only"),
         pytest.param(NOTICE.format(status=-9, rank=0), [RankExit(4, -9)], id="notice of a signal"),
-        pytest.param(report(ONE), [RankExit(5, 1)], id="one"),
+        pytest.param(report(ONE), [RankExit(5, 1, 301)], id="one"),
         pytest.param(
-            NOTICE.format(status=-9, rank=0) + report(KILLED, ONE), [RankExit(4, -9), RankExit(5, 1)], id="root first"
+            NOTICE.format(status=-9, rank=0) + report(KILLED, ONE),
+            [RankExit(4, -9, 301), RankExit(5, 1, 301)],
+            id="root first",
         ),
     ],
 )
@@ -56,12 +58,15 @@ def test_rank_exits(log: str, exits: list[RankExit]) -> None:
 
 CLOSED = "RuntimeError: [enforce fail at gloo/transport/tcp/pair.cc] Connection closed by peer [127.0.0.1]:4711"
 
+ABORTED = "terminate called after throwing an instance of 'c10::DistBackendError'"
+
 
 @pytest.mark.parametrize(
     ("exits", "logs", "first"),
     [
         pytest.param([], {}, None, id="none"),
-        pytest.param([RankExit(0, 1)], {0: CLOSED}, RankExit(0, 1), id="nobody else"),
+        pytest.param([RankExit(0, 1)], {0: CLOSED}, None, id="nobody else"),
+        pytest.param([RankExit(0, -6)], {0: ABORTED}, None, id="aborted by NCCL's watchdog"),
         pytest.param([RankExit(0, 1), RankExit(1, -15)], {0: CLOSED, 1: ""}, None, id="both followed another"),
         pytest.param(
             [RankExit(0, 1), RankExit(1, 1)], {0: CLOSED, 1: "ValueError"}, RankExit(1, 1), id="peer's connection broke"
@@ -73,6 +78,38 @@ CLOSED = "RuntimeError: [enforce fail at gloo/transport/tcp/pair.cc] Connection 
 )
 def test_first_cause(exits: Sequence[RankExit], logs: dict[int, str], first: RankExit | None) -> None:
     assert first_cause(exits, logs.__getitem__, PYTORCH.failures) == first
+
+
+STOPPED = (
+    "W1121 07:20:00.9 4711 torch/distributed/elastic/multiprocessing/api.py:900] Sending process {} closing signal"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "finished", "ended_well", "early"),
+    [
+        pytest.param("", {4, 5}, True, [], id="all finished"),
+        pytest.param("", {5}, True, [4], id="torchrun saw nothing wrong"),
+        pytest.param("", set(), False, [], id="torchrun runs"),
+        pytest.param(report(ONE), set(), False, [4], id="torchrun tells of the other"),
+        pytest.param(STOPPED.format(4719) + report(ONE), set(), False, [], id="torchrun stopped one"),
+        pytest.param(STOPPED.format(4720) + report(KILLED, ONE), set(), False, [], id="torchrun tells of both"),
+    ],
+)
+def test_left_early(log: str, finished: set[int], ended_well: bool, early: list[int]) -> None:
+    assert left_early(log, (4, 5), finished, ended_well, PYTORCH.failures) == early
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "seconds"),
+    [
+        pytest.param(301, 900 * 7 + 303.5, 2, id="in the same quarter of an hour"),
+        pytest.param(899, 900 * 7 + 1.0, 2, id="in the one before"),
+        pytest.param(2, 900 * 7 + 1.0, -1, id="a clock that is ahead"),
+    ],
+)
+def test_seconds_ago(then: int, now: float, seconds: int) -> None:
+    assert seconds_ago(then, now) == seconds
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from example import example_run
-from test_blame import CLOSED, NOTICE
+from test_blame import BLOCK, CLOSED, NOTICE, report
 
 from flagperf.command import Command
 from flagperf.config.platform import Cluster, Node
 from flagperf.hosts.local import LocalTransport
+from flagperf.perflog import Event
 from flagperf.plan.plan import make_plan
 from flagperf.run.diagnose import PortTaken, failed_exit, passed_deadline
 from flagperf.run.node_logs import NodeLogs
@@ -42,12 +46,30 @@ async def ended(
             node.folder.mkdir(parents=True)
             exits = run.framework.failures.exits
             node.logs = NodeLogs(plan, node.node, node.transport, node.folder, run.mask, exits)
-            Path(node.logs.launcher).write_text(reports[rank])
+            Path(node.logs.launcher).write_text(just_now(reports[rank]))
             Path(node.logs.of_rank(rank)).write_text(logs[rank])
             node.process = await node.transport.start(Command(("true",)), log="/dev/null", grace=1)
-            node.exit_status = statuses[rank]
+            node.exit_status, node.ended = statuses[rank], time.monotonic()
             nodes.append(node)
         yield nodes
+
+
+FINISHED = Event("FINISHED").line()
+LEFT = Failure("exit code 0 before the training had ended", "left", 0, 0, "start", 0)
+
+
+def at(second: int, status: int) -> str:
+    """What torchrun prints of its only rank."""
+    one = BLOCK.format(index=0, rank=int(status < 0), local=0, status=status, signal="")
+    return report(one.replace("07:20:01", f"07:20:0{second}"))
+
+
+def just_now(report: str) -> str:
+    """A report whose times are less than ten seconds ago."""
+    began = time.time() - 10
+    return re.sub(
+        r"2026-11-21_07:20:0(\d)", lambda found: f"{datetime.fromtimestamp(began + int(found[1])):%F_%T}", report
+    )
 
 
 ALL_FOLLOWED = Failure(
@@ -69,8 +91,30 @@ ALL_FOLLOWED = Failure(
         ),
         pytest.param((FAILED, FAILED), (CLOSED, CLOSED), (1, 1), ALL_FOLLOWED, id="ranks that followed another"),
         pytest.param(
+            (FAILED, ""),
+            (CLOSED, "step 3"),
+            (1, -9),
+            Failure("the launcher of the ranks ended: signal SIGKILL", "right", 1, None, "start", signal="SIGKILL"),
+            id="a launcher that was killed, and a rank that lost its peer",
+        ),
+        pytest.param(
+            (FAILED, ""),
+            (CLOSED, "step 3"),
+            (1, 0),
+            Failure("exit code 0 before the training had ended", "right", 1, 1, "start", 0, last_lines=("step 3",)),
+            id="a rank that left with 0, and one that lost its peer",
+        ),
+        pytest.param(
+            (at(3, 1), at(1, -6)),
+            ("ValueError", "abort"),
+            (1, 1),
+            Failure("signal SIGABRT", "right", 1, 1, "start", signal="SIGABRT", last_lines=("abort",)),
+            id="two ranks that failed of themselves: the earlier one",
+        ),
+        pytest.param(("", ""), ("", FINISHED), (0, 0), LEFT, id="all ended well, and a rank has not finished"),
+        pytest.param(
             ("", "no module"),
-            ("", ""),
+            (FINISHED, ""),
             (0, 2),
             Failure(
                 "the launcher of the ranks ended: exit code 2", "right", 1, None, "start", 2, last_lines=("no module",)
@@ -94,13 +138,13 @@ async def test_failed_exit(
     tmp_path: Path, reports: tuple[str, str], logs: tuple[str, str], statuses: tuple[int, int], failure: Failure
 ) -> None:
     async with ended(tmp_path, reports, logs, statuses) as nodes:
-        assert await failed_exit([node for node in nodes if node.exit_status], nodes) == failure
+        assert await failed_exit(nodes) == failure
 
 
 async def test_a_taken_port_is_that_of_the_node_that_says_so(tmp_path: Path) -> None:
     async with ended(tmp_path, ("", TAKEN), ("", ""), (1, 1)) as nodes:
         with pytest.raises(PortTaken) as caught:
-            await failed_exit(nodes[1:], nodes)
+            await failed_exit(nodes)
     assert caught.value.failure == Failure(
         "rendezvous port 29500 is taken", "right", 1, None, "start", 1, last_lines=(TAKEN.strip(),)
     )

@@ -56,7 +56,7 @@ async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunCo
     node = case / "round1" / f"{HOST}_noderank0"
     assert (outcome.status, outcome.failure, outcome.exit_statuses) == ("finished", None, (0,))
     assert outcome.folder == case / "round1"
-    assert {path.name for path in case.iterdir()} == {"config.yaml", "changes.yaml", "plan.json", "round1"}
+    assert {path.name for path in case.iterdir()} == {"config.yaml", "changes.yaml", "round1"}
     assert {path.name for path in node.iterdir()} == {
         "rank0.out.log",
         "rank1.out.log",
@@ -67,7 +67,7 @@ async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunCo
         "pwr_monitor.log",
     }
     assert yaml.safe_load((case / "config.yaml").read_text()) == workload.config
-    assert json.loads((case / "plan.json").read_text())["nodes"][0]["log_dir"] == str(node)
+    assert json.loads((case / "round1/plan.json").read_text())["nodes"][0]["log_dir"] == str(node)
     about = dict(line.split(": ", 1) for line in (node / "sys_info.log").read_text().splitlines())
     assert about["kernel"] == f"{platform.system()} {platform.release()} {platform.machine()}"
     assert (about["python"], about["torch"]) == (platform.python_version(), version("torch"))
@@ -123,7 +123,7 @@ async def test_a_port_that_is_taken_meanwhile_is_replaced(
     node = folder / "workload-workload-cpux1x2" / "round1" / f"{HOST}_noderank0"
     assert "EADDRINUSE" in (node / f"start_workload_task.port{taken}.log").read_text()
     assert f"rendezvous port {taken} is taken on {HOST}; trying another" in caplog.messages
-    plan = json.loads((folder / "workload-workload-cpux1x2" / "plan.json").read_text())
+    plan = json.loads((folder / "workload-workload-cpux1x2/round1/plan.json").read_text())
     assert plan["master_port"] == free
 
 

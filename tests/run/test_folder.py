@@ -91,6 +91,6 @@ def test_files_of_a_case(tmp_path: Path) -> None:
     assert yaml.safe_load((case / "changes.yaml").read_text()) == [
         {"key": "lr", "before": 0.1, "after": 0.2, "source": "command line"}
     ]
-    written = json.loads((case / "plan.json").read_text())
-    assert (written["config"], written["seed"]) == ("round2/config.yaml", 8)
+    written = json.loads((case / "round2/plan.json").read_text())
+    assert (written["config"], written["seed"]) == ("config.yaml", 8)
     assert written["nodes"][0]["launch"]["argv"] == list(plan.nodes[0].launch.argv)

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
+import os
+import random
+import socket
+import struct
+import subprocess
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +20,9 @@ import torch
 import toy
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.pytorch import checkpoint
+from flagperf.trainer.pytorch import checkpoint_files
+from flagperf.trainer.pytorch.checkpoint_files import Whole
+from flagperf.trainer.pytorch.ranks import World
 
 ADAM = {"_target_": "torch.optim.AdamW", "lr": 0.01}
 COSINE = {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR", "T_max": 20}
@@ -79,7 +89,12 @@ def test_two_are_kept_beside_the_log_folder(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("FLAGPERF_LOG_DIR", str(tmp_path / "round1" / "host_noderank0"))
     events = toy.train(toy.config(checkpoint_freq=2, max_steps=7, max_epochs=None), tmp_path)
     folder = tmp_path / "round1" / "checkpoint"
-    assert sorted(path.name for path in folder.iterdir()) == ["step000000004.pt", "step000000006.pt"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "step000000004.pt",
+        "step000000004.pt.sha256",
+        "step000000006.pt",
+        "step000000006.pt.sha256",
+    ]
     assert events[-1].value["checkpoint_time"] > 0
 
 
@@ -90,28 +105,174 @@ def test_not_after_a_loss_that_is_no_number(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.glob("checkpoint/*.pt"))
 
 
-def save_for_ever(folder: Path, begun: Any) -> None:
-    state = {"weights": torch.ones(4_000_000)}
-    begun.set()
-    while True:
-        checkpoint.save(folder, 2, state)
+# ---------------------------------------------------------------- whole or not there
+
+ALONE = World()
 
 
-@pytest.mark.parametrize("pause", [0.01, 0.03, 0.1])
-def test_killed_while_writing(pause: float, tmp_path: Path) -> None:
-    """What lies under a checkpoint's name is whole at any moment."""
-    checkpoint.save(tmp_path, 1, {"weights": torch.ones(3)})
-    fork = multiprocessing.get_context("fork")
-    begun = fork.Event()
-    writer = fork.Process(target=save_for_ever, args=(tmp_path, begun))
-    writer.start()
-    assert begun.wait(20)
-    time.sleep(pause)
-    writer.kill()
-    writer.join()
-    assert (tmp_path / "step000000001.pt").is_file()
-    for path in tmp_path.glob("*.pt"):
-        assert torch.load(path)["weights"].min() == 1
+def save_for_ever(folder: Path, first: int, saved: Any) -> None:
+    for step in itertools.count(first):
+        checkpoint_files.save(folder, step, {"weights": torch.full((300_000,), float(step))})
+        saved.value = step
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    """The newest checkpoint is always whole and has its hash, and no checkpoint is lost whose writing has ended."""
+    fork, moments = multiprocessing.get_context("fork"), random.Random(11)
+    saved = fork.Value("q", 0)
+    for _ in range(15):
+        before = saved.value
+        writer = fork.Process(target=save_for_ever, args=(tmp_path, before + 1, saved))
+        writer.start()
+        while saved.value == before and writer.is_alive():
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.06))  # any moment will do
+        writer.kill()
+        writer.join()
+        found = checkpoint_files.newest_whole(tmp_path, ALONE)
+        step = int(found.path.stem.removeprefix("step"))
+        assert (found.notes, step >= saved.value > before) == ((), True)
+        assert torch.load(found.path)["weights"].unique().tolist() == [step]
+    checkpoint_files.save(tmp_path, saved.value + 10, {})
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def flip(path: Path) -> None:
+    """Another byte among the weights."""
+    content = bytearray(path.read_bytes())
+    content[content.index(MARK)] ^= 1
+    path.write_bytes(content)
+
+
+def without_hash(path: Path) -> None:
+    hash_of(path).unlink()
+
+
+def other_hash(path: Path) -> None:
+    hash_of(path).write_text(hash_of(path.with_name("step000000002.pt")).read_text())
+
+
+def torn_hash(path: Path) -> None:
+    hash_of(path).write_bytes(b"")
+
+
+def old_and(damage: Callable[[Path], None]) -> Callable[[Path], None]:
+    """The same of a file that an older version wrote."""
+
+    def both(path: Path) -> None:
+        without_hash(path)
+        damage(path)
+
+    return both
+
+
+hash_of = checkpoint_files.hash_file
+MARK = struct.pack("<d", 1234.5)
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut off": (cut, "its content is not that of its hash"),
+    "empty": (empty, "its content is not that of its hash"),
+    "another byte": (flip, "its content is not that of its hash"),
+    "another one's hash": (other_hash, "its content is not that of its hash"),
+    "an empty hash": (torn_hash, "its content is not that of its hash"),
+    "old, cut off": (old_and(cut), "it was cut off"),
+    "old, another byte": (old_and(flip), "archive/data/0 in it has another checksum"),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE.keys())
+def test_of_a_damaged_one_the_older_is_used(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    for step in (2, 4):
+        state = {"step": step, "weights": torch.full((100,), 1234.5, dtype=torch.float64)}
+        checkpoint_files.save(tmp_path, step, state)
+    damage(tmp_path / "step000000004.pt")
+    assert checkpoint_files.newest_whole(tmp_path, ALONE) == (
+        tmp_path / "step000000002.pt",
+        (f"step000000004.pt is damaged: {said}", "step000000002.pt was used in its place"),
+    )
+
+
+def test_an_old_one_without_a_hash_is_used(tmp_path: Path) -> None:
+    path = checkpoint_files.save(tmp_path, 2, {"weights": torch.ones(100)})
+    without_hash(path)
+    note = "step000000002.pt: it has no hash beside it, only the checksums in the file were compared"
+    assert checkpoint_files.newest_whole(tmp_path, ALONE) == (path, (note,))
+
+
+def test_the_hash_is_that_of_sha256sum(tmp_path: Path) -> None:
+    path = checkpoint_files.save(tmp_path, 2, {"weights": torch.ones(100_000)})
+    done = subprocess.run(["sha256sum", "-c", hash_of(path).name], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "step000000002.pt: OK\n")
+
+
+def test_no_whole_one(tmp_path: Path) -> None:
+    for step in (2, 4):
+        cut(checkpoint_files.save(tmp_path, step, {"weights": torch.ones(100)}))
+    with pytest.raises(ConfigError) as refused:
+        checkpoint_files.newest_whole(tmp_path, ALONE)
+    assert str(refused.value) == (
+        "no checkpoint is whole\n"
+        f"  where:   {tmp_path}\n"
+        "  key:     resume\n"
+        "  given:   step000000004.pt is damaged: its content is not that of its hash; "
+        "step000000002.pt is damaged: its content is not that of its hash\n"
+        "  allowed: a folder with step<N>.pt files, readable on every node\n"
+        "  do:      begin anew, without resume"
+    )
+
+
+def look_as_a_node(folder: Path) -> Whole:
+    """What a rank that is alone on its node finds in its own copy of the checkpoints."""
+    world = replace(World.of(), local_rank=0, local_size=1)
+    world.connect(torch.device("cpu"), "gloo", 60)
+    return checkpoint_files.newest_whole(folder, world)
+
+
+def test_all_nodes_use_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four checkpoints the second node lacks one and has another damaged, the first has a third damaged."""
+    monkeypatch.setattr(checkpoint_files, "KEPT", 4)
+    nodes = tmp_path / "rank0", tmp_path / "rank1"
+    for folder, step in itertools.product(nodes, (2, 4, 6, 8)):
+        checkpoint_files.save(folder, step, {"weights": torch.ones(100)})
+    (nodes[1] / "step000000008.pt").unlink()
+    cut(nodes[1] / "step000000006.pt")
+    cut(nodes[0] / "step000000004.pt")
+    host = socket.gethostname()
+    notes = (
+        f"step000000008.pt on {host} is damaged: it cannot be read: No such file or directory",
+        f"step000000006.pt on {host} is damaged: its content is not that of its hash",
+        f"step000000004.pt on {host} is damaged: its content is not that of its hash",
+        "step000000002.pt was used in its place",
+    )
+    assert toy.fork_ranks(look_as_a_node, tmp_path) == [(folder / "step000000002.pt", notes) for folder in nodes]
+
+
+def test_a_resumed_training_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
+    settings = {"max_epochs": None, "max_steps": 4}
+    whole = toy.train(toy.config(**settings, checkpoint_freq=2), tmp_path)
+    cut(tmp_path / "checkpoint" / "step000000004.pt")
+    resumed = toy.train(toy.config(**settings, resume=str(tmp_path / "checkpoint")), tmp_path)
+    notes = [
+        "step000000004.pt is damaged: its content is not that of its hash",
+        "step000000002.pt was used in its place",
+    ]
+    assert toy.values(resumed, "INIT_END")[0]["resume_notes"] == notes
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", f"resume: {note}") for note in notes
+    ]
+    assert resumed[-1].value["resumed_from_step"] == 2
+    assert toy.losses(resumed) == toy.losses(whole)[2:]
+
+
+# ---------------------------------------------------------------- refused
 
 
 def test_no_checkpoint(tmp_path: Path) -> None:

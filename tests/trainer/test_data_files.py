@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.trainer.data_files import data_fingerprint, split, spread
+from flagperf.trainer.data_files import QUICK, data_fingerprint, split, spread
 
 IMAGES = {"train/*/*": 1, "val/*/*": 1, "notes/labels.txt": 1}
 
@@ -50,6 +50,18 @@ def test_the_place_does_not_count(tmp_path: Path) -> None:
     assert found is not None
     assert (found.files, len(found.digest)) == (4, 16)
     assert data_fingerprint(there) == found
+
+
+def test_a_quick_look_lists_some_of_the_folders(tmp_path: Path) -> None:
+    """Of 64 folders every second is listed, in the order of their names, wherever the files lie."""
+    config = {"data_dir": str(tmp_path), "data": {"require": {"train/*/*": 1}}}
+    write(tmp_path, *(f"train/{number:02}/{name}.jpg" for number in reversed(range(64)) for name in "ab"))
+    before = data_fingerprint(config, QUICK)
+    assert before is not None and before.files == 64
+    write(tmp_path, "train/01/c.jpg")
+    assert data_fingerprint(config, QUICK) == before
+    write(tmp_path, "train/02/c.jpg")
+    assert data_fingerprint(config, QUICK) != before
 
 
 def test_links_that_lead_nowhere_count_by_name(tmp_path: Path) -> None:

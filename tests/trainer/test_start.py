@@ -80,7 +80,7 @@ def test_a_rank_that_fails_is_told_and_ends_the_others(tmp_path: Path) -> None:
     ranks = children(process.pid)
     os.kill(ranks[1], signal.SIGKILL)
     said, _ = process.communicate()
-    assert "rank 1 ended with exit status -9\n" in said
+    assert "rank 1 ended with exit status -9 at " in said
     assert process.returncode == 1
     assert [rank for rank in ranks.values() if Path(f"/proc/{rank}").exists()] == []
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Finding, look
+from flagperf.cli.doctor.software import container_of, said_start, start_in
 from flagperf.command import Command
 from flagperf.config.platform import Node
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
-from flagperf.docker.runtime import containers
+from flagperf.docker.runtime import containers, refused
 from flagperf.errors import ConfigError
 from flagperf.hosts import leftovers
 from flagperf.hosts.transport import Transport
@@ -34,7 +36,7 @@ class DockerChecks:
     async def rows(self) -> list[Row]:
         checks = [("docker", self._daemon), ("leftovers", self._leftovers)]
         if self.run.image is not None:
-            checks.insert(1, ("image", self._image))
+            checks[1:1] = [("image", self._image), ("python", self._python)]
         try:
             return [await look(self.node.name, *check) for check in checks]
         finally:
@@ -70,6 +72,19 @@ class DockerChecks:
             f"{image.reference} is not there yet; policy {image.policy} gets it",
             await self._missing_builder() if builds else "",
         )
+
+    async def _python(self) -> Finding:
+        """Whether the image's Python starts, with the modules that the ranks import first."""
+        from docker.errors import APIError
+
+        if self.layers is None:
+            return Finding("not looked at: the image is not there", looked=False)
+        container = container_of(self.run, self.node)
+        try:
+            status, output = await self._docker.call(partial(start_in, container=container), again=False)
+        except APIError as error:
+            raise refused(self.node.name, container, error) from error
+        return Finding(f"the image's Python starts, and imports {said_start(self.node.name, status, output)}")
 
     async def _missing_builder(self) -> str:
         """What to install for a build; empty when nothing is missing."""

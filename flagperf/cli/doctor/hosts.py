@@ -7,12 +7,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 from flagperf.cli.cluster import Row, failed_row, look_at_cluster
 from flagperf.cli.data import other_data
 from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
+from flagperf.cli.doctor.software import START_TIMEOUT, alone, said_start, starting
 from flagperf.command import Command
 from flagperf.config.data_layout import DATA_DIR
 from flagperf.config.platform import Node
@@ -22,6 +22,7 @@ from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
 from flagperf.hosts.leftovers import claimed_folders
+from flagperf.hosts.monitors.running import ask_once
 from flagperf.hosts.transport import MOST_CLOCK, Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
@@ -80,6 +81,7 @@ class _Host:
             ("data", self._data),
             ("interface", self._interface),
             ("port", self._port),
+            *([("monitor", self._monitor)] if self.run.vendor.monitor else []),
             *([("python", self._python)] if self.run.image is None else []),
         ]
 
@@ -178,9 +180,19 @@ class _Host:
             raise ConfigError(f"port {port} is taken", advice="choose another rendezvous.port, or null")
         return Finding(f"{port} is free")
 
+    async def _monitor(self) -> Finding:
+        tool = self.run.vendor.monitor
+        assert tool is not None
+        try:
+            return Finding(f"{tool.command[0]}: {await ask_once(tool, self.run.hardware, self.transport)}")
+        except ValueError as error:
+            return Finding(f"{tool.command[0]}: {error}", "install it, or mend vendor.monitor; a run does without")
+
     async def _python(self) -> Finding:
-        alone = replace(self.run, nnodes=1, cluster=replace(self.run.cluster, nodes=(self.node,)))
-        found = await environment(self.transport, make_plan(alone, 1).nodes[0].launch, self.run.framework)
+        launch = alone(self.run, self.node).launch
+        found = await environment(self.transport, launch, self.run.framework)
+        started = await self.transport.run(starting(self.run, launch), timeout=START_TIMEOUT)
+        said_start(self.node.name, started.exit_status, started.stdout + started.stderr)
         return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
 
     @property

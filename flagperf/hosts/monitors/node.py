@@ -53,7 +53,8 @@ class BusyFraction:
         before, self._before = self._before, now
         if before is None or now[1] == before[1]:
             return []
-        return [f"{(now[0] - before[0]) / (now[1] - before[1]):.4f}"]
+        busy = (now[0] - before[0]) / (now[1] - before[1])
+        return [f"{min(max(busy, 0.0), 1.0):.4f}"]  # iowait may go back, says proc(5)
 
 
 def used_fraction(text: str) -> list[str]:

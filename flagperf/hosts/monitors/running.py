@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flagperf.command import Command
-from flagperf.config.monitor_tool import make_table
-from flagperf.config.platform import MonitorTool
+from flagperf.config.monitor_tool import INDEX, make_table
+from flagperf.config.platform import Hardware, MonitorTool
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.monitors import node as node_monitors
 from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, node_script
-from flagperf.hosts.shell import shell
+from flagperf.hosts.shell import LIMITED, shell
 from flagperf.hosts.transport import Transport
 from flagperf.monitor_log import NOT_AVAILABLE, parse_line, stamp
 from flagperf.plan.values import NodePlan
@@ -164,22 +164,18 @@ class Recorder:
             with (self.folder / self.monitor.log).open("a", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            self._say("write", f"{self.monitor.log} cannot be written: {error.strerror}")
+            if "write" not in self._said:
+                self._said.add("write")
+                log.warning("logs of monitors cannot be written: %s", error.strerror)  # one text: shown once in a run
 
     def _record(self, sample: Sample) -> str:
         """The text that a sample adds to the log."""
         time = stamp(sample.time)
         source = self.monitor.sources[sample.source]
-        if sample.status in TIMED_OUT:
-            return self._missing(time, sample, f"gave no answer within {source.timeout:g} s")
-        if sample.status == TOO_LONG:
-            return self._missing(time, sample, "printed more than 1 MiB")
-        if sample.status != 0:
-            return self._missing(time, sample, _first_line(sample.text))
         try:
-            lines = source.read(sample.text)
-        except (ValueError, LookupError) as error:
-            return self._missing(time, sample, f"cannot be read ({error}): {_first_line(sample.text)}")
+            lines = figures(source, sample)
+        except ValueError as error:
+            return self._missing(time, sample, str(error))
         if self.monitor.devices:
             return "\n".join([time, *lines, "", ""])
         return "".join(f"{time}\t{line}\n" for line in lines)
@@ -201,6 +197,38 @@ class Recorder:
         level = logging.WARNING if self.monitor.expected else logging.INFO
         log.log(level, "%s: monitor %s: %s", self.host, self.monitor.name, problem)
         return True
+
+
+def figures(source: Source, sample: Sample) -> list[str]:
+    """The lines that a sample adds to the log. Raises ValueError: why there are none."""
+    if sample.status in TIMED_OUT:
+        raise ValueError(f"gave no answer within {source.timeout:g} s")
+    if sample.status == TOO_LONG:
+        raise ValueError("printed more than 1 MiB")
+    if sample.status != 0:
+        raise ValueError(_first_line(sample.text))
+    try:
+        return source.read(sample.text)
+    except (ValueError, LookupError) as error:
+        raise ValueError(f"cannot be read ({error}): {_first_line(sample.text)}") from None
+
+
+async def ask_once(tool: MonitorTool, hardware: Hardware, transport: Transport) -> str:
+    """What a vendor's tool tells of the devices of a host, in words: how many, and how the first of them is read.
+
+    Raises:
+        ValueError: why it tells nothing.
+        HostError: the host is lost.
+    """
+    table = make_table(tool, hardware)
+    source = Source(tool.command[0], Command(tool.command), table, tool.interval, tool.timeout)
+    limited = shell(LIMITED, f"{tool.timeout:g}", *tool.command)
+    done = await transport.run(limited, timeout=tool.timeout + REMOVE_TIMEOUT)
+    status = 1 if done.exit_status is None else done.exit_status
+    lines = figures(source, Sample(0, 0, status, done.stdout + done.stderr))
+    shown = next(table.pattern.finditer(done.stdout + done.stderr))
+    device = shown[INDEX] if INDEX in table.pattern.groupindex else "0"
+    return f"{len(lines)} devices; device {device}: {' '.join(shown[0].split())} is read as {lines[int(device)]}"
 
 
 def _first_line(text: str) -> str:

@@ -13,6 +13,7 @@ import asyncssh
 
 from flagperf.config.platform import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
+from flagperf.hosts.awake import AwakeClock
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.host_key import Witness, host_keys
 from flagperf.hosts.ssh.login import options, way
@@ -96,29 +97,31 @@ class SshConnection:
     async def _reconnect(self) -> None:
         log.warning("%s: the ssh connection dropped, connecting again", self.host)
         await self._disconnect()
-        loop = asyncio.get_running_loop()
-        began, noticed = time.time(), loop.time()
-        deadline = noticed + self.ssh.reconnect
+        began = time.time()
+        async with AwakeClock() as clock:
+            await self._keep_trying(clock)
+            self.outages.append(Outage(self.host, began, clock.now()))
+        log.warning("%s: connected again after %.1f s", self.host, self.outages[-1].seconds)
+
+    async def _keep_trying(self, clock: AwakeClock) -> None:
         pause = BACK_OFF
         while True:
             try:
-                self._connection = await asyncio.wait_for(self._connect(), max(deadline - loop.time(), 0.1))
+                left = max(self.ssh.reconnect - clock.now(), 0.1)
+                self._connection = await asyncio.wait_for(self._connect(), left)
+                return
             except (FlagperfError, asyncio.TimeoutError) as error:
                 problem = getattr(error, "problem", None) or str(error) or "no answer"
                 log.debug("%s: not connected: %s", self.host, problem)
-                if loop.time() + pause >= deadline:
+                if clock.now() + pause >= self.ssh.reconnect:
                     self._lost = HostError(
                         self.host,
                         f"lost: no ssh connection for {self.ssh.reconnect:g} s ({problem})",
                         advice="look whether the host is up and its network works",
                     )
                     raise self._lost from error
-                await asyncio.sleep(pause)
-                pause *= 2
-            else:
-                self.outages.append(Outage(self.host, began, loop.time() - noticed))
-                log.warning("%s: connected again after %.1f s", self.host, self.outages[-1].seconds)
-                return
+            await asyncio.sleep(pause)
+            pause *= 2
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
         """Log in; again where sshd dropped the connection before the login."""

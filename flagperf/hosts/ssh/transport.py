@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -18,6 +17,7 @@ from flagperf.errors import HostError
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess
+from flagperf.hosts.ssh.sockets import socket_folder
 from flagperf.hosts.transport import Completed, Outage, Process, logged
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer; asyncssh splits larger reads into tasks
@@ -129,7 +129,7 @@ class SshTransport:
     @contextlib.asynccontextmanager
     async def unix_socket(self, path: str) -> AsyncIterator[str]:
         connection = await self.connection.established()
-        with tempfile.TemporaryDirectory(prefix="flagperf-") as folder:  # only this user's, so only this user connects
+        with socket_folder() as folder:
             local = f"{folder}/socket"
             try:
                 listener = await connection.forward_local_path(local, path)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.agenda import Position
+from flagperf.trainer.pytorch.checkpoint_files import newest_whole, save
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state
 
-KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
+log = logging.getLogger(__name__)
+
+
+class Resumed(NamedTuple):
+    """Where a training goes on, this rank's random state there, and what to know of the checkpoints, in words."""
+
+    position: Position
+    random_state: dict[str, Any] | None
+    notes: tuple[str, ...] = ()
 
 
 def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -23,53 +33,6 @@ def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
     if "FLAGPERF_CHECKPOINT_DIR" in environment:
         return Path(environment["FLAGPERF_CHECKPOINT_DIR"])
     return Path(environment.get("FLAGPERF_LOG_DIR", "log")).parent / "checkpoint"
-
-
-def save(folder: Path, step: int, state: Mapping[str, Any]) -> Path:
-    """Write `step<step>.pt`, whole or not at all; then remove all checkpoints but the newest two."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"step{step:09d}.pt"
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
-        torch.save(dict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.rename(path)
-    for old in _checkpoints(folder)[:-KEPT]:
-        old.unlink()
-    return path
-
-
-def load(folder: str, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the newest checkpoint of a folder.
-
-    Args:
-        identity: what must be the same for the training to go on in the same way, by configuration key.
-
-    Raises:
-        ConfigError: there is no checkpoint, or it belongs to another training.
-    """
-    checkpoints = _checkpoints(Path(folder))
-    if not checkpoints:
-        raise ConfigError(
-            "no checkpoint to resume from",
-            where=folder,
-            key="resume",
-            allowed="a folder with step<N>.pt files, readable on every node",
-            advice="set checkpoint_freq in the run that is to be resumed later",
-        )
-    state: dict[str, Any] = torch.load(checkpoints[-1], map_location="cpu", weights_only=True)
-    found = {"revision": 1, **state["identity"]}  # a checkpoint from before cases had revisions has none
-    for key, value in identity.items():
-        if found[key] != value:
-            raise ConfigError(
-                "the checkpoint belongs to another training",
-                where=str(checkpoints[-1]),
-                key=key,
-                given=value,
-                allowed=repr(found[key]),
-            )
-    return state
 
 
 def snapshot(parts: Parts, position: Position) -> None:
@@ -84,12 +47,34 @@ def snapshot(parts: Parts, position: Position) -> None:
     parts.world.wait()
 
 
-def restore(parts: Parts, folder: str) -> tuple[Position, dict[str, Any]]:
-    """Bring all parts to the newest checkpoint of a folder: its position, and this rank's random state."""
-    state = load(folder, _identity(parts))
+def restore(parts: Parts, folder: str) -> Resumed:
+    """Bring all parts to the newest checkpoint of a folder that is whole, the same one on every rank.
+
+    Raises:
+        ConfigError: no checkpoint is whole, or it belongs to another training.
+    """
+    path, notes = newest_whole(Path(folder), parts.world)
+    for note in notes:
+        log.warning("resume: %s", note)
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    _check_identity(path, state, _identity(parts))
     for name, part in _stateful(parts):
         part.load_state_dict(state[name])
-    return Position(**state["progress"]), state["random"][parts.world.rank]
+    return Resumed(Position(**state["progress"]), state["random"][parts.world.rank], notes)
+
+
+def _check_identity(path: Path, state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    """Refuse the checkpoint of another training. `identity`: what must be the same, by configuration key."""
+    found = {"revision": 1, **state["identity"]}  # a checkpoint from before cases had revisions has none
+    for key, value in identity.items():
+        if found[key] != value:
+            raise ConfigError(
+                "the checkpoint belongs to another training",
+                where=str(path),
+                key=key,
+                given=value,
+                allowed=repr(found[key]),
+            )
 
 
 def _stateful(parts: Parts) -> list[tuple[str, Any]]:
@@ -107,7 +92,3 @@ def _identity(parts: Parts) -> dict[str, Any]:
     """What must not change for a resumed training to go on in the same way."""
     keys = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
     return {key: parts.config[key] for key in (*keys, "synthetic")} | {"nnodes x nproc": parts.world.size}
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step*.pt"))

@@ -13,7 +13,7 @@ from typing import Any
 from flagperf.perflog import PerfLog
 from flagperf.trainer.agenda import Agenda, Position
 from flagperf.trainer.extent import other_data
-from flagperf.trainer.pytorch.checkpoint import restore, snapshot
+from flagperf.trainer.pytorch.checkpoint import Resumed, restore, snapshot
 from flagperf.trainer.pytorch.clock import CHECKPOINT, DATA, EVALUATE, clock_for
 from flagperf.trainer.pytorch.evaluation import evaluate
 from flagperf.trainer.pytorch.feed import Feed
@@ -42,9 +42,9 @@ class Training:
         self.records = StepRecords(perflog, self.clock, parts.world, parts.device)
         self.epoch_scheduler = parts.scheduler if self.settings.lr_interval == "epoch" else None
 
-        self.position, self.random_state = Position(), None
-        if parts.config["resume"] is not None:
-            self.position, self.random_state = restore(parts, parts.config["resume"])
+        folder = parts.config["resume"]
+        resumed = Resumed(Position(), None) if folder is None else restore(parts, folder)
+        self.position, self.random_state, self.resume_notes = resumed
         self.resumed_from = self.position.step
         parts.datasets.train_batches.start_at(self.position.epoch, self.position.step_in_epoch)
         self.feed = Feed(parts)
@@ -62,7 +62,8 @@ class Training:
         if self.settings.initial_evaluation and not self.resumed_from:
             self._evaluate_initially()
         self.parts.world.wait()
-        self._log("INIT_END", {"rendezvous": self.parts.rendezvous})
+        joined: dict[str, Any] = {"rendezvous": self.parts.rendezvous}
+        self._log("INIT_END", joined | ({"resume_notes": self.resume_notes} if self.resume_notes else {}))
         self._log("TRAIN_START")
         began, began_wall = perf_counter(), time()
         if self.random_state is not None:

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import averaged, build_network, distribute
-from flagperf.trainer.pytorch.datasets import Datasets, open_datasets
+from flagperf.trainer.pytorch.datasets import Datasets, check_same_data, open_datasets
 from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
@@ -72,7 +72,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     """Open the data, join the other ranks and make all other parts.
 
     Raises:
-        ConfigError: the configuration cannot be used here.
+        ConfigError: the configuration cannot be used here, or the data is not the same on all ranks.
     """
     settings, world = Settings.read(config), World.of()
     device = open_device(config["vendor"], world)
@@ -81,6 +81,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     began = perf_counter()
     world.connect(device, config["vendor"]["backend"], settings.process_group_timeout)
     rendezvous = perf_counter() - began
+    check_same_data(config, world, datasets)
     choose_algorithms(settings)
     precision = Precision(settings.precision, device)
 

@@ -44,7 +44,10 @@ OUTPUTS = [
         "34C 66.9W 4MiB 32768MiB 0%",
         "34C 69.8W 4MiB 32768MiB 0%",
     )),
-    ("ascend", "Ascend910", "npu-smi-22", "43C N/A 861MiB 21534MiB 0%"),
+    ("ascend", "Ascend910", "npu-smi-22", lines(
+        *["N/A N/A N/A N/A N/A"] * 4,  # the tool begins with device 4
+        "43C N/A 861MiB 21534MiB 0%",
+    )),
     ("kunlunxin", "R300", "xpu-smi", lines(
         "36C 86W 90440MiB 98304MiB 0%",
         "39C 86W 90440MiB 98304MiB 0%",
@@ -56,8 +59,9 @@ OUTPUTS = [
         "31C 47W 116MiB 32768MiB 0%",
     )),
     ("iluvatar", "BI-V100", "ixsmi-BI-V100", lines(
+        *["N/A N/A N/A N/A N/A"] * 4,  # the tool begins with device 4
         "32C 55W 513MiB 32768MiB 0%",
-        "0C N/A 513MiB 32768MiB 100%",
+        "0C 65535W 513MiB 32768MiB 100%",
         "31C 57W 513MiB 32768MiB 0%",
     )),
     ("cambricon", "MLU", "cnmon-5", lines(
@@ -128,6 +132,22 @@ def test_every_output_and_every_vendor_is_tested() -> None:
         path.name for path in SMI.iterdir()
     }
     assert {row[0] for row in OUTPUTS} | {"cpu"} == set(VENDORS)
+
+
+WITHOUT_ONE = [row for row in OUTPUTS if "\n" in row[3] and not row[3].startswith("N/A")]
+
+
+@pytest.mark.parametrize(("vendor", "hardware", "output", "expected"), WITHOUT_ONE, ids=[row[2] for row in WITHOUT_ONE])
+def test_the_tools_index_keeps_the_others_in_place(vendor: str, hardware: str, output: str, expected: str) -> None:
+    """Each tool's own output without its first device: that of the second one stays the second line."""
+    configured = run(vendor, hardware)
+    assert configured.vendor.monitor is not None
+    table = make_table(configured.vendor.monitor, configured.hardware)
+    text = (SMI / f"{output}.txt").read_text()
+    first = next(table.pattern.finditer(text))
+    left = table(text[: first.start()] + text[first.end() :])
+    assert (left[0].split()[0], left[-1]) == ("N/A", expected.splitlines()[-1])
+    assert len(left) == len(expected.splitlines())
 
 
 def test_newer_teco_smi_shows_the_utilisation_on_the_first_line() -> None:

@@ -1,0 +1,53 @@
+"""`flagperf collect RUN_DIR`: brings the logs that a run had to leave on its hosts, and reports it again."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from flagperf import report
+from flagperf.cli.cluster import Row, failed_row, print_rows
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.hosts.connect import transports
+from flagperf.run.collecting import Place, collect_late, places
+from flagperf.run.console import Terminal
+from flagperf.run.folder import is_held
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print what came from where; then, where something came, the table of results. Returns the exit code."""
+    if len(options.arguments) != 1:
+        given = " ".join(options.arguments)
+        raise ConfigError("collect takes one run folder", given=given, advice="flagperf collect RUN_DIR")
+    folder = Path(options.arguments[0])
+    found = places(folder)
+    if is_held(folder):
+        raise ConfigError("this run goes on", given=folder, advice="it collects its logs itself when it ends")
+    rows = asyncio.run(collect(found))
+    if not rows:
+        print("nothing is left to collect")
+        return 0
+    code = print_rows(rows)
+    if any(row.state == "ok" for row in rows):
+        summaries = report.read_run(folder)
+        Terminal().print(report.terminal_table(summaries))
+        for path in report.write(folder, summaries):
+            print(path)
+    return code
+
+
+async def collect(found: Sequence[Place]) -> list[Row]:
+    """Bring what is left of each round, round by round; a row for each host that had some, or could not be asked."""
+    return [row for place in found for row in await _collect(place)]
+
+
+async def _collect(place: Place) -> list[Row]:
+    (transport,) = transports([place.node], place.ssh, place.connect)
+    try:
+        async with transport:
+            done = await collect_late(place, transport)
+    except FlagperfError as error:
+        return [failed_row(place.node.name, "collect", error)]
+    return [Row(place.node.name, "collect", "ok", done)] if done else []

@@ -1,0 +1,66 @@
+"""A clock that stands still while the launcher does: stopped by a signal, asleep with its machine, or too busy."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from types import TracebackType
+
+TICK = 1.0  # seconds between two readings
+MOST = 5.0  # seconds between two readings that count; a longer time was spent standing still
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # Linux' other clocks stand still with a laptop
+
+
+class AwakeClock:
+    """Seconds for which this process could look at what happens. Runs while its `async with` block does."""
+
+    def __init__(self) -> None:
+        self.stood = 0.0  # seconds of the last standstill
+        self.woke = 0.0  # when it ended, by this clock
+        self._seconds, self._read = 0.0, time.clock_gettime(CLOCK)
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> AwakeClock:
+        self._ticking = asyncio.create_task(self._tick())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._ticking is not None
+        self._ticking.cancel()
+
+    def now(self) -> float:
+        """Seconds since it was made."""
+        before, self._read = self._read, time.clock_gettime(CLOCK)
+        passed = self._read - before
+        self._seconds += min(passed, MOST)
+        if passed > MOST:
+            self.stood, self.woke = passed, self._seconds
+        return self._seconds
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            self.now()
+
+
+async def within(work: Awaitable[object], seconds: float) -> None:
+    """Wait for work that may take so many seconds of an AwakeClock.
+
+    Raises:
+        asyncio.TimeoutError: it took longer, and was cancelled.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        async with AwakeClock() as clock:
+            while not task.done():
+                left = seconds - clock.now()
+                if left <= 0:
+                    raise asyncio.TimeoutError
+                await asyncio.wait({task}, timeout=left)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    task.result()

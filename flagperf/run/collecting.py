@@ -1,0 +1,126 @@
+"""Brings logs and checkpoints of a round from its hosts: at its end, and later where that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.command import Command
+from flagperf.config.build import build
+from flagperf.config.platform import Cluster, Node, Ssh
+from flagperf.config.secret_values import read_secrets
+from flagperf.errors import ConfigError, HostError
+from flagperf.hosts.leftovers import kept
+from flagperf.hosts.transport import Transport
+from flagperf.plan.values import CONFIG
+from flagperf.run.folder import PLAN
+from flagperf.run.kept_files import by_umask, without_secrets
+from flagperf.run.resume import CHECKPOINTS
+from flagperf.secret import Mask, is_hidden
+
+SHORT = 60.0  # seconds, for looking at a folder or removing it
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node of a round keeps its files, and where they belong here."""
+
+    node: Node
+    ssh: Ssh
+    mask: Mask  # of the run's secrets
+    connect: float  # seconds for a connection
+    run_folder: str  # on the host
+    log_dir: str  # on the host
+    folder: Path  # the node's log folder here
+
+
+async def bring(transport: Transport, log_dir: str, folder: Path, mask: Mask) -> None:
+    """Copy a node's logs, and checkpoints where there are some, to the round's folder here, where no secret stays."""
+    checkpoints = Path(log_dir).parent / CHECKPOINTS, folder.parent / CHECKPOINTS
+    try:
+        if not transport.local:
+            await transport.get(log_dir, folder)
+            there = Command(("test", "-d", str(checkpoints[0])))
+            if (await transport.run(there, timeout=SHORT)).exit_status == 0:
+                await transport.get(str(checkpoints[0]), checkpoints[1])
+    finally:  # of a host that is lost, there is what was copied before
+        await asyncio.to_thread(without_secrets, folder, mask)
+        await asyncio.to_thread(by_umask, folder, checkpoints[1])
+
+
+def places(run_folder: Path) -> list[Place]:
+    """Where the nodes of all rounds of a run kept their files; this machine's own are not among them.
+
+    Raises:
+        ConfigError: there is no run in the folder, or its files cannot be read.
+    """
+    plans = sorted(run_folder.glob(f"*/round*/{PLAN}"))
+    if not plans:
+        advice = "give a folder such as result/run20260101-120000"
+        raise ConfigError("no run in this folder", given=run_folder, advice=advice)
+    return [place for plan in plans for place in _places(plan)]
+
+
+def _places(plan: Path) -> Iterator[Place]:
+    try:
+        nodes: list[dict[str, Any]] = json.loads(plan.read_text(encoding="utf-8"))["nodes"]
+        config = yaml.safe_load(plan.with_name(CONFIG).read_text(encoding="utf-8"))
+        where = str(plan.with_name(CONFIG))
+        hosts = build(Cluster, config["cluster"], "cluster", lambda _: where)
+        for one in nodes:
+            node = build(Node, one["node"], "node", lambda _: str(plan))
+            if not node.local:
+                logs = Path(one["log_dir"])
+                paths = str(logs.parent.parent.parent), str(logs), plan.parent / logs.name
+                mask = _mask(hosts, config["vendor"].get("environment") or {}, where)
+                yield Place(node, hosts.ssh, mask, float(config["deadlines"]["connect"]), *paths)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
+        problem = f"{PLAN} or {CONFIG} of this round cannot be read"
+        raise ConfigError(problem, where=str(plan.parent), given=str(error) or type(error).__name__) from None
+
+
+def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:
+    """What to look for in logs: the secrets of the run, whose values no file has.
+
+    Raises:
+        ConfigError: one of them is not told again: it would stay in the logs.
+    """
+    values = read_secrets(cluster, lambda _: where)
+    for name, value in environment.items():
+        if is_hidden(value):
+            if name not in os.environ:
+                problem = "this variable was secret in the run, and is looked for in its logs"
+                advice = f"set {name} to the value that it had, and collect again"
+                raise ConfigError(problem, where=where, key=f"vendor.environment.{name}", advice=advice)
+            values[name] = os.environ[name]
+    return Mask(values.values())
+
+
+async def collect_late(place: Place, transport: Transport) -> str:
+    """Bring what a host still has of a round, and remove it there; what was done, in words, or "" for nothing.
+
+    Raises:
+        HostError: it cannot be brought; it stays there.
+    """
+    state = await kept(transport, place.run_folder)
+    if state == "nothing":
+        return ""
+    if state not in ("kept", "dead"):
+        raise HostError(transport.host, f"{place.run_folder} is in use", advice="its run goes on, or another machine's")
+    try:
+        await bring(transport, place.log_dir, place.folder, place.mask)
+    except OSError as error:
+        raise HostError(
+            transport.host, f"{place.log_dir} cannot be brought: {error}", advice="it stays there"
+        ) from error
+    done = await transport.run(Command(("rm", "-rf", place.run_folder)), timeout=SHORT)
+    if done.exit_status != 0:
+        raise HostError(transport.host, f"{place.run_folder} cannot be removed: {done.stderr.strip()}")
+    return f"{place.log_dir} is in {place.folder}, and removed there"

@@ -1,0 +1,91 @@
+"""`flagperf collect` on folders that have nothing to collect; tests/cluster brings what real hosts kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flagperf.cli.main import run_command
+from flagperf.run.folder import held
+
+PLAN = (
+    '{"nodes": [{"node": {"name": "here", "address": "127.0.0.1", "local": true}, "log_dir": "/x/run/case/round1/n"}]}'
+)
+CONFIG = """
+cluster: {name: x, title: x, nodes: [{name: here, address: 127.0.0.1, local: true}]}
+vendor: {environment: {HF_TOKEN: '***'}}
+deadlines: {connect: 5}
+"""
+
+
+def run_folder(folder: Path, plan: str = PLAN, config: str = CONFIG) -> None:
+    round_ = folder / "case/round1"
+    round_.mkdir(parents=True)
+    (round_ / "plan.json").write_text(plan)
+    (round_ / "config.yaml").write_text(config)
+    (folder / "flagperf_run.log").write_text("")
+
+
+REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "an empty folder": (
+        lambda _: None,
+        "flagperf: no run in this folder\n  where:   command line\n  given:   {f}\n"
+        "  do:      give a folder such as result/run20260101-120000\n",
+    ),
+    "a damaged plan": (
+        lambda folder: run_folder(folder, plan="{}"),
+        "flagperf: plan.json or config.yaml of this round cannot be read\n  where:   {f}/case/round1\n"
+        "  given:   'nodes'\n",
+    ),
+    "a damaged configuration": (
+        lambda folder: run_folder(folder, config="[]"),
+        "flagperf: plan.json or config.yaml of this round cannot be read\n  where:   {f}/case/round1\n"
+        "  given:   list indices must be integers or slices, not str\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(
+    make: Callable[[Path], object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path)
+    assert run_command(["collect", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == message.format(f=tmp_path)
+
+
+def test_a_secret_that_is_not_told_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would stay in logs that are brought; no file of the run has it."""
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    run_folder(tmp_path, plan=PLAN.replace('"local": true', '"local": false'))
+    assert run_command(["collect", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "flagperf: this variable was secret in the run, and is looked for in its logs\n"
+        f"  where:   {tmp_path}/case/round1/config.yaml\n  key:     vendor.environment.HF_TOKEN\n"
+        "  do:      set HF_TOKEN to the value that it had, and collect again\n"
+    )
+
+
+def test_without_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["collect"]) == 2
+    assert capsys.readouterr().err.startswith("flagperf: collect takes one run folder\n")
+
+
+def test_a_run_of_this_machine_has_nothing_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder(tmp_path)
+    assert run_command(["collect", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "nothing is left to collect\n"
+
+
+def test_a_run_that_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_folder(tmp_path)
+    with held(tmp_path):
+        assert run_command(["collect", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"flagperf: this run goes on\n  where:   command line\n  given:   {tmp_path}\n"
+        "  do:      it collects its logs itself when it ends\n"
+    )
