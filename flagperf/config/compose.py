@@ -119,7 +119,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     maker, hosts = replace(vendor(config, product, where), frameworks={}), cluster(config, where)
     config["vendor"].pop("frameworks", None)  # what it says of this one stands among the vendor's own keys
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
-    replaced = [*takes_place(config, maker, runtime, hosts, where), *other_libraries(config, framework, where)]
+    replaced = [*takes_place(config, maker, runtime, hosts, where), *other_libraries(config, stack, where)]
     if closed and replaced:
         raise replaced[0]
     config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
