@@ -38,9 +38,9 @@ train_batch_size: 4
 eval_batch_size: 4
 lr: 0.2
 max_steps: 5
-network: {_target_: toy.mine.Network}
-task: {_target_: toy.mine.Task}
-data: {sample: {_target_: toy.write, count: 10}}
+network: {_target_: cases.toy.mine.Network}
+task: {_target_: cases.toy.mine.Task}
+data: {sample: {_target_: cases.toy.write, count: 10}}
 """
 VENDOR = """\
 # @package _global_
@@ -84,16 +84,20 @@ def told(run: RunConfig) -> tuple[str, str, float, str | None]:
     return run.name, run.config["network"]["_target_"], run.config["lr"], run.tuning
 
 
+PLAIN = ("toy-pytorch-cpux1x1", "cases.toy.Network", 0.1, None)
+REDUCED = ("toy-mine-cpux1x1", "cases.toy.mine.Network", 0.3, None)
+
+
 @pytest.mark.parametrize(
     ("overrides", "found"),
     [
-        pytest.param("data_dir=/", ("toy-pytorch-cpux1x1", "toy.Network", 0.1, None), id="as its file says"),
-        pytest.param("data_dir=/ framework=pytorch", ("toy-pytorch-cpux1x1", "toy.Network", 0.1, None), id="the same"),
-        pytest.param("framework=mine", ("toy-mine-cpux1x1", "toy.mine.Network", 0.3, None), id="another, reduced"),
-        pytest.param("model=mine/toy", ("toy-mine-cpux1x1", "toy.mine.Network", 0.3, None), id="by its file"),
+        pytest.param("data_dir=/", PLAIN, id="as its file says"),
+        pytest.param("data_dir=/ framework=pytorch", PLAIN, id="the same"),
+        pytest.param("framework=mine", REDUCED, id="another, reduced"),
+        pytest.param("model=mine/toy", REDUCED, id="by its file"),
         pytest.param(
             "framework=mine vendor=acme hardware=M1 size=full dry_run=true",
-            ("toy-mine-M1x1x1", "toy.mine.Network", 0.4, "acme/mine/toy/M1"),
+            ("toy-mine-M1x1x1", "cases.toy.mine.Network", 0.4, "acme/mine/toy/M1"),
             id="with its own tuning",
         ),
     ],
@@ -181,15 +185,6 @@ def test_an_unknown_framework(bench: Path) -> None:
                 allowed="an expression with the groups exit_status, and rank or local_rank",
             ),
             id="groups",
-        ),
-        pytest.param(
-            "parts: {network: true, task: true}",
-            "parts: [network]",
-            lines(
-                "wrong type of value", where="{bench}/framework/mine.yaml", key="framework.parts",
-                given="['network']", allowed="a mapping",
-            ),
-            id="parts",
         ),
     ],
 )  # fmt: skip
