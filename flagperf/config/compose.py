@@ -116,6 +116,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     }
     stack, product = framework(config, where), hardware(config, where)
     config["framework"]["main"] = stack.main  # for reports: results of older runs do not say it
+    config["framework"].pop("failures", None)  # ranks log their configuration: it would be found in their own logs
     maker, hosts = replace(vendor(config, product, where), frameworks={}), cluster(config, where)
     config["vendor"].pop("frameworks", None)  # what it says of this one stands among the vendor's own keys
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
