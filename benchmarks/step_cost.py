@@ -33,7 +33,7 @@ def config() -> dict[str, Any]:
         "resume": None,
         "log_level": "info",
         "throughput_unit": "points/s",
-        "framework": {"name": "pytorch"},
+        "framework": {"name": "pytorch", "parts": {}},
         "vendor": {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None, "visible_devices": None},
         "hardware": {"name": "cpu", "peak_flops": {}},
         "train_batch_size": mlp.BATCH_SIZE,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from flagperf.config.build import of_same_name
+import yaml
+
+from flagperf.config.build import build, of_same_name
 from flagperf.config.platform import Cluster, Framework, Hardware, Node, RuntimeSettings, Vendor
+from flagperf.config.search_path import CONF
 from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
 
 DEADLINES = Deadlines(connect=15.0, start=300.0, first_step=600.0, stall=300.0, stop=10.0)
+FRAMEWORK = yaml.safe_load((CONF / "framework/pytorch.yaml").read_text(encoding="utf-8"))
 LAUNCH = ["{python}", "--nnodes", "{nnodes}", "--nproc", "{nproc}", "--rank", "{node_rank}"]
 LAUNCH += ["--to", "{master_address}:{master_port}", "{config}"]
+PYTORCH = build(Framework, FRAMEWORK | {"name": "pytorch"}, "framework", str)
 HERE = Node("here", "127.0.0.1", local=True)
 
 
@@ -45,7 +51,7 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
     } | (config or {})
     values |= {key: value for key, value in fields.items() if key in values}
     built: dict[str, Any] = {
-        "framework": Framework("pytorch", tuple(LAUNCH)),
+        "framework": replace(PYTORCH, launch=tuple(LAUNCH)),
         "vendor": Vendor("cpu", "any CPU", "cpu", "gloo", None, None),
         "hardware": Hardware("cpu", "a CPU", None, None, {}),
         "cluster": Cluster("local", "this machine", (HERE,)),

@@ -25,7 +25,7 @@ from flagperf.config.image import choose_image
 from flagperf.config.keys import is_under
 from flagperf.config.monitor_tool import INDEX, make_table
 from flagperf.config.platform import Hardware, ImageSettings, NumberFormat, Vendor
-from flagperf.config.search_path import find, options, search_path
+from flagperf.config.search_path import cases, find, options, search_path
 from flagperf.config.user_files import check_user_files
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, nearest
@@ -70,7 +70,7 @@ def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
     except ConfigError as error:
         lacks.insert(0, lack_of(error, path))
     else:
-        lacks[:0] = _vendor(name, path, products)
+        lacks[:0] = _vendor(name, path, products, folders)
         known = [lack.key for lack in lacks if lack.needed and lack.key]
         lacks += (lack for lack in _refused(name, products, tunings, config_dirs) if not is_under(lack.key, known))
     lacks += [*_unused(tunings, products, folders), *_untuned(name, products, folders)]
@@ -78,7 +78,7 @@ def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
     return sorted(lacks, key=lambda lack: files.index(lack.file))
 
 
-def _vendor(name: str, path: Path, products: Mapping[str, Product]) -> Iterator[Lack]:
+def _vendor(name: str, path: Path, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
     """What the vendor's own file lacks. A wrong field does not hide what is wrong with the others."""
     text = read(path)
     said = text.get("vendor", {key: value for key, value in text.items() if key != "defaults"})
@@ -89,7 +89,7 @@ def _vendor(name: str, path: Path, products: Mapping[str, Product]) -> Iterator[
     vendor = Vendor(**{"name": name, **NOTHING, **fields})
     yield from (lack_of(error, path) for error in refused)
     wrong = {_part(error.key or "") for error in refused}
-    more = itertools.chain(_defaults(text, path), _options(vendor, path), _image(vendor, path))
+    more = itertools.chain(_defaults(text, path), _options(vendor, path), _image(vendor, path, folders))
     yield from (lack for lack in (*more, *_tool(vendor, path, products)) if _part(lack.key) not in wrong)
 
 
@@ -115,9 +115,11 @@ def _options(vendor: Vendor, path: Path) -> Iterator[Lack]:
         yield Lack(str(path), "vendor.container.privileged", "true: devices by name would be less", needed=False)
 
 
-def _image(vendor: Vendor, path: Path) -> Iterator[Lack]:
-    """PyTorch, and each further framework that the file names, needs an image by name or a Dockerfile."""
-    for framework in {"pytorch": None, **vendor.image}:
+def _image(vendor: Vendor, path: Path, folders: Sequence[Path]) -> Iterator[Lack]:
+    """The main framework, and each further one that the file names, needs an image by name or a Dockerfile."""
+    files = {name: file for name in options("framework", folders) if (file := find(f"framework/{name}", folders))}
+    main = (name for name, file in files.items() if read(file).get("main") is True)
+    for framework in {**dict.fromkeys(main), **vendor.image}:
         try:
             choose_image(vendor, framework, ImageSettings(), always(path))
         except ConfigError as error:
@@ -159,10 +161,10 @@ def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
 
 def _unused(tunings: Iterable[Tuning], products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
     """Tunings that no run can find."""
-    cases = options("model", folders)
+    known = cases(folders)
     for tuning in tunings:
-        if tuning.case not in cases:
-            yield Lack(str(tuning.path), "", f"there is no case {tuning.case}: {nearest(tuning.case, cases)}")
+        if tuning.case not in known:
+            yield Lack(str(tuning.path), "", f"there is no case {tuning.case}: {nearest(tuning.case, known)}")
         elif tuning.product not in products:
             what = f"the vendor has no product {tuning.product}"
             yield Lack(str(tuning.path), "", f"{what}: {nearest(tuning.product, products)}" if products else what)
@@ -172,9 +174,9 @@ def _refused(
     name: str, products: Mapping[str, Product], tunings: Iterable[Tuning], config_dirs: Sequence[Path]
 ) -> list[Lack]:
     """Why runs would be refused: one with each product as it is, and one with each tuning."""
-    cases = options("model", search_path(config_dirs))
+    known = cases(search_path(config_dirs))
     jobs = [Tuning(product.path, "resnet50", name, 1, 1) for name, product in products.items()]
-    jobs += [tuning for tuning in tunings if tuning.case in cases and tuning.product in products]
+    jobs += [tuning for tuning in tunings if tuning.case in known and tuning.product in products]
     commands = [
         (
             f"vendor={name}",
@@ -196,7 +198,10 @@ def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[La
     """Why a job is refused, or which tuning is used in place of its own."""
     if isinstance(run, ConfigError):
         yield from (lack_of(error, job.path) for error in (run, *run.also))
-    elif job.path.parent.name == job.case and run.tuning != f"{name}/{job.case}/{job.path.stem}":
+    elif (
+        job.path.parent.as_posix().endswith(f"/{name}/{job.case}")
+        and run.tuning != f"{name}/{job.case}/{job.path.stem}"
+    ):
         yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
 
 
@@ -210,6 +215,6 @@ def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]
             missing = tuple(scale for scale in scales if find(f"{file}x{scale}", folders) is None)
             if missing and find(file, folders) is None:
                 lacking.setdefault(missing, []).append(case)
-        for missing, cases in lacking.items():
-            what = f"none for {', '.join(missing)} of {', '.join(cases)}: the case's own values are used"
+        for missing, untuned in lacking.items():
+            what = f"none for {', '.join(missing)} of {', '.join(untuned)}: the case's own values are used"
             yield Lack(f"vendor/{name}/<case>/{product}x<scale>.yaml", "", what, needed=False)

@@ -1,6 +1,6 @@
 """`flagperf data`: looks at a case's data, writes its sample data, converts its original data. All on this machine.
 
-The case's own code runs in a process of the training environment: this one never imports torch.
+The case's own code runs in a process of the training environment: this one never imports a framework.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
         check_disjoint(job.config, folder, quick=False)
         check_copies(job.config, folder)
         if not read(job):
-            print("not opened: no PyTorch here; runtime.python=PATH names a Python that has it")
+            print(f"not opened: no {job.framework.product} here; runtime.python=PATH names a Python that has it")
     return 0
 
 
@@ -94,7 +94,7 @@ def read(run: RunConfig) -> bool:
 
 def can_read(run: RunConfig) -> bool:
     """Whether this machine has a training environment."""
-    return _python(run) != sys.executable or find_spec("torch") is not None
+    return _python(run) != sys.executable or find_spec(run.framework.module) is not None
 
 
 def other_data(run: RunConfig) -> str:
@@ -226,7 +226,7 @@ def _config_file(run: RunConfig) -> Iterator[str]:
 
 def _python(run: RunConfig) -> str:
     """The interpreter of the training environment on this machine."""
-    return run.runtime.python or sys.executable
+    return run.runtime.python or run.local_python
 
 
 def _call(*argv: str) -> int:

@@ -1,4 +1,4 @@
-"""`flagperf list`: the cases, vendors, hardware, clusters and experiments to choose from; `list runs`: what was run."""
+"""`flagperf list`: names and titles of all to choose from: cases, frameworks, vendors …; `list runs`: what was run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from flagperf.run.console import Terminal
 
 KINDS = {
     "cases": "model",
+    "frameworks": "framework",
     "vendors": "vendor",
     "hardware": "hardware",
     "clusters": "cluster",
@@ -36,8 +37,9 @@ def main(options: argparse.Namespace) -> int:
         if kind not in KINDS:
             raise ConfigError("unknown kind of list", given=kind, allowed=nearest(kind, [*KINDS, RUNS]))
         table = Table(title=kind, title_justify="left", box=None, show_header=False)
-        for row in rows(kind, options.config_dir):
-            table.add_row(*row)
+        for name, title in rows(kind, options.config_dir):
+            of_case = [", ".join(frameworks(name, options.config_dir))] if kind == "cases" else []
+            table.add_row(name, title, *of_case)
         Terminal().print(table)
     return 0
 
@@ -81,6 +83,17 @@ def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:
     group = KINDS[kind]
     found = ((name, search_path.find(f"{group}/{name}", folders)) for name in search_path.options(group, folders))
     return [(name, _title(path.read_text(encoding="utf-8"))) for name, path in found if path]
+
+
+def frameworks(case: str, config_dirs: Sequence[Path] = ()) -> list[str]:
+    """The frameworks of a case: the one that its own file is for, and those that have a file of it."""
+    folders = search_path.search_path(config_dirs)
+    files = [path for name in (f"model/{case}", "config") if (path := search_path.find(name, folders))]
+    texts = (path.read_text(encoding="utf-8") for path in files)
+    chosen = (re.search(r"^ +- (?:override /)?framework: *(\S+)", text, re.MULTILINE) for text in texts)
+    own = next(found[1] for found in chosen if found)
+    others = search_path.options("framework", folders)
+    return [own, *(name for name in others if search_path.find(f"model/{name}/{case}", folders))]
 
 
 def _title(text: str) -> str:

@@ -66,12 +66,16 @@ def products_of(name: str, folders: Sequence[Path]) -> tuple[dict[str, Product],
 
 
 def tunings_of(name: str, folders: Sequence[Path]) -> Iterator[Tuning]:
-    for path in sorted(path for folder in folders for path in (folder / "vendor" / name).glob("*/*.yaml")):
+    found = (
+        (path, folder / "vendor" / name) for folder in folders for path in (folder / "vendor" / name).rglob("*.yaml")
+    )
+    for path, root in sorted(found):
+        case = path.parent.relative_to(root).as_posix()
         if at_scale := re.fullmatch(r"(.+)x(\d+)x(\d+)", path.stem):
-            yield Tuning(path, path.parent.name, at_scale[1], int(at_scale[2]), int(at_scale[3]))
+            yield Tuning(path, case, at_scale[1], int(at_scale[2]), int(at_scale[3]))
         else:
             free = (nnodes for nnodes in itertools.count(1) if not path.with_stem(f"{path.stem}x{nnodes}x1").exists())
-            yield Tuning(path, path.parent.name, path.stem, next(free), 1)
+            yield Tuning(path, case, path.stem, next(free), 1)
 
 
 def always(path: Path) -> Where:

@@ -14,9 +14,8 @@ from flagperf.config.platform import Framework
 from flagperf.config.provenance import Leaves, Where
 from flagperf.config.rules import OPEN, CaseRules
 from flagperf.errors import ConfigError
-from flagperf.trainer.imports import COMPONENTS
 
-PARTS = (*COMPONENTS, "data.sample", "data.prepare")  # components of a case …
+OF_DATA = ("data.sample", "data.prepare")  # components of a case, beside the parts that its framework makes of it …
 WRITERS = ("sinks", "reports")  # … and those that write down what was trained, which may be anyone's
 CLASS_PATHS = ("checkpoint_modules",)  # settings whose text names a class
 HARMLESS = tuple(
@@ -40,17 +39,19 @@ def check_places(tree: Mapping[str, Any], written: Leaves, case: Leaves, rules: 
         ConfigError: the first such class, or text that would become one where it is resolved once more.
     """
     stated = {text for key, value in case.items() for text in _texts(key, value)}
+    below_parts = "framework.parts."
+    parts = (*(key.removeprefix(below_parts) for key in case if key.startswith(below_parts)), *OF_DATA)
     referred = set(REFERENCE.findall(" ".join([*written, *map(str, written.values())])))
     for key, value in _texts("", tree):
         place, _, name = key.rpartition(".")
         if name == "_target_":
             below = is_under(place, rules.mutable) and not (place in WRITERS or (key, value) in stated)
-            if below or not is_under(place, (*PARTS, *WRITERS, *referred)):
+            if below or not is_under(place, (*parts, *WRITERS, *referred)):
                 problem = "no class may stand below a mutable key" if below else "no component stands here"
-                places = f"a class in {', '.join((*PARTS, *WRITERS))}, or in what ${{…}} there refers to"
+                places = f"a class in {', '.join((*parts, *WRITERS))}, or in what ${{…}} there refers to"
                 allowed = f"a plain value; {rules.file} lists the mutable keys" if below else places
                 raise ConfigError(problem, where=where(key), key=key, given=value, allowed=allowed)
-        elif "${" in value and is_under(key, (*PARTS, *WRITERS)):
+        elif "${" in value and is_under(key, (*parts, *WRITERS)):
             problem, advice = "text may not hold ${…} once all is resolved", r"write ${…} without \ before it"
             raise ConfigError(problem, where=where(key), key=key, given=value, advice=advice)
 
@@ -60,7 +61,7 @@ def other_libraries(config: Mapping[str, Any], framework: Framework, where: Wher
     libraries = (*OURS, *framework.libraries)
     known = (*libraries, *_own_modules(config["code_dir"]), *HARMLESS, *LOOKUPS)
     for key, path in _named("", config):
-        if is_under(key, (*PARTS, *CLASS_PATHS)) and not is_under(path, known):
+        if is_under(key, (*framework.parts, *OF_DATA, *CLASS_PATHS)) and not is_under(path, known):
             problem = "this class is neither of the case's libraries nor of its own code"
             allowed = f"a class of {', '.join(libraries)}, or of code_dir, PYTHONPATH or the working folder"
             yield ConfigError(problem, where=where(key), key=key, given=path, allowed=allowed, advice=OPEN)

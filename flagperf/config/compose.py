@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
 from flagperf.config.classes import check_places, other_libraries
 from flagperf.config.fingerprint import stated_fingerprint
+from flagperf.config.framework import framework, local_python
 from flagperf.config.keys import is_platform, is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.own_code import own_code, takes_place
-from flagperf.config.platform import Framework, RuntimeSettings
+from flagperf.config.platform import RuntimeSettings
 from flagperf.config.provenance import Where, changes, origin
+from flagperf.config.reach import with_reach
 from flagperf.config.resolve import (
     cluster,
     container_options,
@@ -29,7 +32,7 @@ from flagperf.config.resolve import (
     vendor,
 )
 from flagperf.config.rules import CaseRules
-from flagperf.config.search_path import find, is_shipped, search_path
+from flagperf.config.search_path import find, is_shipped, search_path, with_name
 from flagperf.config.secret_values import keep_secrets, too_short
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.user_files import own_files
@@ -39,7 +42,7 @@ from flagperf.secret import shown
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
 
-IN_NAME = ("model", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
+IN_NAME = ("model", "framework", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
 
 
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
@@ -87,7 +90,7 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
 
 
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
-    layers = compose_layers(job, load, folders)
+    layers = with_reach(compose_layers(job, load, folders))
     where = origin(layers.files, folders, job.values)
     rules = CaseRules.of(layers, folders, where)
 
@@ -108,13 +111,16 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "revision": config.get("revision", 1),
         "mutable": list(rules.mutable),
         "data": data_section(config),
-        "fingerprint": stated_fingerprint(config["case"], config["size"], folders),
+        "fingerprint": stated_fingerprint(with_name(final.choices["model"], config["case"]), config["size"], folders),
         "code": identities(),
     }
-    framework, product = build(Framework, config["framework"], "framework", where), hardware(config, where)
-    maker, hosts = vendor(config, product, where), cluster(config, where)
+    stack, product = framework(config, where), hardware(config, where)
+    config["framework"]["main"] = stack.main  # for reports: results of older runs do not say it
+    config["framework"].pop("failures", None)  # ranks log their configuration: it would be found in their own logs
+    maker, hosts = replace(vendor(config, product, where), frameworks={}), cluster(config, where)
+    config["vendor"].pop("frameworks", None)  # what it says of this one stands among the vendor's own keys
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
-    replaced = [*takes_place(config, maker, runtime, hosts, where), *other_libraries(config, framework, where)]
+    replaced = [*takes_place(config, maker, runtime, hosts, where), *other_libraries(config, stack, where)]
     if closed and replaced:
         raise replaced[0]
     config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
@@ -122,7 +128,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         config["own"]["secrets"] = ", ".join(hosts.secrets)
     kept = keep_secrets(config, maker, hosts, job, where)
     built: dict[str, Any] = {  # beside the fields that are values of the configuration
-        "framework": framework,
+        "framework": stack,
         "vendor": kept.vendor,
         "hardware": product,
         "cluster": hosts,
@@ -134,7 +140,8 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "config": kept.config,
         "extent": extent(config, where),
         "container": container_options(runtime, maker, hosts),
-        "image": image(runtime, maker, framework.name, hosts, where),
+        "image": image(runtime, maker, stack, hosts, where),
+        "local_python": local_python(stack),
         "changes": changed,
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),

@@ -21,8 +21,10 @@ MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirem
 CHUNK = 1 << 20  # bytes of a file that are read at a time
 
 
-def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where: Where) -> Image:
-    """The image for a vendor's framework.
+def choose_image(
+    vendor: Vendor, framework: str, settings: ImageSettings, where: Where, extra: str | None = None
+) -> Image:
+    """The image for a vendor's framework, which needs what `extra` of flagperf's package names.
 
     Raises:
         ConfigError: the policy lacks something, such as a Dockerfile; or a ready image is to get packages.
@@ -43,9 +45,9 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
         certificate = settings.ca_certificate
         if certificate and not Path(certificate).expanduser().is_file():
             raise refused("there is no such file", "cluster.image.ca_certificate", certificate)
-        tag = content_tag(build_context(folder, source), source)
+        tag = content_tag(build_context(folder, source, extra), source)
         maker = re.sub("[^a-z0-9]+", "-", vendor.name.lower())  # what docker takes in a name
-        return Image(f"flagperf-{maker}-{framework}:{tag}", policy, settings, folder, source)
+        return Image(f"flagperf-{maker}-{framework}:{tag}", policy, settings, folder, source, extra)
     if not source.name:
         advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
         if buildable:
@@ -60,7 +62,7 @@ def choose_image(vendor: Vendor, framework: str, settings: ImageSettings, where:
     return Image(source.name, policy, settings, None, source)
 
 
-def build_context(folder: Path, source: ImageSource) -> Mapping[str, Path | bytes]:
+def build_context(folder: Path, source: ImageSource, extra: str | None = None) -> Mapping[str, Path | bytes]:
     """All that goes into a build: the files of the vendor's folder and the requirements, as path → file or content.
 
     Links are followed, also those to folders.
@@ -68,7 +70,7 @@ def build_context(folder: Path, source: ImageSource) -> Mapping[str, Path | byte
     found = (Path(root, name) for root, _, names in os.walk(folder, followlinks=True) for name in names)
     files = (path for path in sorted(found) if path.is_file() and "__pycache__" not in path.parts)
     context: dict[str, Path | bytes] = {path.relative_to(folder).as_posix(): path for path in files}
-    context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in _own_requirements()).encode())
+    context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in _own_requirements(extra)).encode())
     context[MORE_REQUIREMENTS] = "".join(f"{line}\n" for line in source.requirements).encode()
     return context
 
@@ -99,12 +101,12 @@ def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
     return digest.hexdigest()
 
 
-def _own_requirements() -> list[str]:
-    """What flagperf's trainer needs, as pyproject.toml says it."""
+def _own_requirements(extra: str | None) -> list[str]:
+    """What flagperf's trainer needs, as pyproject.toml says it: always, and in the extra of a framework."""
     found = []
     for line in importlib.metadata.requires("flagperf") or []:
         requirement, _, condition = (part.strip() for part in line.partition(";"))
-        extra = re.search(r"extra == ['\"](\w+)['\"]", condition)
-        if not extra or extra[1] == "train":
+        named = re.search(r"extra == ['\"](\w+)['\"]", condition)
+        if not named or named[1] == extra:
             found.append(requirement)
     return found

@@ -125,12 +125,15 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
     """Compose case and size, look for the tuning, and compose again with it."""
     named = [*job.choices.items(), *(("experiment", name) for name in job.experiments)]
     check_user_files((f"{group}/{option}" for group, option in named), folders)
-    overrides = [f"{group}={_quoted(option)}" for group, option in job.choices.items()]
-    if job.experiments:
-        overrides.append(f"+experiment=[{','.join(map(_quoted, job.experiments))}]")
+    experiments = [f"+experiment=[{','.join(map(_quoted, job.experiments))}]"] if job.experiments else []
+    overrides = [*_chosen(job.choices), *experiments]
     chosen = load(*overrides)
+    if model := _model_of(job.framework, chosen.choices, folders):
+        check_user_files([f"model/{model}"], folders)
+        overrides = [*_chosen({**job.choices, "model": model}), *experiments]
+        chosen = load(*overrides)
     choices = chosen.choices
-    case = load(*(f"{group}={_quoted(choices[group])}" for group in CASE_GROUPS)) if job.experiments else chosen
+    case = load(*_chosen({group: choices[group] for group in CASE_GROUPS})) if job.experiments else chosen
     shipped = _as_shipped(case, folders)
     nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
@@ -159,7 +162,7 @@ def _as_shipped(case: Layer, folders: Sequence[Path]) -> Layer:
         return case
     shipped = [group for group in CASE_GROUPS if find(f"{group}/{case.choices[group]}", (CONF,))]
     chosen = {"size": "full"} | {group: case.choices[group] for group in shipped}
-    found = _load_shipped(*(f"{group}={_quoted(option)}" for group, option in chosen.items()))
+    found = _load_shipped(*_chosen(chosen))
     for group in ("vendor", "hardware", "cluster", "runtime"):
         if group not in shipped:
             found = found.with_part(group, case)
@@ -170,6 +173,25 @@ def _as_shipped(case: Layer, folders: Sequence[Path]) -> Layer:
 def _load_shipped(*overrides: str) -> Layer:
     with hydra_session((CONF,)) as load:
         return load(*overrides)
+
+
+def _model_of(framework: str | None, choices: Mapping[str, str], folders: Sequence[Path]) -> str | None:
+    """The case's file for a framework, where that is another than the one that the chosen file is written for."""
+    model, own = choices["model"], choices["framework"]
+    if framework in (None, own):
+        return None
+    if find(f"model/{framework}/{model}", folders):
+        return f"{framework}/{model}"
+    others = (name for name in options("framework", folders) if find(f"model/{name}/{model}", folders))
+    allowed = ", ".join((own, *others))
+    raise ConfigError(
+        f"the case {model} is not made for this framework", key="framework", given=framework, allowed=allowed
+    )
+
+
+def _chosen(choices: Mapping[str, str]) -> list[str]:
+    """Overrides that choose options of groups."""
+    return [f"{group}={_quoted(option)}" for group, option in choices.items()]
 
 
 def _quoted(option: str) -> str:

@@ -23,12 +23,8 @@ from flagperf.errors import ConfigError
 
 SHIPPED = ("flagperf", "cases")
 AT_START = ("sitecustomize", "usercustomize")  # Python imports them by itself before anything else
-LIBRARIES = (  # what the trainer and the shipped cases import, and what these libraries do
-    "PIL", "antlr4", "faster_coco_eval", "filelock", "fsspec", "functorch", "h5py", "huggingface_hub", "hydra", "jieba",
-    "jinja2", "joblib", "lightning_utilities", "markupsafe", "networkx", "numpy", "omegaconf", "packaging",
-    "pycocotools", "regex", "requests", "sacrebleu", "safetensors", "scipy", "sentencepiece", "sklearn", "soundfile",
-    "sympy", "tensorboard", "timm", "tokenizers", "torch", "torchaudio", "torchgen", "torchmetrics", "torchvision",
-    "tqdm", "transformers", "triton", "typing_extensions", "yaml",
+LIBRARIES = (  # what ranks import on every framework; its own file names those that it and its cases bring
+    "PIL", "antlr4", "h5py", "hydra", "numpy", "omegaconf", "packaging", "scipy", "sklearn", "tensorboard", "yaml",
 )  # fmt: skip
 STANDARD = sys.stdlib_module_names - {"test", "this", "antigravity"}
 
@@ -51,13 +47,14 @@ def takes_place(
 ) -> Iterator[ConfigError]:
     """All that would be imported, or would decide what is, in place of what flagperf and its libraries ship."""
     yield from in_environment(maker, where)
-    yield from in_code_dir(config["code_dir"])
+    libraries = {*LIBRARIES, *config["framework"].get("imports", ())}
+    yield from in_code_dir(config["code_dir"], libraries)
     if runtime.kind == "docker":
         folders = (hosts.work_dir, Path(config["result_dir"]).expanduser().absolute())
         for part, options in (("runtime", runtime), ("vendor", maker), ("cluster", hosts)):
             yield from in_mounts(options.container.mounts, folders, f"{part}.container.mounts", where)
     elif any(node.local for node in hosts.nodes):
-        yield from on_the_path(os.environ, Path.cwd())
+        yield from on_the_path(os.environ, Path.cwd(), libraries)
 
 
 def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[ConfigError]) -> dict[str, str]:
@@ -75,17 +72,19 @@ def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[Config
     return found | {key: "; ".join(texts) for key, texts in said.items()}
 
 
-def in_code_dir(code_dir: str | None) -> Iterator[ConfigError]:
+def in_code_dir(code_dir: str | None, libraries: Collection[str]) -> Iterator[ConfigError]:
     """`code_dir`, which goes ahead of all packages on other hosts and in containers."""
     if code_dir:
         folder = Path(code_dir).expanduser()
         if not folder.is_dir():
             raise ConfigError("no such folder", key="code_dir", given=folder)
-        if found := sorted(modules(folder, laid_over=SHIPPED) & {*SHIPPED, *AT_START, *LIBRARIES, *STANDARD}):
+        if found := sorted(modules(folder, laid_over=SHIPPED) & {*SHIPPED, *AT_START, *libraries, *STANDARD}):
             yield _refusal(folder, found, "code_dir")
 
 
-def on_the_path(environment: Mapping[str, str], here: Path, path: Sequence[str] = sys.path) -> Iterator[ConfigError]:
+def on_the_path(
+    environment: Mapping[str, str], here: Path, libraries: Collection[str], path: Sequence[str] = sys.path
+) -> Iterator[ConfigError]:
     """Folders that a rank on this machine looks in first: that in which flagperf runs, and those of PYTHONPATH.
 
     Modules are looked up on the rest of this interpreter's path: a library that lies nowhere else takes no one's place.
@@ -97,7 +96,7 @@ def on_the_path(environment: Mapping[str, str], here: Path, path: Sequence[str] 
     own |= {folder / "lib-dynload" for folder in own}
     for folder, key in first.items():
         names = modules(folder) - _imported_here(folder) if folder not in own else set()
-        elsewhere = {name for name in names & {*LIBRARIES} if PathFinder.find_spec(name, rest)}
+        elsewhere = {name for name in names & {*libraries} if PathFinder.find_spec(name, rest)}
         if found := sorted(elsewhere | names & {*SHIPPED, *AT_START, *STANDARD}):
             yield _refusal(folder, found, key)
 

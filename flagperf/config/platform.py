@@ -133,6 +133,7 @@ class Image:
     settings: ImageSettings = ImageSettings()
     folder: Path | None = None  # policy build: of the Dockerfile
     source: ImageSource = ImageSource()
+    extra: str | None = None  # policy build: of flagperf's package, with what the framework's training needs
 
 
 @dataclass(frozen=True)
@@ -180,19 +181,31 @@ class Algorithms:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """How a framework reaches a vendor's devices, where otherwise than the vendor's file says for the main one."""
+
+    device: str | None = None
+    backend: str | None = None
+    plugin: str | None = None
+    environment: Mapping[Variable, str] = field(default_factory=dict)  # beside the vendor's
+    deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Vendor:
     """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
 
     name: str
     title: str
-    device: str  # torch device type: cpu, cuda, npu, mlu, sdaa, xpu, musa
-    backend: str  # torch.distributed backend: gloo, nccl, hccl, cncl, tccl, xccl, mccl
-    plugin: str | None  # module to import before the device exists: torch_npu, torch_mlu …
+    device: str  # as the main framework names it: cpu, cuda, npu, mlu, sdaa, xpu, musa; cpu for all frameworks
+    backend: str  # of its collectives: gloo, nccl, hccl, cncl, tccl, xccl, mccl
+    plugin: str | None  # module to import before the device exists
     visible_devices: str | None  # variable naming the devices a process may use
     interface_variables: tuple[Variable, ...] = ()  # variables that tell the backend's library the network interface
     device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
     container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
+    frameworks: Mapping[str, Reach] = field(default_factory=dict)  # what differs on other frameworks, by their names
     environment: Mapping[Variable, str] = field(default_factory=dict)
     deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
     algorithms: Algorithms = Algorithms()  # in place of the case's; a tuning or a command line may say otherwise
@@ -211,14 +224,46 @@ class Hardware:
     vendor: str | None = None  # whose product it is; None: any
     devices_per_node: Count | None = None
     devices_per_card: Count = 1
-    device_names: tuple[Pattern, ...] = ()  # what torch's get_device_name gives; empty: any name is taken
+    device_names: tuple[Pattern, ...] = ()  # what a device calls itself; empty: any name is taken
+
+
+@dataclass(frozen=True)
+class Failures:
+    """How a framework's launcher and ranks say why they ended: regular expressions over several lines."""
+
+    # in the launcher's log, about a rank that ended: groups exit_status, and rank or local_rank; the first of the
+    # expressions that is found there counts. As it is: the line of flagperf.trainer.start
+    exits: tuple[Pattern, ...] = (
+        r"^rank (?P<rank>\d+) ended with exit status (?P<exit_status>-?\d+) at \d+:(?P<minute>\d+):(?P<second>\d+)$",
+    )
+    first: str = ""  # text of the launcher's log, after which comes the rank that it saw fail first
+    stopped: Pattern = ""  # in its log, about a rank that it stops, by the pid that `exits` has too; empty: not said
+    port_taken: str = "EADDRINUSE"  # text of the launcher's log where another process listens on the port
+    followed: tuple[Pattern, ...] = ()  # in the log of a rank that ended because another rank had
+    waiting: tuple[Pattern, ...] = ()  # in a Python stack: a frame of a rank that waits for the other ranks
 
 
 @dataclass(frozen=True)
 class Framework:
-    """conf/framework/<name>.yaml."""
+    """conf/framework/<name>.yaml: all that differs between frameworks, as data."""
 
     name: str
     launch: tuple[str, ...]  # the command that starts a node's ranks; the plan fills in {python}, {nnodes} …
+    title: str = ""  # its name, a comma, and how its ranks start
+    main: bool = False  # nearly every job runs on it: tables leave its name out, and every vendor has an image for it
+    environment: Mapping[Variable, str] = field(default_factory=dict)  # of a rank; flagperf.trainer.start fills it in
+    interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
+    parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
+    module: str = "sys"  # that a rank imports first; an environment that lacks it is refused
+    packages: tuple[str, ...] = ()  # whose versions sys_info.log tells
+    imports: tuple[str, ...] = ()  # names of what it brings, further ones; own code of such a name would take its place
     libraries: tuple[str, ...] = ()  # whose classes the components of a case may be
-    title: str = ""
+    extra: str | None = None  # of flagperf's own package: what a training needs, which an image gets
+    python: str | None = None  # interpreter on this machine, where it exists; {prefix}: the launcher's environment
+    install: str = ""  # how a user comes to an environment with it, for a message
+    failures: Failures = Failures()
+
+    @property
+    def product(self) -> str:
+        """What it is called."""
+        return self.title.partition(",")[0]

@@ -15,7 +15,7 @@ from flagperf.config.data_layout import DATA_DIR, sample_folder
 from flagperf.config.image import choose_image
 from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
-from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Image, RuntimeSettings, Vendor
+from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import find
 from flagperf.errors import ConfigError
@@ -152,6 +152,8 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
     return result
 
 
-def image(runtime: RuntimeSettings, maker: Vendor, framework: str, hosts: Cluster, where: Where) -> Image | None:
+def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:
     """The image; None when the runtime needs none."""
-    return choose_image(maker, framework, hosts.image, where) if runtime.kind == "docker" else None
+    if runtime.kind != "docker":
+        return None
+    return choose_image(maker, framework.name, hosts.image, where, framework.extra)

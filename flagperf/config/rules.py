@@ -30,7 +30,7 @@ PART_FIELDS = {
     if key != f"{part}.name"  # that of the file
 }
 OPEN_FIELDS = tuple(key for key, field in PART_FIELDS.items() if field.type is dict)  # with names of the user's own
-REQUIRED = ("case", "unit", "throughput_unit", "network", "optimizer", "task", "train_data", "eval_data")
+REQUIRED = ("case", "unit", "throughput_unit")  # and the parts that the framework makes of it
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,9 @@ class CaseRules:
         for key in [*KEYS, *changed]:
             if (value := _at(tree, key)) is not ABSENT:
                 check_value(key, value, case.get(key), where)
-        for key in REQUIRED:
+        parts = tree["framework"].get("parts")
+        needed = [part for part, is_needed in parts.items() if is_needed] if isinstance(parts, dict) else []
+        for key in (*REQUIRED, *needed):
             if tree.get(key) is None:
                 self._refuse_case("the case must set this key", key)
         check_end(tree, str(self.case_files[0]))
@@ -123,7 +125,7 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
     path = find(f"model/{model}", folders)
     if path and not is_shipped(path) and str(case).casefold() in options("model", (CONF,)):
         problem = "a case of your own cannot have the name of a shipped one"
-        raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model}")
+        raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model.rpartition('/')[2]}")
 
 
 def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:

@@ -13,7 +13,8 @@ CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
 VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
 
 _GROUPS = ("model", "dataset", "mutable", "fingerprint", "size", "size/*", "framework")
-PROTECTED = ("config", "training", *(f"{group}/*" for group in _GROUPS))
+_GROUPS_OF_FRAMEWORKS = ("model/*", "mutable/*", "fingerprint/*", "size/*/*")
+PROTECTED = ("config", "training", *(f"{group}/*" for group in (*_GROUPS, *_GROUPS_OF_FRAMEWORKS)))
 
 
 def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
@@ -42,9 +43,20 @@ def options(group: str, folders: Sequence[Path]) -> list[str]:
     return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
+def cases(folders: Sequence[Path]) -> list[str]:
+    """All cases by their files, those on other frameworks after the others: "bert", …, "paddle/bert"."""
+    others = (f"{name}/{case}" for name in options("framework", folders) for case in options(f"model/{name}", folders))
+    return [*options("model", folders), *others]
+
+
 def find(name: str, folders: Sequence[Path]) -> Path | None:
     """The file that `name`, such as "vendor/nvidia", stands for."""
     return next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
+
+
+def with_name(option: str, case: str) -> str:
+    """The case beside an option: "paddle/bert" and "albert" make "paddle/albert"."""
+    return "".join(option.rpartition("/")[:2]) + case
 
 
 def is_shipped(path: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flagperf.config.keys import GROUPS, RENAMED_OPTIONS
 from flagperf.config.provenance import leaves
-from flagperf.config.search_path import options
+from flagperf.config.search_path import find, options
 from flagperf.config.user_files import sweep_of
 from flagperf.errors import ConfigError, meant
 
@@ -29,6 +29,7 @@ class Job:
 
     choices: Mapping[str, str]  # group → option
     experiments: tuple[str, ...]
+    framework: str | None  # None: the one that the case is written for
     values: Mapping[str, Any]  # dotted key → value
     added: frozenset[str]  # keys written with a plus: they need not exist yet
     swept: Mapping[str, str]  # key → value as text
@@ -105,6 +106,7 @@ def _swept_texts(override: Override, multirun: bool, folders: Sequence[Path]) ->
 def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) -> Job:
     choices: dict[str, str] = {}
     experiments: tuple[str, ...] = ()
+    framework = None
     values: dict[str, Any] = {}
     added: set[str] = set()
     swept: dict[str, str] = {}
@@ -114,6 +116,8 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
             swept[key] = override.get_value_string() if value is None or isinstance(value, bool) else str(value)
         if key == "experiment":
             experiments = tuple(_option(key, name, folders) for name in (value if isinstance(value, list) else [value]))
+        elif key == "framework":
+            framework = _option(key, value, folders)
         elif key in GROUPS:
             choices[key] = _option(key, value, folders)
         else:
@@ -121,13 +125,14 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
             values.update(given)
             if override.is_add() or override.is_force_add():
                 added.update(given)
-    return Job(choices, experiments, values, frozenset(added), swept)
+    return Job(choices, experiments, framework, values, frozenset(added), swept)
 
 
 def _option(group: str, name: Any, folders: Sequence[Path]) -> str:
     """The option, or a ConfigError with what the group offers."""
     known = options(group, folders)
-    if str(name) not in known:
+    on_framework = group == "model" and find(f"model/{name}", folders) is not None  # paddle/bert
+    if str(name) not in known and not on_framework:
         renamed = RENAMED_OPTIONS.get((group, str(name)))
         advice = f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known)
         raise ConfigError(f"no such {group}", key=group, given=name, allowed=", ".join(known), advice=advice)

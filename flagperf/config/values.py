@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -98,6 +99,7 @@ class RunConfig:
     extent: Extent | None = None  # that its data must have; None: the case does not say, or the size is a reduced one
     container: ContainerOptions | None = None  # None: the ranks run without one
     image: Image | None = None
+    local_python: str = sys.executable  # of the ranks on this machine where runtime.python is null
     changes: tuple[Change, ...] = ()
     sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"

@@ -95,7 +95,7 @@ class ImageBuild:
 def lay_out(image: Image, folder: Path) -> None:
     """Make the folder that a build gets. Large files are links in it, which are followed when it is sent."""
     assert image.folder is not None
-    for name, content in build_context(image.folder, image.source).items():
+    for name, content in build_context(image.folder, image.source, image.extra).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):

@@ -7,7 +7,7 @@ end, every descendant gets SIGTERM, and SIGKILL after GRACE seconds. When the co
 running is killed at once. The guard ends as the command did: with its exit status, or by the same signal.
 
 Only the standard library, and no import of flagperf: the file runs alone on a host. Linux only: as "child
-subreaper" the guard inherits orphans, so that ranks in sessions of their own (torchrun's are) stay its descendants.
+subreaper" the guard inherits orphans, so that ranks in sessions of their own stay its descendants.
 """
 
 from __future__ import annotations

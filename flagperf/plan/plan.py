@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -19,7 +18,7 @@ from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container
 from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_secrets
 
-STAND_IN_PORT = 29500  # torchrun's own default; a round looks for a free port unless one is configured
+STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
 SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' launcher writes for itself
 MONITORS = tuple(NODE_FIGURES)
@@ -153,7 +152,7 @@ def _commands(
     if run.container or not node.local:
         env["PYTHONPATH"] = str(root / CODE)  # the launcher's own version, sent for this run
     if interface := meeting.interfaces[rank]:
-        names = ("GLOO_SOCKET_IFNAME", *run.vendor.interface_variables)  # torch uses gloo beside any vendor's backend
+        names = (*run.framework.interface_variables, *run.vendor.interface_variables)
         env = dict.fromkeys(names, interface) | env
     launch = Command(tuple(argument.format(**fields) for argument in run.framework.launch), env)
     start = with_secrets(launch, secrets_file(str(log_dir), rank)) if run.secrets else launch
@@ -161,5 +160,5 @@ def _commands(
 
 
 def _python(run: RunConfig, node: Node) -> str:
-    """The interpreter of the training processes: the configured one, on this machine else the launcher's own."""
-    return run.runtime.python or (sys.executable if node.local else "python3")
+    """The interpreter of the training processes: the configured one, else on this machine the framework's."""
+    return run.runtime.python or (run.local_python if node.local else "python3")

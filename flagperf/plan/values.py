@@ -68,7 +68,7 @@ class NodePlan:
 
     rank: int
     node: Node
-    launch: Command  # torchrun, or the framework's own launcher
+    launch: Command  # what starts the ranks of the framework
     ranks: tuple[int, ...]  # global ranks of this node
     case_dir: str  # on the node
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there

@@ -89,9 +89,14 @@ def case(summary: Summary) -> str:
     """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
     config = summary.config
     size, framework, revision = config["size"], config["framework"]["name"], config.get("revision", 1)
-    apart = {size: size != "full", framework: framework != "pytorch", f"revision {revision}": revision > 1}
+    apart = {size: size != "full", framework: not is_main(config), f"revision {revision}": revision > 1}
     shown = ", ".join(name for name, is_shown in apart.items() if is_shown)
     return f"{config['case']} ({shown})" if shown else str(config["case"])
+
+
+def is_main(config: Mapping[str, Any]) -> bool:
+    """Whether nearly every job runs on the framework, so that tables leave its name out; older runs had no other."""
+    return bool(config["framework"].get("main", True))
 
 
 def fix_hp(summary: Summary) -> str:

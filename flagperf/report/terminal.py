@@ -39,7 +39,9 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
         for name in SHORT:
             table.add_column(name, no_wrap=name != "unit", max_width=WIDEST_UNIT if name == "unit" else None)
         for summary, row in zip(summaries, rows, strict=True):
-            name = summary.name.replace("-pytorch-", "-")  # nearly every job has it, and there is little room
+            name = summary.name
+            if cells.is_main(summary.config):  # there is little room
+                name = name.replace(f"-{summary.config['framework']['name']}-", "-", 1)
             table.add_row(Text(name), *(styled(row[column]) for column in SHORT))
     return Group(table, *_remarks(summaries))
 

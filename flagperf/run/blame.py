@@ -1,4 +1,4 @@
-"""Which rank failed first, and how: read from torchrun's report and the ranks' logs."""
+"""Which rank failed first, and how: read from the report of the ranks' launcher and from the ranks' logs."""
 
 from __future__ import annotations
 
@@ -7,27 +7,12 @@ import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from flagperf.config.platform import Failures
 from flagperf.perflog import PREFIX, parse
 
 LAST_LINES = 20  # shown of a failed rank
 
-# torchrun's summary, printed when it ends: "time      : 2026-11-21_07:20:01", "host      : h1",
-# "rank      : 1 (local_rank: 1)", "exitcode  : -9 (pid: 4711) (SIGKILL)"
-SUMMARY = re.compile(
-    r"^ *time +: \S+_\d\d:(?P<minute>\d\d):(?P<second>\d\d)\n.*\n"
-    r" *rank +: (?P<rank>\d+) \(local_rank: \d+\)\n *exitcode +: (?P<status>-?\d+) \(pid: (?P<pid>\d+)\)",
-    re.MULTILINE,
-)
-ROOT_CAUSE = "Root Cause (first observed failure):"
-# torchrun's one line, printed when a rank has failed and the others of the node were stopped
-NOTICE = re.compile(r"failed \(exitcode: (?P<status>-?\d+)\) local_rank: (?P<local>\d+) ")
-STOPPED = re.compile(r"Sending process (\d+) closing signal")  # torchrun's line for each rank that it stops
-# how a rank ends because another one did: gloo, torch's store, NCCL
-FOLLOWED = re.compile(
-    r"Connection (closed|reset) by peer|Broken pipe|recvValue failed|Failed to recv"
-    r"|remote process exited|NCCL communicator was aborted|DistNetworkError|DistBackendError"
-)
-BY_PEERS = (1, -signal.SIGABRT)  # how it ends then: an exception, or NCCL's watchdog aborts it
+BY_PEERS = (1, -signal.SIGABRT)  # how a rank ends because another one did: an exception, or a watchdog aborts it
 QUARTER = 900  # seconds
 
 
@@ -40,57 +25,68 @@ class RankExit:
     moment: int | None = None  # when, in whole seconds of a quarter of an hour by the host's clock; None: not known
 
 
-def rank_exits(launcher_log: str, first_rank: int) -> list[RankExit]:
-    """Failed ranks of one node, the one torchrun saw first in front.
+def rank_exits(launcher_log: str, first_rank: int, failures: Failures) -> list[RankExit]:
+    """Failed ranks of one node, the one that the launcher of the ranks saw first in front.
 
     Args:
-        launcher_log: what torchrun printed.
+        launcher_log: what the launcher printed.
         first_rank: global rank of the node's local rank 0.
+        failures: how the launcher says it.
     """
-    others, _, root = launcher_log.partition(ROOT_CAUSE)
-    found = [
-        RankExit(int(one["rank"]), int(one["status"]), moment(60 * int(one["minute"]) + int(one["second"])))
-        for text in (root, others)
-        for one in SUMMARY.finditer(text)
-    ]
-    if not found:
-        notices = NOTICE.finditer(launcher_log)
-        found = [RankExit(first_rank + int(one["local"]), int(one["status"])) for one in notices]
-    return found
+    others, first = launcher_log, ""
+    if failures.first:
+        others, _, first = launcher_log.partition(failures.first)
+    for pattern in failures.exits:
+        found = [match for text in (first, others) for match in re.finditer(pattern, text, re.MULTILINE)]
+        if found:
+            return [_rank_exit(match.groupdict(), first_rank) for match in found]
+    return []
 
 
-def left_early(launcher_log: str, ranks: Sequence[int], finished: Collection[int], ended_well: bool) -> list[int]:
-    """Ranks of one node that ended with exit code 0 before they had finished: torchrun takes that for success.
+def _rank_exit(found: Mapping[str, str | None], first_rank: int) -> RankExit:
+    rank, local, minute = found.get("rank"), found.get("local_rank"), found.get("minute")
+    number = first_rank + int(local or 0) if rank is None else int(rank)
+    when = None if minute is None else moment(60 * int(minute) + int(found["second"] or 0))
+    return RankExit(number, int(found["exit_status"] or 0), when)
+
+
+def left_early(
+    launcher_log: str, ranks: Sequence[int], finished: Collection[int], ended_well: bool, failures: Failures
+) -> list[int]:
+    """Ranks of one node that ended with exit code 0 before they had finished: their launcher takes that for success.
 
     Args:
-        launcher_log: what torchrun printed.
+        launcher_log: what the launcher printed.
         ranks: of the node.
         finished: those that logged FINISHED.
-        ended_well: torchrun ended with exit code 0, so all of its ranks did.
+        ended_well: the launcher ended with exit code 0, so all of its ranks did.
+        failures: how the launcher says which ranks failed, and which it stopped.
     """
-    failed = {int(one["rank"]): one["pid"] for one in SUMMARY.finditer(launcher_log)}
-    if not ended_well and (not failed or set(STOPPED.findall(launcher_log)) - set(failed.values())):
-        return []  # some rank was stopped of which torchrun does not say how it ended: any of them may be that one
+    told = [match.groupdict() for match in re.finditer(failures.exits[0], launcher_log, re.MULTILINE)]
+    failed = {int(one["rank"]): one.get("pid") for one in told}
+    stopped = set(re.findall(failures.stopped, launcher_log)) if failures.stopped else set()
+    if not ended_well and (not failed or stopped - set(failed.values())):
+        return []  # some rank was stopped of which the launcher does not say how it ended: any of them may be that one
     return [rank for rank in ranks if rank not in finished and rank not in failed]
 
 
-def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str]) -> RankExit | None:
+def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str], failures: Failures) -> RankExit | None:
     """The rank of a node that failed of itself, rather than because another one had; None where there is none.
 
-    torchrun's own order has whole seconds only. A rank that it stopped (SIGTERM), or that ended with a broken
+    A launcher's own order may have whole seconds only. A rank that it stopped (SIGTERM), or that ended with a broken
     connection to its peers, followed another.
     """
 
     def followed(exit_: RankExit) -> bool:
         return exit_.exit_status == -signal.SIGTERM or (
-            exit_.exit_status in BY_PEERS and bool(FOLLOWED.search(rank_log(exit_.rank)))
+            exit_.exit_status in BY_PEERS and has_followed(rank_log(exit_.rank), failures)
         )
 
     return next((exit_ for exit_ in exits if not followed(exit_)), None)
 
 
 def moment(seconds: float) -> int:
-    """The place of a time in its quarter of an hour: the same in every time zone, and torchrun names none."""
+    """The place of a time in its quarter of an hour: the same in every time zone, and launchers name none."""
     return int(seconds) % QUARTER
 
 
@@ -101,6 +97,11 @@ def seconds_ago(then: int, now: float) -> int:
         now: by the clock that the moment was read from, in seconds since the epoch.
     """
     return (moment(now) - then + QUARTER // 2) % QUARTER - QUARTER // 2
+
+
+def has_followed(log: str, failures: Failures) -> bool:
+    """Whether a log tells of peers that were gone."""
+    return any(re.search(pattern, log) for pattern in failures.followed)
 
 
 def cause(exit_status: int) -> str:

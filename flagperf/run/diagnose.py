@@ -10,13 +10,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from flagperf.config.platform import Failures
 from flagperf.run.blame import (
-    FOLLOWED,
     RankExit,
     behind,
     cause,
     first_cause,
     has_finished,
+    has_followed,
     last_lines,
     left_early,
     rank_exits,
@@ -27,7 +28,6 @@ from flagperf.run.node_run import NodeRun
 from flagperf.run.stacks import stack, stuck, write_stacks
 from flagperf.run.values import Failure
 
-TAKEN_PORT = "EADDRINUSE"
 LATE = 2.0  # seconds after which the end of a launcher is seen at most
 
 
@@ -48,7 +48,7 @@ async def failed_exit(nodes: Sequence[NodeRun], *, final: bool = True) -> Failur
         None, too, where nothing failed at all.
     """
     reasons, reports = await _reasons(nodes), await _reports(nodes)
-    exits = {node: rank_exits(report, node.node.ranks[0]) for node, report in reports.items()}
+    exits = {node: rank_exits(report, node.node.ranks[0], _says(node)) for node, report in reports.items()}
     owner = {exit_.rank: node for node, found in exits.items() for exit_ in found}
     logs = await _rank_logs(owner)
     ends = [end for node in nodes if (end := _own_end(node, exits[node], reasons[node], reports[node], logs))]
@@ -74,6 +74,11 @@ async def failed_exit(nodes: Sequence[NodeRun], *, final: bool = True) -> Failur
     return _launcher_ended(told if len(told) == 1 else launchers, reasons, reports)
 
 
+def _says(node: NodeRun) -> Failures:
+    """How the framework's launcher and ranks say why they ended."""
+    return node.run.framework.failures
+
+
 @dataclass(frozen=True)
 class _End:
     """An end of a rank, or of the launcher of the ranks of a node, which that of no other explains."""
@@ -89,14 +94,14 @@ def _own_end(
     """What first failed of itself on a node; None where nothing did."""
     if exits:
         alone = exits[0] if len(node.plan.nodes) == len(node.node.ranks) == 1 else None
-        first = first_cause(exits, logs.__getitem__) or alone
+        first = first_cause(exits, logs.__getitem__, _says(node)) or alone
         if first is None:
             return None
         now = time.time() + node.transport.clock_offset  # by the clock of the host, as the moment is
         return _End(node, first, 0.0 if first.moment is None else seconds_ago(first.moment, now))
     if node.ended is None or node.exit_status == 0:
         return None
-    if not reason and FOLLOWED.search(report) and TAKEN_PORT not in report:
+    if not reason and has_followed(report, _says(node)) and _says(node).port_taken not in report:
         return None
     # Seen a little after it happened, while a rank's end is known in whole seconds.
     return _End(node, None, time.monotonic() - node.ended + LATE)
@@ -108,7 +113,9 @@ async def _left_early(nodes: Sequence[NodeRun], reports: Mapping[NodeRun, str]) 
     logs = await _rank_logs(owner)
     finished = [rank for rank, log in logs.items() if has_finished(log)]
     well = {node: node.ended is not None and node.exit_status == 0 for node in nodes}
-    early = [rank for node in nodes for rank in left_early(reports[node], node.node.ranks, finished, well[node])]
+    early = [
+        rank for node in nodes for rank in left_early(reports[node], node.node.ranks, finished, well[node], _says(node))
+    ]
     if not early:
         return None
     why = f"{cause(0)} before the training had ended"
@@ -138,7 +145,7 @@ def _launcher_ended(
         lines = last_lines(reports[node])
         if node.exit_status is None:
             return failure([node], reasons[node] or "lost host: the connection ended", lines=lines)
-        if TAKEN_PORT in reports[node]:
+        if _says(node).port_taken in reports[node]:
             why = f"rendezvous port {node.plan.master_port} is taken"
             raise PortTaken(failure([node], why, status=node.exit_status, lines=lines))
     ends = dict.fromkeys(_why(node.exit_status or 0, reasons[node]) for node in failed)
@@ -158,7 +165,7 @@ async def passed_deadline(why: str, silent: Collection[int], nodes: Sequence[Nod
     await asyncio.gather(*(write_stacks(node.transport, node.node.log_dir) for node in nodes))
     owner = {rank: node for node in nodes for rank in node.node.ranks}
     logs = await _rank_logs(owner)
-    rank = _hanging(silent, logs)
+    rank = _hanging(silent, logs, _says(nodes[0]).waiting)
     shown = min(silent, default=0) if rank is None else rank
     log = "\n".join(stack(logs[shown])) or logs[shown] or (await _reports([owner[shown]]))[owner[shown]]
     if rank is not None:
@@ -167,11 +174,11 @@ async def passed_deadline(why: str, silent: Collection[int], nodes: Sequence[Nod
     return failure(suspects, why, lines=_lines_of(shown, owner[shown], log))
 
 
-def _hanging(silent: Collection[int], logs: Mapping[int, str]) -> int | None:
+def _hanging(silent: Collection[int], logs: Mapping[int, str], waiting: Collection[str]) -> int | None:
     """The one rank that the others wait for; None where it is not known to be one."""
     if silent:
         return min(silent) if len(silent) == 1 else None
-    rank = stuck(logs)
+    rank = stuck(logs, waiting)
     return behind(logs) if rank is None else rank
 
 

@@ -31,7 +31,7 @@ from flagperf.run.supervise import supervise
 from flagperf.run.values import Failure, Outcome
 
 STOPPING = "the run is being stopped; a further interrupt ends it at once, and leaves hosts to the next run"
-PORT_ATTEMPTS = 3  # a port that was free may be taken by the time torchrun binds it
+PORT_ATTEMPTS = 3  # a port that was free may be taken by the time the ranks' launcher binds it
 
 log = logging.getLogger(__name__)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.command import Command
@@ -9,7 +11,6 @@ from flagperf.hosts.tail import Tail
 from flagperf.hosts.transport import Transport
 from flagperf.perflog import Event
 from flagperf.plan.values import NodePlan, Plan
-from flagperf.run.blame import NOTICE
 from flagperf.secret import Mask
 
 READ_TIMEOUT = 10.0  # seconds
@@ -20,11 +21,19 @@ FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a bl
 class NodeLogs:
     """Follows the logs of a node from the start of its ranks on; one object for each attempt to start them."""
 
-    def __init__(self, plan: Plan, node: NodePlan, transport: Transport, folder: Path, mask: Mask) -> None:
-        """`folder`: the node's log folder on this machine, where the logs of another host are copied as they grow."""
+    def __init__(
+        self, plan: Plan, node: NodePlan, transport: Transport, folder: Path, mask: Mask, exits: Sequence[str]
+    ) -> None:
+        """Begin to follow.
+
+        Args:
+            folder: the node's log folder on this machine, where the logs of another host are copied as they grow.
+            exits: regular expressions that find a rank's end in the launcher's log.
+        """
         self.node, self.transport, self.folder, self.mask = node, transport, folder, mask
         self.launcher = plan.launcher_log(node)
         self.noticed = False  # the ranks' launcher said that one of them failed
+        self._exits = exits
         self._launcher_tail = self._tail(self.launcher)
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
         self.silent = set(node.ranks)  # ranks that logged nothing yet
@@ -39,7 +48,8 @@ class NodeLogs:
 
         The node's first rank is followed all the time, the others on this machine only until their first sign of life.
         """
-        self.noticed |= any(NOTICE.search(line) for line in await self._launcher_tail.lines())
+        lines = await self._launcher_tail.lines()
+        self.noticed |= any(re.search(pattern, line) for line in lines for pattern in self._exits)
         found: list[tuple[int, Event]] = []
         for rank, tail in self._tails.items():
             if rank == self.node.ranks[0] or rank in self.silent or not self.transport.local:

@@ -136,7 +136,9 @@ class NodeRun:
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
         self.exit_status = self.ended = None
-        self.logs = NodeLogs(self.plan, self.node, self.transport, self.folder, self.run.mask)
+        self.logs = NodeLogs(
+            self.plan, self.node, self.transport, self.folder, self.run.mask, self.run.framework.failures.exits
+        )
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
         self.uncollected = not self.transport.local
         if self.node.secrets:

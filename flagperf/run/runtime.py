@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from flagperf.command import Command
+from flagperf.config.platform import Framework
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.transport import Process, Transport
@@ -57,8 +58,8 @@ class Runtime(Protocol):
 class ProcessRuntime:
     """Runs the launch command as a process of the current environment."""
 
-    def __init__(self, plan: Plan, node: NodePlan, transport: Transport) -> None:
-        self.transport = transport
+    def __init__(self, framework: Framework, plan: Plan, node: NodePlan, transport: Transport) -> None:
+        self.framework, self.transport = framework, transport
         self.facts: Mapping[str, str] = {}
         self.place(plan, node)
 
@@ -69,7 +70,7 @@ class ProcessRuntime:
         return None
 
     async def prepare(self) -> None:
-        self.facts = await environment(self.transport, self.node.launch)
+        self.facts = await environment(self.transport, self.node.launch, self.framework)
 
     async def launch(self) -> Process:
         log = self.plan.launcher_log(self.node)
@@ -82,23 +83,22 @@ class ProcessRuntime:
         return None
 
 
-async def environment(transport: Transport, launch: Command) -> dict[str, str]:
+async def environment(transport: Transport, launch: Command, framework: Framework) -> dict[str, str]:
     """Versions in the environment of the ranks.
 
     Raises:
-        HostError: the interpreter is not there, or lacks the module that starts the ranks.
+        HostError: the interpreter is not there, or lacks the framework.
     """
-    python, *arguments = launch.argv
-    module = arguments[arguments.index("-m") + 1].partition(".")[0] if "-m" in arguments else "sys"
+    python, module = launch.argv[0], framework.module
     if transport.local and python == sys.executable and versions.is_there(module):
-        return versions.versions()  # the launcher's own interpreter need not be started to know
+        return versions.versions(framework.packages)  # the launcher's own interpreter need not be started to know
     source = Path(versions.__file__).read_bytes()
-    done = await transport.run(Command((python, "-", module)), timeout=LOOK_TIMEOUT, stdin=source)
+    done = await transport.run(Command((python, "-", module, *framework.packages)), timeout=LOOK_TIMEOUT, stdin=source)
     if done.exit_status:
         raise HostError(
             transport.host,
             done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"{python} has no module {module}",
-            advice="pip install 'flagperf[train]' for that python, name another with runtime.python=PATH, "
+            advice=f"{framework.install}, name another with runtime.python=PATH, "
             "or train in a container with runtime=docker",
         )
     found: dict[str, str] = json.loads(done.stdout)
@@ -120,7 +120,7 @@ def make_runtimes(
     """
     nodes = zip(plan.nodes, transports, strict=True)
     if run.image is None:
-        return [ProcessRuntime(plan, node, transport) for node, transport in nodes]
+        return [ProcessRuntime(run.framework, plan, node, transport) for node, transport in nodes]
     from flagperf.docker.image_supply import ImageSupply
     from flagperf.docker.runtime import DockerRuntime  # the docker SDK is heavy
 

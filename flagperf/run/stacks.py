@@ -6,7 +6,7 @@ The plan sets PYTHONFAULTHANDLER for the ranks, so that a crash leaves its stack
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from flagperf.command import Command
 from flagperf.errors import HostError
@@ -18,7 +18,6 @@ SETTLE = 0.3  # seconds for the stacks to be written
 
 ABORT = MARKED + script(__file__, "abort_ranks.sh")
 
-WAITING = re.compile(r"/torch/(distributed|autograd|nn/parallel)/")  # frames of a rank that waits for others
 FRAME = re.compile(r'^  File ".*", line \d+ in .*$', re.MULTILINE)
 
 
@@ -37,13 +36,16 @@ def stack(log: str) -> tuple[str, ...]:
     return tuple(FRAME.findall(dump.partition("\n\n")[0])) if found else ()
 
 
-def stuck(logs: Mapping[int, str]) -> int | None:
+def stuck(logs: Mapping[int, str], waiting: Iterable[str]) -> int | None:
     """The one rank that does not wait for the others; None where there is no such rank, or more than one.
+
+    `waiting`: regular expressions, which find a frame of a rank that waits.
 
     A rank without a stack, where the others have one, is frozen: it waits for nobody.
     """
     stacks = {rank: stack(log) for rank, log in logs.items()}
     if not any(stacks.values()):
         return None
-    own = [rank for rank, frames in stacks.items() if not any(WAITING.search(frame) for frame in frames)]
+    waits = re.compile("|".join(waiting) or "(?!)")  # no expression finds nothing
+    own = [rank for rank, frames in stacks.items() if not any(waits.search(frame) for frame in frames)]
     return own[0] if len(own) == 1 else None

@@ -1,6 +1,6 @@
 """Versions of what the ranks import, for sys_info.log. Imported, or fed to the interpreter of another environment:
 
-python - MODULE          prints them as JSON; fails where that environment lacks the module
+python - MODULE PACKAGE…    prints them as JSON; fails where that environment lacks the module
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import importlib.util
 import json
 import platform
 import sys
+from collections.abc import Iterable
 
-PACKAGES = ("torch", "torchvision", "torchaudio", "transformers")
 
-
-def versions() -> dict[str, str]:
-    """Name → version in this environment."""
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Name → version in this environment, of Python and these packages."""
     found = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in packages:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -31,5 +30,5 @@ def is_there(module: str) -> bool:
 
 
 if __name__ == "__main__":
-    print(json.dumps(versions()))
+    print(json.dumps(versions(sys.argv[2:])))
     sys.exit(0 if is_there(sys.argv[1]) else f"{sys.executable} has no module {sys.argv[1]}")

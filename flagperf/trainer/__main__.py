@@ -1,4 +1,4 @@
-"""One rank of a training, under torchrun: python -m flagperf.trainer config.yaml
+"""One rank of a training: python -m flagperf.trainer config.yaml
 
 It writes to its own rank log in $FLAGPERF_LOG_DIR. The exit status is 0 only when the training did what was asked, 2
 when the configuration cannot be used, and 1 for everything else.
@@ -87,7 +87,7 @@ def redirect_output(rank: int) -> None:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process without Python's own clean-up, in which torch's threads abort now and then."""
+    """End the process without Python's own clean-up, in which a framework's threads abort now and then."""
     for process in multiprocessing.active_children():
         process.terminate()
     for stream in (sys.stdout, sys.stderr):

@@ -8,15 +8,13 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-COMPONENTS = ("task", "network", "optimizer", "lr_scheduler", "train_data", "eval_data")
-
 
 @contextlib.contextmanager
 def lasting() -> Iterator[None]:
     """A block of imports, whose objects the garbage collector never looks at, now or later: they all stay.
 
-    PyTorch and its libraries are several hundred thousand objects. The collector would go through them again and again
-    while they are made.
+    A framework and its libraries are several hundred thousand objects. The collector would go through them again and
+    again while they are made.
     """
     gc.disable()
     try:
@@ -27,14 +25,14 @@ def lasting() -> Iterator[None]:
 
 
 def import_components(config: Mapping[str, Any]) -> None:
-    """Import the vendor's plug-in, which may change torch; then the modules of the training's components.
+    """Import the vendor's plug-in, which may change the framework; then the modules of what the case is made of.
 
     A module that cannot be imported is passed over here. Whoever needs it later says for which key.
     """
     import hydra.utils  # noqa: F401  # it makes the components
 
     plugin = config["vendor"]["plugin"]
-    for target in (*([plugin] if plugin else []), *targets([config.get(key) for key in COMPONENTS])):
+    for target in (*([plugin] if plugin else []), *targets([config.get(key) for key in config["framework"]["parts"]])):
         with contextlib.suppress(Exception):
             pkgutil.resolve_name(target)
 

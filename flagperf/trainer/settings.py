@@ -74,14 +74,12 @@ class Settings:
         "fp32 | tf32 | amp_fp16 | amp_bf16", default="fp32", new_group=True
     )
     clip_grad: Positive | None = setting("maximum global gradient norm", default=None)
-    compile: bool = setting("torch.compile the network", default=False)
+    compile: bool = setting("compile the network", default=False)
     memory_format: Literal["contiguous_format", "channels_last"] = setting(
         "contiguous_format | channels_last", default="contiguous_format"
     )
     activation_checkpointing: bool = setting("recompute activations in the backward pass", default=False)
-    checkpoint_modules: str | None = setting(
-        "class whose modules recompute, such as torchvision.models.resnet.Bottleneck", default=None
-    )
+    checkpoint_modules: str | None = setting("path of the class whose modules recompute", default=None)
     sync_bn: bool = setting("batch norm over all ranks", default=False)
     ema: Average = setting("a moving average of the weights, which is evaluated in their place", default=Average)
     ddp: Mapping[str, Any] = setting("further arguments of DistributedDataParallel", default={})

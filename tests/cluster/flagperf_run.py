@@ -20,6 +20,7 @@ DOCKER = ("runtime=docker", f"vendor.image.pytorch.name={IMAGE}", f"runtime.pyth
 SMALL = ("max_steps=6", "log_freq=1", "num_workers=0")
 STEPS = {
     "title": "tests/cluster/workload/steps.py in place of torchrun and a training",
+    "module": "sys",
     "launch": [
         "{python}",
         "-c",

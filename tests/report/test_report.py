@@ -119,7 +119,10 @@ def test_row() -> None:
     ("summary", "column", "text"),
     [
         pytest.param(
-            a_summary(size="tiny", framework={"name": "paddle"}), "case", "resnet50 (tiny, paddle)", id="case"
+            a_summary(size="tiny", framework={"name": "paddle", "main": False}),
+            "case",
+            "resnet50 (tiny, paddle)",
+            id="case",
         ),
         pytest.param(a_summary(revision=2, size="tiny"), "case", "resnet50 (tiny, revision 2)", id="revised case"),
         pytest.param(

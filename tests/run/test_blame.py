@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from example import PYTORCH
 
 from flagperf.perflog import Event
 from flagperf.run.blame import RankExit, cause, first_cause, last_lines, left_early, rank_exits, seconds_ago
@@ -52,7 +53,7 @@ KILLED = BLOCK.format(index=0, rank=4, local=0, status=-9, signal=" (SIGKILL)")
     ],
 )
 def test_rank_exits(log: str, exits: list[RankExit]) -> None:
-    assert rank_exits(log, first_rank=4) == exits
+    assert rank_exits(log, 4, PYTORCH.failures) == exits
 
 
 CLOSED = "RuntimeError: [enforce fail at gloo/transport/tcp/pair.cc] Connection closed by peer [127.0.0.1]:4711"
@@ -76,7 +77,7 @@ ABORTED = "terminate called after throwing an instance of 'c10::DistBackendError
     ],
 )
 def test_first_cause(exits: Sequence[RankExit], logs: dict[int, str], first: RankExit | None) -> None:
-    assert first_cause(exits, logs.__getitem__) == first
+    assert first_cause(exits, logs.__getitem__, PYTORCH.failures) == first
 
 
 STOPPED = (
@@ -96,7 +97,7 @@ STOPPED = (
     ],
 )
 def test_left_early(log: str, finished: set[int], ended_well: bool, early: list[int]) -> None:
-    assert left_early(log, (4, 5), finished, ended_well) == early
+    assert left_early(log, (4, 5), finished, ended_well, PYTORCH.failures) == early
 
 
 @pytest.mark.parametrize(

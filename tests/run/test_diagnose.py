@@ -44,7 +44,8 @@ async def ended(
         for rank, runtime in enumerate(make_runtimes(run, plan, transports)):
             node = NodeRun(run, plan, rank, transports[rank], runtime, Path(plan.nodes[rank].log_dir).parent)
             node.folder.mkdir(parents=True)
-            node.logs = NodeLogs(plan, node.node, node.transport, node.folder, run.mask)
+            exits = run.framework.failures.exits
+            node.logs = NodeLogs(plan, node.node, node.transport, node.folder, run.mask, exits)
             Path(node.logs.launcher).write_text(just_now(reports[rank]))
             Path(node.logs.of_rank(rank)).write_text(logs[rank])
             node.process = await node.transport.start(Command(("true",)), log="/dev/null", grace=1)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from example import PYTORCH
 
 from flagperf.command import Command
 from flagperf.hosts.local import LocalTransport
@@ -56,7 +57,7 @@ def test_stack_is_that_of_the_main_thread() -> None:
     ],
 )
 def test_stuck(logs: dict[int, str], rank: int | None) -> None:
-    assert stuck(logs) == rank
+    assert stuck(logs, PYTORCH.failures.waiting) == rank
 
 
 RANK = """

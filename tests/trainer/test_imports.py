@@ -32,6 +32,7 @@ def imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
 
 def test_the_plug_in_comes_first_and_what_cannot_be_imported_is_passed_over(imported: list[str]) -> None:
     config = {
+        "framework": {"parts": dict.fromkeys(("task", "network", "optimizer", "train_data", "eval_data"))},
         "vendor": {"plugin": "early_plugin"},
         "task": {"_target_": "early_task.Part"},
         "network": {"_target_": "early_broken.Part"},

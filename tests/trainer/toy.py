@@ -115,7 +115,7 @@ def config(**settings: Any) -> dict[str, Any]:
         "resume": None,
         "log_level": "info",
         "throughput_unit": "points/s",
-        "framework": {"name": "pytorch"},
+        "framework": yaml.safe_load((ROOT / "conf/framework/pytorch.yaml").read_text("utf-8")) | {"name": "pytorch"},
         "vendor": {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None, "visible_devices": None},
         "hardware": {"name": "cpu", "peak_flops": {"fp32": 1e12}},
         "train_batch_size": 8,

@@ -1,4 +1,4 @@
-"""Does the Python of the ranks start, with torch and the vendor's plug-in? Asked of a host, or of its image."""
+"""Does the Python of the ranks start, with the framework and the vendor's plug-in? Asked of a host, or of its image."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flagperf.plan.values import Container, NodePlan
 if TYPE_CHECKING:
     from docker import DockerClient
 
-START_TIMEOUT = 120.0  # seconds; the first import of torch reads gigabytes
+START_TIMEOUT = 120.0  # seconds; the first import of a framework reads gigabytes
 START = """
 import importlib, sys
 modules = [importlib.import_module(name) for name in sys.argv[1:]]
@@ -34,9 +34,8 @@ def alone(run: RunConfig, node: Node) -> NodePlan:
 
 def starting(run: RunConfig, launch: Command) -> Command:
     """A command that imports what the ranks import first."""
-    module = launch.argv[launch.argv.index("-m") + 1].partition(".")[0] if "-m" in launch.argv else "sys"
     plugin = (run.vendor.plugin,) if run.vendor.plugin else ()
-    return Command((launch.argv[0], "-c", START, module, *plugin), launch.env)
+    return Command((launch.argv[0], "-c", START, run.framework.module, *plugin), launch.env)
 
 
 def container_of(run: RunConfig, node: Node) -> Container:

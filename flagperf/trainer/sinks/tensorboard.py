@@ -1,27 +1,35 @@
-"""TensorBoard's scalars, by torch.utils.tensorboard."""
+"""TensorBoard's scalars, by its own writer, which is the same for every framework."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from flagperf.perflog import Event
+
+GROUPS = {"STEP_END": "train", "EVALUATE": "eval"}
+PLACE = ("step", "epoch", "samples", "time")  # say where the training is; no curves
 
 
 class TensorBoard:
     """Writes scalars by step into tensorboard/: train/<name> of STEP_END, eval/<metric> of EVALUATE."""
 
     def __init__(self, folder: Path) -> None:
-        from torch.utils.tensorboard import SummaryWriter
+        from tensorboard.compat.proto import event_pb2, summary_pb2  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter  # type: ignore[import-untyped]
 
-        self._writer = SummaryWriter(str(folder / "tensorboard"))
+        self._event: Any = event_pb2.Event
+        self._summary: Any = summary_pb2.Summary
+        self._writer: Any = EventFileWriter(str(folder / "tensorboard"))
 
     def write(self, event: Event) -> None:
         """One event; FINISHED closes the file."""
-        groups = {"STEP_END": "train", "EVALUATE": "eval"}
-        if event.event in groups:
-            for name, value in event.value.items():
-                if name not in ("step", "epoch", "samples", "time"):
-                    tag = f"{groups[event.event]}/{name}"
-                    self._writer.add_scalar(tag, value, event.value["step"], walltime=event.time_ms / 1000)
+        if group := GROUPS.get(event.event):
+            numbers = {name: value for name, value in event.value.items() if name not in PLACE}
+            values = [self._summary.Value(tag=f"{group}/{name}", simple_value=value) for name, value in numbers.items()]
+            summary = self._summary(value=values)
+            self._writer.add_event(
+                self._event(wall_time=event.time_ms / 1000, step=event.value["step"], summary=summary)
+            )
         elif event.event == "FINISHED":
             self._writer.close()
