@@ -2,11 +2,14 @@
 # make quick   run the tests that need neither torch nor docker nor a browser: after each change
 # make test    run the tests
 # make slow    run the tests that are left out of `make test`
+# make paddle  an environment with PaddlePaddle beside that of PyTorch: `flagperf framework=paddle` finds it
+# make paddle-test   run the tests that train with it
 # make check   lint, types, imports, shell
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
+PADDLE := $(VENV)-paddle/.installed
 
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
@@ -14,19 +17,24 @@ PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose tests need torch or docker; importing them takes seconds in each worker.
 HEAVY   := cases cluster faults trainer
 
-.PHONY: run quick test slow check clean packages
+.PHONY: run quick test slow paddle paddle-test check clean packages
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
 quick: $(DEV)
-	$(PYTEST) -m "not (slow or torch or browser)" $(HEAVY:%=--ignore=tests/%)
+	$(PYTEST) -m "not (slow or torch or browser or paddle)" $(HEAVY:%=--ignore=tests/%)
 
 test: $(DEV)
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not (slow or paddle)"
 
 slow: $(DEV)
 	$(PYTEST) -m slow
+
+paddle: $(PADDLE)
+
+paddle-test: $(DEV) $(PADDLE)
+	$(PYTEST) -m paddle tests/cases/bert/test_bert_paddle.py tests/trainer/test_paddle.py
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .
@@ -53,5 +61,11 @@ $(DEV): pyproject.toml $(RUN) | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install -q -e '.[train,test,dev]'
 	@touch $@
 
+$(PADDLE): pyproject.toml
+	$(PYTHON) -m venv $(VENV)-paddle
+	@echo "installing flagperf and PaddlePaddle into $(VENV)-paddle: 1 GB, once"
+	$(VENV)-paddle/bin/python -m pip install -q -e '.[paddle]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info result
+	rm -rf $(VENV) $(VENV)-paddle build dist *.egg-info result

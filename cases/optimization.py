@@ -12,6 +12,8 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import ChainedScheduler, LambdaLR, LinearLR, LRScheduler, MultiStepLR
 
+from cases.schedules import decay_from_start
+
 
 def warmup_linear_decay(optimizer: Optimizer, steps: int, warmup: float, decay_ratio: float) -> LambdaLR:
     """From 0 to the optimizer's lr in the share `warmup` of `steps`, then linearly to lr * decay_ratio at `steps`."""
@@ -26,18 +28,8 @@ def warmup_linear_decay(optimizer: Optimizer, steps: int, warmup: float, decay_r
 
 
 def linear_decay_from_start(optimizer: Optimizer, steps: int, warmup: float) -> LambdaLR:
-    """lr * (1 - step / steps) in each optimizer step, counted from 1; before `warmup` of them, lr grows from 0 instead.
-
-    `warmup` is a share of `steps`, in whole steps. It is FlagPerf's schedule of bert: the decay begins with the first
-    step, so that lr falls a little when the warm-up is over.
-    """
-    grown = int(warmup * steps)
-
-    def factor(done: int) -> float:
-        step = done + 1
-        return step / grown if step < grown else max(0.0, 1 - step / steps)
-
-    return LambdaLR(optimizer, factor)
+    """The schedule of bert, from `steps`, and `warmup` as a share of them."""
+    return LambdaLR(optimizer, decay_from_start(steps, warmup))
 
 
 def warmup_cosine(

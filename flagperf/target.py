@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from flagperf.errors import ConfigError
 
 Direction = Literal["higher", "lower"]
 
@@ -36,3 +38,18 @@ class Target:
         if given is None:
             return False
         return given >= goal if self.direction == "higher" else given <= goal
+
+
+def check_target(target: Target | None, metrics: Iterable[str]) -> None:
+    """Refuse a target about a metric that is not among those of the evaluation."""
+    if target is None:
+        return
+    for name in target.values:
+        if name not in metrics:
+            raise ConfigError(
+                "the evaluation gives no such metric",
+                where="config.yaml",
+                key="target.metric" if name == target.metric else "target.also",
+                given=name,
+                allowed=", ".join(metrics),
+            )

@@ -33,7 +33,10 @@ def test_links_lead_to_files(page: Path) -> None:
 
 
 def test_every_case_has_its_page() -> None:
-    names = {folder: {path.stem for path in (ROOT / folder).glob(f"*.{end}")} for folder, end in CASE_FOLDERS.items()}
+    names = {
+        folder: {path.relative_to(ROOT / folder).with_suffix("") for path in (ROOT / folder).glob(f"**/*.{end}")}
+        for folder, end in CASE_FOLDERS.items()
+    }
     assert names["docs/cases"] == names["conf/model"]
 
 

@@ -1,105 +1,34 @@
-"""BERT's pre-training examples: a folder of shards, whose format cases/bert/shard.py describes."""
+"""BERT's pre-training examples for PyTorch: a folder of shards, whose format cases/bert/shard.py describes."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from cases.bert.shard import KEYS, count_examples, open_shard
-from flagperf.errors import ConfigError
-
-NOT_MASKED = -100  # a label that PyTorch's cross-entropy leaves out
+from cases.bert.shards import Numbers, ShardOrder, Shards
 
 
-class ShardedExamples(Dataset[dict[str, Tensor]]):
-    """All examples of a folder of shards. Only how many each shard holds is in memory; rows are read when asked for.
-
-    Args:
-        folder: holds the shards.
-        pattern: names of the shards in it.
-    """
-
-    def __init__(self, folder: str, pattern: str = "part*") -> None:
-        self.paths = sorted(Path(folder).glob(pattern))
-        self.starts = [
-            0,
-            *accumulate(count_examples(path) for path in self.paths),
-        ]  # number of each shard's first example
-        self.opened: tuple[int, Any] | None = None
-        if not len(self):
-            raise ConfigError("no examples in this folder of the data set", where=folder, key="data_dir")
-
-    def __len__(self) -> int:
-        return self.starts[-1]
+class ShardedExamples(Shards, Dataset[dict[str, Tensor]]):
+    """All examples of a folder of shards, as tensors."""
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
-        shard = bisect_right(self.starts, index) - 1
-        file, row = self._file(shard), index - self.starts[shard]
-        read = {key: torch.from_numpy(np.asarray(file[key][row], dtype=np.int64)) for key in KEYS}
-        places, words = read["masked_lm_positions"], read["masked_lm_ids"]
-        return {
-            "input_ids": read["input_ids"],
-            "segment_ids": read["segment_ids"],
-            "input_mask": read["input_mask"],
-            "masked_places": places,
-            "masked_words": words.masked_fill(places == 0, NOT_MASKED),  # place 0 is [CLS]: it means no prediction
-            "not_next": read["next_sentence_labels"],
-        }
+        return {name: torch.from_numpy(numbers) for name, numbers in self.read(index).items()}
 
     def order(self, generator: torch.Generator) -> ShardOrder:
         """The order of one epoch."""
-        return ShardOrder(self.starts, generator)
-
-    def _file(self, shard: int) -> Any:
-        """The shard, opened by each process of the loader for itself: HDF5 does not survive a fork."""
-        if self.opened is None or self.opened[0] != shard:
-            self.opened = (shard, open_shard(self.paths[shard]))
-        return self.opened[1]
+        return shard_order(self.starts, generator)
 
 
-class ShardOrder(Sequence[int]):
-    """The shards one after the other in random order, the examples of each in random order.
+def shard_order(starts: Sequence[int], generator: torch.Generator) -> ShardOrder:
+    """An order that PyTorch's generator draws."""
+    shards = torch.randperm(len(starts) - 1, generator=generator).tolist()
+    seed = int(torch.randint(2**31, (), generator=generator))
 
-    So a shard is read at a time, and the order of one shard is all that is in memory: there are over 10^8 examples.
-    """
+    def shuffled(shard: int, size: int) -> Numbers:
+        order: Numbers = torch.randperm(size, generator=torch.Generator().manual_seed(seed + shard)).numpy()
+        return order
 
-    def __init__(self, starts: Sequence[int], generator: torch.Generator) -> None:
-        self.starts = starts
-        self.shards = torch.randperm(len(starts) - 1, generator=generator).tolist()
-        self.begins = [0, *accumulate(starts[shard + 1] - starts[shard] for shard in self.shards)]
-        self.seed = int(torch.randint(2**31, (), generator=generator))
-        self.current: tuple[int, Tensor] | None = None
-
-    def __len__(self) -> int:
-        return self.begins[-1]
-
-    def __getitem__(self, places: Any) -> Any:
-        if not isinstance(places, slice):
-            return self[places : places + 1][0]
-        start, stop, _ = places.indices(len(self))
-        return [example for part in self._parts(start, stop) for example in part.tolist()]
-
-    def _parts(self, start: int, stop: int) -> Iterator[Tensor]:
-        """The examples from place `start` to `stop`, shard by shard."""
-        while start < stop:
-            turn = bisect_right(self.begins, start) - 1
-            part = self._shuffled(turn)[start - self.begins[turn] : stop - self.begins[turn]]
-            yield part
-            start += len(part)
-
-    def _shuffled(self, turn: int) -> Tensor:
-        """The examples of the shard whose turn it is."""
-        if self.current is None or self.current[0] != turn:
-            shard = self.shards[turn]
-            generator = torch.Generator().manual_seed(self.seed + shard)
-            size = self.starts[shard + 1] - self.starts[shard]
-            self.current = (turn, self.starts[shard] + torch.randperm(size, generator=generator))
-        return self.current[1]
+    return ShardOrder(starts, shards, shuffled)

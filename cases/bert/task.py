@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cases.bert.data import NOT_MASKED
+from cases.bert.shards import NOT_MASKED
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.task import Task
 

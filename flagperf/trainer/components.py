@@ -8,7 +8,7 @@ from typing import Any
 from flagperf.errors import ConfigError, FlagperfError
 
 
-def component(config: Mapping[str, Any], key: str, *arguments: Any) -> Any:
+def component(config: Mapping[str, Any], key: str, *arguments: Any, **named: Any) -> Any:
     """The object that `config[key]` describes, or None where it is null. `arguments` come before the configured ones.
 
     Raises:
@@ -21,7 +21,7 @@ def component(config: Mapping[str, Any], key: str, *arguments: Any) -> Any:
     if node is None:
         return None
     try:
-        return instantiate({**node, "_partial_": True}, _convert_="all")(*arguments)
+        return instantiate({**node, "_partial_": True}, _convert_="all")(*arguments, **named)
     except InstantiationException as error:
         if isinstance(error.__cause__, FlagperfError):
             raise error.__cause__ from None

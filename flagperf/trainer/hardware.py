@@ -1,13 +1,41 @@
-"""Whether a device is one of the hardware's, by the name that it gives itself."""
+"""The device of a rank: what a CPU says of itself, and what is known of the hardware that the configuration names."""
 
 from __future__ import annotations
 
 import re
+import resource
 from collections.abc import Mapping
 from typing import Any
+
+GIB = 2**30
+
+# Name of a training's precision in the hardware's peak_flops.
+PEAK = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}
 
 
 def is_device_of(hardware: Mapping[str, Any], name: str) -> bool:
     """Whether a device of this name may be the hardware's; always where its file states no `device_names`."""
     patterns = hardware.get("device_names") or ()
     return not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def peak_flops(hardware: Mapping[str, Any], device: str, precision: str) -> tuple[float | None, str | None]:
+    """FLOP/s of one device of the hardware in the precision; or None, and why. `device`: what it calls itself."""
+    if not is_device_of(hardware, device):
+        return None, f"the device is {device}, and not hardware {hardware['name']}, whose peaks are known"
+    peak = (hardware.get("peak_flops") or {}).get(PEAK[precision])
+    if peak is None:
+        return None, f"hardware {hardware['name']} gives no peak for {PEAK[precision]}"
+    return float(peak), None
+
+
+def cpu_name() -> str:
+    """What the CPU of this machine calls itself."""
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
+        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "cpu"
+
+
+def resident_memory() -> float:
+    """GiB of memory that this process held at its peak."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -46,3 +48,18 @@ def targets(node: Any) -> Iterator[str]:
     if isinstance(node, list):
         for value in node:
             yield from targets(value)
+
+
+@contextlib.contextmanager
+def imported_anew(modules: Sequence[str]) -> Iterator[None]:
+    """A block in which these modules are other ones, read from their files; all others stay as they are."""
+    kept = {name: sys.modules.pop(name) for name in modules if name in sys.modules}
+    try:
+        for name in dict.fromkeys(modules):
+            importlib.import_module(name)
+        yield
+    finally:
+        sys.modules.update(kept)
+        for name, module in kept.items():
+            parent, _, own = name.rpartition(".")
+            setattr(sys.modules[parent], own, module)

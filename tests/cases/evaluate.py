@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cases.glm.task import MultipleChoice
 from cases.image_classification.task import ImageClassification
-from flagperf.trainer.pytorch.batches import eval_batches
+from flagperf.trainer.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 

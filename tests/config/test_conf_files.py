@@ -19,6 +19,7 @@ from flagperf.trainer.sample_data import is_sample
 
 FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
+ON_FRAMEWORKS = sorted(path.relative_to(CONF / "model").with_suffix("") for path in (CONF / "model").glob("*/*.yaml"))
 ROOTED = [name for name in FILES if re.match(r"(model|size|experiment|vendor)/", name)]
 
 # What no closed run may change, whatever a list says.
@@ -39,7 +40,9 @@ def test_begins_with_its_command(name: str) -> None:
     """Hydra wants its package line first; the command comes next."""
     lines = text(name).removeprefix("# @package _global_\n").splitlines()
     group, _, option = name.partition("/")
-    assert lines[0].startswith("# flagperf" if group != "fingerprint" else f"# python -m cases.fingerprint {option}")
+    framework, _, case = option.rpartition("/")
+    writer = f".venv-{framework}/bin/python -m cases.{framework}_" if framework else "python -m cases."
+    assert lines[0].startswith("# flagperf" if group != "fingerprint" else f"# {writer}fingerprint {case}")
     if group in ("model", "hardware", "vendor") and option in of(group):
         assert f"{group}={option}" in lines[0]
 
@@ -56,10 +59,12 @@ def test_is_yaml_without_tabs_or_long_lines(name: str) -> None:
     yaml.safe_load(text(name))
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_case(case: str) -> None:
+@pytest.mark.parametrize("path", [*map(Path, CASES), *ON_FRAMEWORKS], ids=str)
+def test_case(path: Path) -> None:
     """In every size it composes, and its list lets nothing change that makes results comparable."""
-    runs = compose_each([f"model={case}", f"size={size}", "dry_run=true"] for size in of("size"))
+    case, framework = path.as_posix(), path.parent.name or "pytorch"
+    common = (f"model={path.name}", f"framework={framework}", "dry_run=true")
+    runs = compose_each([*common, f"size={size}"] for size in of("size"))
     for run in runs:
         assert isinstance(run, RunConfig), run
         assert (run.changes, run.config["title"] != "", run.config["unit"] != "") == ((), True, True)

@@ -12,7 +12,8 @@ import toy
 from torch.utils.data import Dataset
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.pytorch.batches import TrainBatches, eval_batches
+from flagperf.trainer.batches import eval_batches
+from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Loader
 from flagperf.trainer.pytorch.ranks import World
 

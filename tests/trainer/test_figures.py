@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from flagperf.trainer.clock import BOOKS, CHECKPOINT, COMPUTE, DATA, EVALUATE, STEP, Clock
 from flagperf.trainer.figures import RankFigures, job_figures, metric_figures, percentiles
-from flagperf.trainer.pytorch.clock import BOOKS, CHECKPOINT, COMPUTE, DATA, EVALUATE, STEP, Clock
 
 FAST = RankFigures(
     rank=0,

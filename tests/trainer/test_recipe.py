@@ -65,6 +65,6 @@ def test_rates(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_modules_imported_anew_are_gone_afterwards() -> None:
     before = torch.optim.lr_scheduler
-    with recipe.imported_anew([recipe.SCHEDULERS]):
+    with recipe.imported_anew(recipe.SCHEDULERS):
         assert torch.optim.lr_scheduler is not before
     assert torch.optim.lr_scheduler is before

@@ -153,7 +153,8 @@ def train(
     configuration: Mapping[str, Any], folder: Path, watched: AbstractContextManager[None] | None = None
 ) -> list[Event]:
     """Train in this process, as the only rank, the loop itself under `watched`; the events that it logged."""
-    from flagperf.trainer.pytorch.finish import finished
+    from flagperf.trainer.finish import finished
+    from flagperf.trainer.pytorch.finish import own
     from flagperf.trainer.pytorch.loop import Training
     from flagperf.trainer.pytorch.parts import build_parts
 
@@ -164,7 +165,7 @@ def train(
         perflog, parts = PerfLog(0, fd), build_parts(configuration)
         with watched or nullcontext():
             trained = Training(parts, perflog).run()
-        perflog.log("FINISHED", finished(parts, trained, began))
+        perflog.log("FINISHED", finished(parts.config, parts.settings, parts.world, trained, own(parts), began))
     finally:
         os.close(fd)
     return read_log(path)

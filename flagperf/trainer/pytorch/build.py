@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
+from flagperf.trainer.misfits import check_fit
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.settings import Settings
@@ -110,24 +111,7 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
             allowed="a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz",
         ) from error
     given, wanted = task.initial_weights(content), network.state_dict()
-    misfits = [
-        *(f"missing: {name}" for name in wanted if name not in given),
-        *(f"not in the network: {name}" for name in given if name not in wanted),
-        *(
-            f"shape of {name}: {list(given[name].shape)}, the network has {list(wanted[name].shape)}"
-            for name in wanted
-            if name in given and given[name].shape != wanted[name].shape
-        ),
-    ]
-    if misfits:
-        rest = f" … and {len(misfits) - 5} more" if len(misfits) > 5 else ""
-        raise ConfigError(
-            "the weights do not fit the network",
-            where=path,
-            key="init_checkpoint",
-            given="; ".join(misfits[:5]) + rest,
-            advice="use the checkpoint that belongs to this case and size",
-        )
+    check_fit(path, given, wanted)
     network.load_state_dict(given)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from flagperf.trainer.pytorch.device import device_name
 from flagperf.trainer.pytorch.fingerprint import fingerprint
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.recipe import optimizer_of, schedule_of
-from flagperf.trainer.pytorch.software import software
+from flagperf.trainer.software import software
 
 
 def built(parts: Parts) -> dict[str, Any]:
@@ -19,5 +21,5 @@ def built(parts: Parts) -> dict[str, Any]:
         "network": fingerprint(parts.network),
         "optimizer": optimizer_of(parts.optimizer, parts.network),
         "schedule": schedule_of(parts),
-        "software": software(parts.config),
+        "software": software(parts.config, {"torch": torch.__version__}, torch.ops.loaded_libraries),
     }

@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from flagperf.errors import ConfigError, FlagperfError
+from flagperf.errors import FlagperfError
+from flagperf.trainer.batches import eval_batches
 from flagperf.trainer.components import component
-from flagperf.trainer.extent import NOT_THE_CASE, other_data
-from flagperf.trainer.pytorch.batches import TrainBatches, eval_batches
+from flagperf.trainer.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Loader, Seeded
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.synthetic import HELD, HeldBatches
 from flagperf.trainer.same_data import check_same, node_name, seen
-from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.settings import Settings
 from flagperf.trainer.splits import check_disjoint
 
@@ -71,16 +71,6 @@ def check_same_data(config: Mapping[str, Any], world: World, datasets: Datasets)
     check_same(world.gather(seen(config, world.rank, world.local_rank, host, datasets.counts, classes)))
 
 
-def counts(train: Any, evaluated: Any) -> dict[str, int]:
-    """What the data sets hold: samples, and classes where the training data names them in `classes`."""
-    found = {"train": len(train)}
-    if evaluated is not None:
-        found["eval"] = len(evaluated)
-    if getattr(train, "classes", None) is not None:
-        found["classes"] = len(train.classes)
-    return found
-
-
 def read_first_samples(config: Mapping[str, Any]) -> None:
     """Open the data sets as a training does, read the first sample of each, and print how many there are.
 
@@ -95,33 +85,4 @@ def read_first_samples(config: Mapping[str, Any]) -> None:
         if isinstance(sample, FlagperfError):
             raise sample
         print(f"{len(dataset):>12,}  samples of {key}; the first one can be read")
-    check_classes(datasets["train_data"], datasets["eval_data"])
-    other = other_data(config, counts(datasets["train_data"], datasets["eval_data"]))
-    if other and not is_sample_data(config["data_dir"]):
-        print(f"{NOT_THE_CASE}{other}; a run on it is SUSPECT and claims no target")
-
-
-def check_classes(train_data: Any, eval_data: Any) -> None:
-    """Refuse an evaluation on other classes than the training's, where the data sets name theirs in `classes`.
-
-    Folders are numbered in the order of their names: one that a split lacks would shift the labels of all that follow.
-    """
-    trained, evaluated = (getattr(data, "classes", None) for data in (train_data, eval_data))
-    if trained is None or evaluated is None or list(trained) == list(evaluated):
-        return
-    missing = {
-        "missing in the evaluation data": [str(name) for name in trained if name not in evaluated],
-        "missing in the training data": [str(name) for name in evaluated if name not in trained],
-    }
-    found = [
-        f"{len(names)} {where}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
-        for where, names in missing.items()
-        if names
-    ]
-    raise ConfigError(
-        "training and evaluation data have different classes",
-        where=str(getattr(eval_data, "root", "config.yaml")),
-        key="data_dir",
-        given="; ".join(found) or "the same classes in another order",
-        allowed="the same classes in both splits",
-    )
+    print_other_data(config, datasets["train_data"], datasets["eval_data"])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
-import resource
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.clock import Clock, DeviceClock
+from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
 from flagperf.trainer.pytorch.ranks import World
-
-GIB = 2**30
 
 
 def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
@@ -65,15 +65,18 @@ def _import_plugin(name: str) -> None:
 
 def device_name(device: torch.device) -> str:
     """What the device calls itself."""
-    if device.type != "cpu":
-        return str(torch.get_device_module(device).get_device_name(device))
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
-        names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "cpu"
+    return cpu_name() if device.type == "cpu" else str(torch.get_device_module(device).get_device_name(device))
 
 
 def peak_memory(device: torch.device) -> tuple[float, str]:
     """GiB held at the peak, and who held them: the device's allocator, or on a CPU this process."""
     if device.type == "cpu":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB, "host rss"
+        return resident_memory(), "host rss"
     return torch.get_device_module(device).max_memory_reserved(device) / GIB, "device"
+
+
+def clock_for(device: torch.device) -> Clock:
+    """The finest clock this device has."""
+    if device.type == "cpu":
+        return Clock()
+    return DeviceClock(partial(torch.get_device_module(device).Event, enable_timing=True))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flagperf.perflog import PerfLog
+from flagperf.trainer.finish import finished
 from flagperf.trainer.pytorch.built import built
 from flagperf.trainer.pytorch.datasets import read_first_samples
 from flagperf.trainer.pytorch.loop import Training
@@ -24,8 +25,8 @@ def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     parts = build_parts(config)
     perflog.log("BUILT", built(parts))
     trained = Training(parts, perflog).run()
-    from flagperf.trainer.pytorch.finish import finished  # imported late: the first step should not wait for it
+    from flagperf.trainer.pytorch.finish import own  # imported late: the first step should not wait for it
 
-    perflog.log("FINISHED", finished(parts, trained, began))
+    perflog.log("FINISHED", finished(config, parts.settings, parts.world, trained, own(parts), began))
     parts.world.disconnect()
     trained.check_loss()

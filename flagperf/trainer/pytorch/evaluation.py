@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from flagperf.target import check_target
 from flagperf.trainer.pytorch.loading import on_device
 from flagperf.trainer.pytorch.parts import Parts
-from flagperf.trainer.pytorch.task import check_target
 
 
 def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:

@@ -7,14 +7,14 @@ over all ranks, an average of the weights, and the wrapper that averages gradien
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
+from flagperf.trainer.digest import digest
 from flagperf.trainer.pytorch.flops import count_forward
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.task import Task
@@ -43,11 +43,6 @@ def fingerprint(network: nn.Module) -> dict[str, Any]:
 def class_path(kind: type) -> str:
     """Module and name of a class. Batch norm of any dimension, over one rank or over all, is one class."""
     return f"{BATCH_NORM}.BatchNorm" if kind.__module__ == BATCH_NORM else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def digest(lines: Iterable[str]) -> str:
-    """16 hexadecimal digits of a SHA-256 over the lines, in any order."""
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
 
 
 def example_operations(

@@ -1,8 +1,7 @@
-"""Floating-point operations: how many a batch takes, and how many the device can do in a second."""
+"""Floating-point operations: how many a batch takes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,10 +9,9 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from flagperf.trainer.hardware import is_device_of
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Seeded
-from flagperf.trainer.pytorch.precision import PEAK, Precision
+from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.task import Task
 
 
@@ -40,13 +38,3 @@ def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precisi
     except RuntimeError as error:  # such as plain attention needing more memory than there is
         return None, f"operations could not be counted: {str(error).splitlines()[0]}"
     return float(counter.get_total_flops()), None
-
-
-def peak_flops(hardware: Mapping[str, Any], device: str, precision: str) -> tuple[float | None, str | None]:
-    """FLOP/s of one device of the hardware in the precision; or None, and why. `device`: what it calls itself."""
-    if not is_device_of(hardware, device):
-        return None, f"the device is {device}, and not hardware {hardware['name']}, whose peaks are known"
-    peak = (hardware.get("peak_flops") or {}).get(PEAK[precision])
-    if peak is None:
-        return None, f"hardware {hardware['name']} gives no peak for {PEAK[precision]}"
-    return float(peak), None

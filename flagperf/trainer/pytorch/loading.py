@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from flagperf.errors import FlagperfError
-from flagperf.trainer.pytorch.batches import Numbered
+from flagperf.trainer.batches import Numbered
 from flagperf.trainer.pytorch.randomness import seed_host
 
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h

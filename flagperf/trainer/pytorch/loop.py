@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from functools import partial
 from time import perf_counter, time
 from typing import Any
 
 from flagperf.perflog import PerfLog
 from flagperf.trainer.agenda import Agenda, Position
+from flagperf.trainer.clock import CHECKPOINT, DATA, EVALUATE
 from flagperf.trainer.extent import other_data
 from flagperf.trainer.pytorch.checkpoint import Resumed, restore, snapshot
-from flagperf.trainer.pytorch.clock import CHECKPOINT, DATA, EVALUATE, clock_for
+from flagperf.trainer.pytorch.device import clock_for
 from flagperf.trainer.pytorch.evaluation import evaluate
 from flagperf.trainer.pytorch.feed import Feed
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import set_random_state
-from flagperf.trainer.pytorch.records import StepRecords
 from flagperf.trainer.pytorch.step import Stepper
+from flagperf.trainer.pytorch.sums import send
+from flagperf.trainer.records import HEARTBEAT, HOLD, StepRecords
 from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.trained import Trained
-
-HOLD = 0.2  # seconds that records of fast steps may wait, to be written together
-HEARTBEAT = 10.0  # seconds without a PerfLog line after which a loop that moves says so
 
 
 class Training:
@@ -39,7 +39,9 @@ class Training:
         self.target = None if other else self.settings.target
         self.agenda = Agenda(self.settings, parts.world.largest)
         self.clock = clock_for(parts.device)
-        self.records = StepRecords(perflog, self.clock, parts.world, parts.device)
+        lag = 0 if parts.device.type == "cpu" else 1
+        to_host = partial(send, parts.world, parts.device)
+        self.records = StepRecords(perflog, self.clock, parts.world.size, to_host, lag)
         self.epoch_scheduler = parts.scheduler if self.settings.lr_interval == "epoch" else None
 
         folder = parts.config["resume"]

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from flagperf.target import check_target
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import averaged, build_network, distribute
 from flagperf.trainer.pytorch.datasets import Datasets, check_same_data, open_datasets
@@ -18,7 +19,7 @@ from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.pytorch.task import Task, check_target
+from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.settings import Settings
 
 if TYPE_CHECKING:

@@ -12,9 +12,6 @@ from torch.optim import Optimizer
 
 AUTOCAST = {"amp_fp16": torch.float16, "amp_bf16": torch.bfloat16}
 
-# Name of the precision in the hardware's peak_flops.
-PEAK = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}
-
 
 class Precision:
     """How one training computes: `backward` adds gradients, `step` unscales and clips them and updates the weights."""

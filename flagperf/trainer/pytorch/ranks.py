@@ -1,10 +1,7 @@
-"""The ranks of a job: which one this process is, and what they tell each other beside gradients."""
+"""How the ranks of PyTorch join, and tell each other sums, numbers and values."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -12,21 +9,11 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from flagperf.trainer.ranks import Ranks
 
-@dataclass(frozen=True)
-class World:
-    """Ranks as torchrun numbers them. Without torchrun: a world of one."""
 
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> World:
-        """Read torchrun's variables."""
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-        return cls(*(int(environment.get(name, default)) for name, default in zip(names, "0101", strict=True)))
+class World(Ranks):
+    """Ranks that talk through torch.distributed."""
 
     def connect(self, device: torch.device, backend: str, timeout: float) -> None:
         """Join the process group. `timeout`: seconds a collective may wait.
@@ -56,10 +43,6 @@ class World:
         number = torch.tensor(value, dtype=torch.float64)
         dist.all_reduce(number, dist.ReduceOp.MAX)
         return number.item()
-
-    def wait(self) -> None:
-        """Return when every rank is here."""
-        self.largest(0.0)
 
     def gather(self, value: Any) -> list[Any]:
         """The values of all ranks, on every rank."""

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
 import inspect
 import math
-import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,10 +19,12 @@ from torch import nn
 from torch.optim import Optimizer
 
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.fingerprint import digest
+from flagperf.trainer.digest import digest
+from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.pytorch.parts import Parts
+from flagperf.trainer.schedule import intervals_of
 
-SCHEDULERS = "torch.optim.lr_scheduler"
+SCHEDULERS = ("torch.optim.lr_scheduler", "cases.schedules")  # what schedules are made of
 STEPPED = 1000  # a schedule is stepped so far; what comes later is asked of its formula
 # What belongs to the schedule, which timm keeps once more; and what chooses a kernel, not the algorithm.
 FREE = ("params", "lr", "initial_lr", "max_lr_snapshot", "fused", "foreach", "capturable", "differentiable")
@@ -62,7 +62,7 @@ def schedule_of(parts: Parts) -> dict[str, Any]:
     `rates`, `rates_of_case`: step → rate of the first parameter group; None where they are not known.
     """
     stated = (parts.config.get("fingerprint") or {}).get("schedule")
-    intervals = intervals_of(parts)
+    intervals = intervals_of(parts.settings, parts.datasets.train_batches)
     found, of_case = None, None
     with contextlib.suppress(Exception):  # a user's own schedule may want more than to be stepped, or not be copied
         found = rates(*copied(parts.scheduler, parts.optimizer), intervals)
@@ -79,25 +79,6 @@ def schedule_of(parts: Parts) -> dict[str, Any]:
 def class_of(scheduler: Any) -> str:
     """Class of a schedule."""
     return f"{type(scheduler).__module__}.{type(scheduler).__qualname__}"
-
-
-def intervals_of(parts: Parts) -> dict[int, int]:
-    """The first, the 100th and the last step, from 1 → how often the schedule has stepped before it."""
-    last = last_step(parts)
-    steps = sorted({1, *(step for step in (100, last) if step is not None and (last is None or step <= last))})
-    size = parts.datasets.train_batches.steps_per_epoch if parts.settings.lr_interval == "epoch" else 1
-    return {step: (step - 1) // size for step in steps}
-
-
-def last_step(parts: Parts) -> int | None:
-    """The last optimizer step that the limits allow; None where only time or the target ends the training."""
-    settings, batches = parts.settings, parts.datasets.train_batches
-    ends = [settings.max_steps]
-    if settings.max_epochs is not None:
-        ends.append(settings.max_epochs * batches.steps_per_epoch)
-    if settings.max_samples_termination is not None and not hasattr(batches.dataset, "batches"):
-        ends.append(-(-settings.max_samples_termination // (batches.batch_size * batches.per_step)))
-    return min((end for end in ends if end is not None), default=None)
 
 
 # ---------------------------------------------------------------- two schedules that nobody trains with
@@ -127,24 +108,9 @@ def case_schedule(config: Mapping[str, Any], made_by: str) -> tuple[Any, Optimiz
     optimizer = stand_in([{}], node["lr"])
     if not made_by:
         return None, optimizer
-    with imported_anew([SCHEDULERS, made_by.rpartition(".")[0]]), warnings.catch_warnings():
+    with imported_anew([*SCHEDULERS, made_by.rpartition(".")[0]]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return component({"made": {**config["lr_scheduler"], "_target_": made_by}}, "made", optimizer), optimizer
-
-
-@contextlib.contextmanager
-def imported_anew(modules: Sequence[str]) -> Iterator[None]:
-    """A block in which these modules are other ones, read from their files; all others stay as they are."""
-    kept = {name: sys.modules.pop(name) for name in modules if name in sys.modules}
-    try:
-        for name in dict.fromkeys(modules):
-            importlib.import_module(name)
-        yield
-    finally:
-        sys.modules.update(kept)
-        for name, module in kept.items():
-            parent, _, own = name.rpartition(".")
-            setattr(sys.modules[parent], own, module)
 
 
 # ---------------------------------------------------------------- rates

@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor
 
-from flagperf.trainer.pytorch.clock import COMPUTE, DATA, STEP, Clock
+from flagperf.trainer.clock import COMPUTE, DATA, STEP, Clock
 from flagperf.trainer.pytorch.parts import Parts
-from flagperf.trainer.pytorch.records import Step
+from flagperf.trainer.records import Step
 
 
 class Stepper:

@@ -8,9 +8,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from flagperf.errors import ConfigError
-from flagperf.target import Target
-
 
 class Metric(Protocol):
     """Takes the evaluation batches of one rank; `compute` answers for the whole job.
@@ -88,18 +85,3 @@ class Task:
         an iterable of batches that `to_device` has moved; every rank returns the same values.
         """
         raise NotImplementedError
-
-
-def check_target(target: Target | None, metrics: Iterable[str]) -> None:
-    """Refuse a target about a metric that is not among those of the evaluation."""
-    if target is None:
-        return
-    for name in target.values:
-        if name not in metrics:
-            raise ConfigError(
-                "the evaluation gives no such metric",
-                where="config.yaml",
-                key="target.metric" if name == target.metric else "target.also",
-                given=name,
-                allowed=", ".join(metrics),
-            )

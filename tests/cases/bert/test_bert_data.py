@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from cases.bert.data import ShardedExamples, ShardOrder
+from cases.bert.data import ShardedExamples, shard_order
 from cases.bert.examples import Example
 from cases.bert.shard import write_shard
 from flagperf.errors import ConfigError
@@ -64,7 +64,7 @@ def test_the_layout_is_that_of_the_original(folder: Path) -> None:
 
 def test_an_epoch_goes_shard_by_shard() -> None:
     starts = [0, 40, 40, 100, 125]
-    orders = [ShardOrder(starts, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+    orders = [shard_order(starts, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
     first, again, other = (list(order[0:125]) for order in orders)
     assert first == again != other
     assert sorted(first) == list(range(125))

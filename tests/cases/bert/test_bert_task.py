@@ -18,8 +18,8 @@ from cases.bert.task import Pretraining
 from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
 from flagperf.trainer.agenda import Agenda, Position
+from flagperf.trainer.batches import eval_batches
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.batches import eval_batches
 from flagperf.trainer.pytorch.build import load_weights, recompute
 from flagperf.trainer.pytorch.loading import Seeded
 from flagperf.trainer.pytorch.ranks import World

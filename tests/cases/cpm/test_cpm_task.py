@@ -19,8 +19,8 @@ from cases.cpm.data import IGNORED
 from cases.cpm.task import LanguageModel
 from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
+from flagperf.trainer.batches import eval_batches
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.batches import eval_batches
 from flagperf.trainer.pytorch.build import load_weights
 from flagperf.trainer.pytorch.ranks import World
 

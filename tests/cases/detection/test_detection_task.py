@@ -27,8 +27,8 @@ from cases.detection.task import Detection
 from cases.optimization import warmup_multistep_of_epochs
 from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
+from flagperf.trainer.batches import eval_batches
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.batches import eval_batches
 from flagperf.trainer.pytorch.build import load_weights
 from flagperf.trainer.pytorch.ranks import World
 

@@ -19,7 +19,7 @@ from cases.image_classification.data import images
 from flagperf.config.data_layout import moved
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.datasets import check_classes
+from flagperf.trainer.datasets import check_classes
 from flagperf.trainer.pytorch.loading import Loader, on_device
 
 AS_IS = [v2.Identity()]

@@ -5,38 +5,50 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
 from flagperf.perflog import PerfLog
-from flagperf.trainer.pytorch.clock import BOOKS, DATA, Clock
-from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.clock import BOOKS, DATA, Clock
+
+HOLD = 0.2  # seconds that records of fast steps may wait, to be written together
+HEARTBEAT = 10.0  # seconds without a PerfLog line after which a loop that moves says so
 
 
 class Step(NamedTuple):
-    """An optimizer step as the loop leaves it. Its tensors are still on the device."""
+    """An optimizer step as the loop leaves it. Its tensors, those of the framework, are still on the device."""
 
     number: int
     epoch: int
     learning_rate: float
     began: float  # wall clock
     ended: float
-    losses: list[Tensor]  # of its micro steps
-    grad_norm: Tensor | None
-    loss_scale: Tensor | None
+    losses: list[Any]  # tensors, of its micro steps
+    grad_norm: Any  # a tensor, or None
+    loss_scale: Any
     units: int  # of this rank since the training started
+
+
+Sums = Callable[[], Sequence[float]]  # gives numbers when they have arrived at the host
+# Begins to send units and losses of a step, and what else there is, to the host; summed over the ranks, the losses
+# of the micro steps as their mean.
+Send = Callable[[int, list[Any], list[Any]], Sums]
 
 
 class _Record(NamedTuple):
     step: Step
-    values: Tensor | list[float]  # units, loss, norm and scale where there are any; going to the host, or there
+    sums: Sums  # units, loss, norm and scale where there are any
     mark: int
 
 
 class StepRecords:
     """Writes STEP_BEGIN and STEP_END of logged steps. A record is opened, settled and written.
+
+    Args:
+        size: ranks.
+        send: how the framework brings a step's numbers to the host.
+        lag: steps after which a record is settled: 0, or 1 where the device runs behind the host. While the host waits
+            for the numbers of a step, the device then has the next one to compute.
 
     Attributes:
         opened: number of the newest step that was opened.
@@ -45,15 +57,13 @@ class StepRecords:
         checksum: of all settled losses; it is the same on every rank, unless the ranks disagree.
     """
 
-    def __init__(self, perflog: PerfLog, clock: Clock, world: World, device: torch.device) -> None:
-        self.perflog, self.clock, self.world, self.device = perflog, clock, world, device
+    def __init__(self, perflog: PerfLog, clock: Clock, size: int, send: Send, lag: int) -> None:
+        self.perflog, self.clock, self.size, self.send = perflog, clock, size, send
         self.opened = 0
         self.loss: float | None = None
         self.loss_step = 0
         self.checksum = 0
-        # Where the device runs behind the host, a record is settled one step later: while the host waits, the device
-        # has that step to compute.
-        self._lag = 0 if device.type == "cpu" else 1
+        self._lag = lag
         self._open: _Record | None = None
         self._settled: list[tuple[Step, dict[str, Any]]] = []  # with the value of its STEP_END
         self._units = 0  # at the record opened before
@@ -62,22 +72,11 @@ class StepRecords:
 
     def open(self, step: Step) -> None:
         """Send a step's numbers to the host, without waiting for a device. The step before must be settled."""
-        loss = step.losses[0] if len(step.losses) == 1 else torch.stack(step.losses).mean()
-        numbers = [number for number in (loss.detach(), step.grad_norm, step.loss_scale) if number is not None]
-        units = step.units - self._units
-        values = self._from_device(numbers, units) if self._lag else self._from_host(numbers, units)
+        extra = [number for number in (step.grad_norm, step.loss_scale) if number is not None]
+        sums = self.send(step.units - self._units, step.losses, extra)
         self.clock.lap(BOOKS)
-        self._open = _Record(step, values, self.clock.mark())
+        self._open = _Record(step, sums, self.clock.mark())
         self.opened, self._units = step.number, step.units
-
-    def _from_host(self, numbers: list[Tensor], units: int) -> Tensor | list[float]:
-        values = [float(units), *(number.item() for number in numbers)]
-        return values if self.world.size == 1 else self.world.sum(torch.tensor(values, dtype=torch.float64))
-
-    def _from_device(self, numbers: list[Tensor], units: int) -> Tensor:
-        values = torch.stack([torch.full_like(numbers[0], units, dtype=torch.float32), *(n.float() for n in numbers)])
-        self.world.sum(values)
-        return torch.empty(values.shape, pin_memory=True).copy_(values, non_blocking=True)
 
     @property
     def due(self) -> int:
@@ -93,10 +92,10 @@ class StepRecords:
         """Take the numbers and times of the open step, waiting until the device has finished it."""
         if self._open is None:
             return
-        (step, values, mark), self._open = self._open, None
+        (step, sums, mark), self._open = self._open, None
         self.clock.read(mark)
-        units, *sums = values.tolist() if isinstance(values, Tensor) else values
-        loss, *extra = (value / self.world.size for value in sums)  # these are means over the ranks
+        units, *others = sums()
+        loss, *extra = (value / self.size for value in others)  # these are means over the ranks
         if self.finite:
             self.loss, self.loss_step = loss, step.number
         self.checksum = zlib.crc32(struct.pack("<d", loss), self.checksum)

@@ -7,11 +7,9 @@ import importlib.metadata
 import platform
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-import torch
 
 import flagperf
 from flagperf.trainer.imports import targets
@@ -20,20 +18,28 @@ from flagperf.trainer.sent_code import identities
 LARGEST = 64 * 2**20  # bytes of a file whose content is looked at
 
 
-def software(config: Mapping[str, Any]) -> dict[str, Any]:
+def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries: Iterable[str] = ()) -> dict[str, Any]:
     """`versions`, `code` (package → identity) and `modules` (file → module and SHA-256) of this process.
+
+    Args:
+        framework: package → version, of the framework.
+        libraries: paths of libraries of operators that were loaded into it.
 
     `modules` are those that are neither Python's, nor installed, nor flagperf's, nor the case's: plug-ins, what
     `code_dir` and PYTHONPATH bring, extensions. A plug-in is among them wherever it lies.
     """
     plugin = config["vendor"]["plugin"]
-    return {"versions": versions(config, plugin), "code": identities(), "modules": foreign_modules(plugin)}
+    return {
+        "versions": versions(config, plugin, framework),
+        "code": identities(),
+        "modules": foreign_modules(plugin, libraries),
+    }
 
 
-def versions(config: Mapping[str, Any], plugin: str | None) -> dict[str, str | None]:
-    """Of Python, flagperf, torch, and each package that the configuration names a class or function of."""
+def versions(config: Mapping[str, Any], plugin: str | None, framework: Mapping[str, str]) -> dict[str, str | None]:
+    """Of Python, flagperf, the framework, and each package that the configuration names a class or function of."""
     named = {target.partition(".")[0] for target in (*targets(config), *([plugin] if plugin else []))}
-    found = {"python": platform.python_version(), "flagperf": flagperf.__version__, "torch": torch.__version__}
+    found = {"python": platform.python_version(), "flagperf": flagperf.__version__, **framework}
     return found | {name: version_of(name) for name in sorted(named - {"cases", *found})}
 
 
@@ -46,13 +52,13 @@ def version_of(package: str) -> str | None:
         return None if version is None else str(version)
 
 
-def foreign_modules(plugin: str | None) -> dict[str, dict[str, str]]:
+def foreign_modules(plugin: str | None, libraries: Iterable[str]) -> dict[str, dict[str, str]]:
     """File → module and SHA-256, of all modules that have come from elsewhere, and of loaded libraries of operators."""
-    libraries = ((Path(path).name, Path(path)) for path in sorted(torch.ops.loaded_libraries))
+    loaded = ((Path(path).name, Path(path)) for path in sorted(libraries))
     known = known_folders()
     return {
         str(path): {"module": name, "sha256": sha256(path)}
-        for name, path in (*module_files(), *libraries)
+        for name, path in (*module_files(), *loaded)
         if name == plugin or not str(path).startswith(known)
     }
 

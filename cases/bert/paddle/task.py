@@ -1,0 +1,80 @@
+"""Pre-training: the loss of the masked words and of the next sentence; the metric is how many words are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import paddle
+from numpy.typing import NDArray
+from paddle import Tensor, nn
+from paddle.nn import functional
+
+from cases.bert.paddle.network import Config
+from cases.bert.paddle.weights import from_transformers
+from cases.bert.shards import NOT_MASKED
+from flagperf.trainer.paddle.ranks import World
+from flagperf.trainer.paddle.task import Task
+
+Batch = dict[str, Tensor]  # as cases.bert.paddle.data.ShardedExamples gives them
+
+INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # arguments of the network, in order
+
+
+class Pretraining(Task):
+    """Batches of examples: two texts with masked words."""
+
+    metrics = ("mlm_accuracy", "eval_loss")
+
+    def parameters(self, network: nn.Layer) -> list[dict[str, Any]]:
+        """Weight decay acts on matrices and embeddings, not on biases and layer norms: these have one dimension."""
+        own = network.parameters()
+        decayed = [parameter for parameter in own if parameter.ndim > 1]
+        others = [parameter for parameter in own if parameter.ndim == 1]
+        return [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+
+    def initial_weights(self, checkpoint: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+        """Weights of MLPerf's checkpoint as NVIDIA's scripts convert it, in the layout of Paddle."""
+        return from_transformers(checkpoint.get("model", checkpoint))
+
+    def loss(self, network: nn.Layer, batch: Batch) -> Tensor:
+        """Mean over the masked words, and mean over the pairs of texts.
+
+        Paddle's own mean counts words without a label too, unless the label that stands for none is positive.
+        """
+        words, follows = network(*(batch[name] for name in INPUTS))
+        labels = batch["masked_words"].flatten()
+        masked = (labels != NOT_MASKED).astype("float32").sum()
+        words_loss = functional.cross_entropy(words, labels, ignore_index=NOT_MASKED, reduction="sum") / masked
+        return words_loss + functional.cross_entropy(follows, batch["not_next"])
+
+    def samples(self, batch: Batch) -> int:
+        return int(batch["input_ids"].shape[0])
+
+    def operations(self, config: Mapping[str, Any]) -> float:
+        """Two for each multiplication of the matrices, as PyTorch's counter has them for the same network."""
+        sizes = Config(**{name: value for name, value in config["network"]["config"].items() if name != "_target_"})
+        hidden, words = sizes.hidden_size, config["recipe"]["max_predictions_per_seq"]
+        length = config["recipe"]["max_seq_length"]
+        layer = length * hidden * (4 * hidden + 2 * sizes.intermediate_size) + 2 * length * length * hidden
+        heads = hidden * hidden + 2 * hidden + words * hidden * (hidden + sizes.vocab_size)
+        return 2.0 * (sizes.num_hidden_layers * layer + heads)
+
+    def evaluate(self, network: nn.Layer, batches: Iterable[Batch], world: World) -> dict[str, float]:
+        """`mlm_accuracy`: the share of masked words that are found. `eval_loss`: the loss over all examples."""
+        sums = paddle.zeros([5], dtype="float64")  # found, words, their loss, loss of the pairs, pairs
+        for batch in batches:
+            words, follows = network(*(batch[name] for name in INPUTS))
+            labels = batch["masked_words"].flatten()
+            masked = labels != NOT_MASKED
+            found = (words.argmax(-1) == labels) & masked
+            words_loss = functional.cross_entropy(words, labels, ignore_index=NOT_MASKED, reduction="sum")
+            follows_loss = functional.cross_entropy(follows, batch["not_next"], reduction="sum")
+            pairs = paddle.to_tensor(float(self.samples(batch)))
+            counted = (found.sum(), masked.sum(), words_loss, follows_loss, pairs)
+            sums += paddle.stack([number.astype("float64") for number in counted])
+        found, masked, words_loss, follows_loss, pairs = world.sum(sums).tolist()
+        return {
+            "mlm_accuracy": round(found / masked, 6),
+            "eval_loss": words_loss / masked + follows_loss / pairs,
+        }

@@ -1,0 +1,126 @@
+"""FINISHED: what a training measured, put together over its ranks."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import flagperf
+from flagperf.trainer.data_files import data_fingerprint
+from flagperf.trainer.figures import RankFigures, job_figures, metric_figures, percentiles, utilisation
+from flagperf.trainer.hardware import peak_flops
+from flagperf.trainer.ranks import Ranks
+from flagperf.trainer.settings import Settings
+from flagperf.trainer.trained import Trained
+
+
+@dataclass(frozen=True)
+class Own:
+    """What only the framework can tell of this rank when the training is over."""
+
+    parameters: int
+    parameters_checksum: str
+    peak_memory: float  # GiB
+    peak_memory_kind: str
+    device_name: str
+    versions: Mapping[str, str]  # of the framework's packages
+    forward: Mapping[str, Any]  # operations of a forward pass: per_unit, per_sample or note; example, example_note
+
+
+def finished(
+    config: Mapping[str, Any], settings: Settings, ranks: Ranks, trained: Trained, own: Own, began: float
+) -> dict[str, Any]:
+    """The value of FINISHED, the same on every rank.
+
+    Args:
+        own: only the `forward` of rank 0 is looked at.
+        began: when the process began, by time.perf_counter.
+    """
+    figures = rank_figures(config, settings, ranks, trained, own, began)
+    gathered = ranks.gather((figures, own.forward))
+    job = job_figures([figures for figures, _ in gathered])
+    forward = gathered[0][1]
+    return {
+        **job,
+        **metric_figures(trained.metrics, settings.target.metric if settings.target else None),
+        "throughput_unit": config["throughput_unit"],
+        "global_samples": trained.position.samples,
+        "global_steps": trained.position.step,
+        "resumed_from_step": trained.resumed_from or None,
+        "epochs": trained.position.epoch - 1,
+        "converged": trained.stop_reason == "target",
+        "stop_reason": trained.stop_reason,
+        "final_loss": trained.loss,
+        "target": config["target"] if trained.target else None,
+        "sample_data": trained.sample_data,
+        "synthetic": settings.synthetic,
+        **mfu(config, settings, ranks.size, own.device_name, forward, job["steady_throughput"] or job["p_train"]),
+        "example_flops": forward["example"],
+        "example_note": forward["example_note"],
+        "parameters": own.parameters,
+        "peak_memory_kind": own.peak_memory_kind,
+        "warmup_steps": settings.warmup_steps,
+        "clock": trained.clock,
+        "precision": settings.precision,
+        "device_name": own.device_name,
+        "versions": {"flagperf": flagperf.__version__, **own.versions, "python": platform.python_version()},
+    }
+
+
+def rank_figures(
+    config: Mapping[str, Any], settings: Settings, ranks: Ranks, trained: Trained, own: Own, began: float
+) -> RankFigures:
+    """What this rank measured, and which files it found, if it is the first of its node."""
+    e2e_time = time.perf_counter() - began  # without the look at the files
+    files = data_fingerprint(config) if ranks.local_rank == 0 else None
+    steady_units, steady_times = trained.steady(settings.warmup_steps)
+    p50, p90, p99 = percentiles(steady_times)
+    return RankFigures(
+        rank=ranks.rank,
+        host=socket.gethostname(),
+        samples=trained.samples,
+        units=trained.units,
+        steps=len(trained.step_times),
+        raw_train_time=trained.train_time,
+        step_time_sum=sum(trained.step_times),
+        compute_time=trained.compute_time,
+        data_wait=trained.data_wait,
+        eval_time=trained.eval_time,
+        checkpoint_time=trained.checkpoint_time,
+        init_time=trained.began - began,
+        e2e_time=e2e_time,
+        wall_drift=trained.wall_time - trained.train_time,
+        steady_units=steady_units,
+        steady_time=sum(steady_times),
+        step_time_p50=p50,
+        step_time_p90=p90,
+        step_time_p99=p99,
+        peak_memory=own.peak_memory,
+        loss_checksum=f"{trained.loss_checksum:08x}",
+        parameters_checksum=own.parameters_checksum,
+        data_files=files.files if files else None,
+        data_fingerprint=files.digest if files else None,
+    )
+
+
+def mfu(
+    config: Mapping[str, Any],
+    settings: Settings,
+    size: int,
+    device_name: str,
+    forward: Mapping[str, Any],
+    throughput: float | None,
+) -> dict[str, Any]:
+    """`flops_per_sample`, `mfu` and `mfu_note`, of a job of so many ranks."""
+    peak, note = peak_flops(config["hardware"], device_name, settings.precision)
+    value = None
+    if "per_unit" not in forward:
+        note = forward["note"]
+    elif peak is not None and throughput is not None:
+        passes = 4 if settings.activation_checkpointing else 3  # forward, twice as much backward, forward again
+        value = utilisation(forward["per_unit"], passes, throughput, peak * size)
+    return {"flops_per_sample": forward.get("per_sample"), "mfu": value, "mfu_note": note}

@@ -1,0 +1,109 @@
+"""The parts of one training on one rank, made from its configuration."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import paddle
+from paddle import nn
+
+from flagperf.errors import ConfigError
+from flagperf.target import check_target
+from flagperf.trainer.agenda import Position
+from flagperf.trainer.components import component
+from flagperf.trainer.paddle.checkpoint import Saved, load
+from flagperf.trainer.paddle.data import Data, open_data
+from flagperf.trainer.paddle.device import open_device
+from flagperf.trainer.paddle.ranks import World
+from flagperf.trainer.paddle.task import Task
+from flagperf.trainer.paddle.weights import load_weights
+from flagperf.trainer.settings import Settings
+
+# Settings that the loop of Paddle does not have → the only value that they may have.
+UNSUPPORTED: Mapping[str, Any] = {
+    "compile": False,
+    "memory_format": "contiguous_format",
+    "activation_checkpointing": False,
+    "sync_bn": False,
+    "lr_interval": "step",
+    "synthetic": False,
+}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the loop works with; the fields are in the order in which they are made."""
+
+    config: Mapping[str, Any]
+    settings: Settings
+    world: World
+    device: str  # its type, as Paddle calls it
+    saved: Saved | None  # the checkpoint that the training goes on from
+    data: Data
+    rendezvous: float  # seconds in which this rank joined the others
+    task: Task
+    network: nn.Layer
+    schedule: Any  # a learning rate scheduler, or None
+    optimizer: Any
+    scaler: Any  # of gradients; it does something in fp16 only
+
+    @property
+    def stateful(self) -> dict[str, Any]:
+        """What a checkpoint keeps; the optimizer's state has that of its schedule."""
+        return {"network": self.network, "optimizer": self.optimizer, "scaler": self.scaler}
+
+
+def build(config: Mapping[str, Any]) -> Parts:
+    """Open the data, join the other ranks and make all other parts.
+
+    Raises:
+        ConfigError: the configuration cannot be used here.
+    """
+    settings, world = Settings.read(config), World.of()
+    check_supported(settings)
+    device = open_device(config["vendor"], settings, world)
+    saved = None if config["resume"] is None else load(config, world)
+    seed(settings.seed + 1 + world.rank)
+    data = open_data(config, settings, world, saved.position if saved else Position())  # forks, so before the group
+    began = perf_counter()
+    world.connect(config["vendor"]["backend"], settings.process_group_timeout)
+    rendezvous = perf_counter() - began
+
+    seed(settings.seed)  # the same weights on every rank
+    task: Task = component(config, "task")
+    check_target(settings.target, task.metrics)
+    network: nn.Layer = component(config, "network")
+    if settings.init_checkpoint is not None:
+        load_weights(network, task, settings.init_checkpoint)
+    schedule = component(config, "lr_scheduler", settings.lr)
+    rate = settings.lr if schedule is None else schedule
+    optimizer = component(config, "optimizer", learning_rate=rate, parameters=task.parameters(network))
+    scaler = paddle.amp.GradScaler(enable=settings.precision == "amp_fp16")
+    seed(settings.seed + 1 + world.rank)  # dropout differs from rank to rank
+    return Parts(config, settings, world, device, saved, data, rendezvous, task, network, schedule, optimizer, scaler)
+
+
+def check_supported(settings: Settings) -> None:
+    """Refuse settings that the loop of Paddle does not have, with a ConfigError."""
+    given = {name: getattr(settings, name) for name in UNSUPPORTED} | {"ema.decay": settings.ema.decay}
+    for name, only in {**UNSUPPORTED, "ema.decay": None}.items():
+        if given[name] != only:
+            raise ConfigError(
+                "there is no such setting with PaddlePaddle",
+                where="config.yaml",
+                key=name,
+                given=given[name],
+                allowed="null" if only is None else str(only).lower(),
+            )
+
+
+def seed(number: int) -> None:
+    """Seed Python, NumPy and Paddle, devices included."""
+    random.seed(number)
+    np.random.seed(number % 2**32)
+    paddle.seed(number)

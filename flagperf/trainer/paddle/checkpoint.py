@@ -1,0 +1,68 @@
+"""Checkpoints: all that a training needs to go on as if it had not been interrupted."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import paddle
+
+from flagperf.trainer.agenda import Position
+from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest, save
+from flagperf.trainer.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The content of a checkpoint."""
+
+    position: Position
+    states: Mapping[str, Any]  # of the parts, by name
+    random: Mapping[str, Any]  # of the generators of this rank
+
+
+def snapshot(config: Mapping[str, Any], ranks: Ranks, parts: Mapping[str, Any], position: Position) -> None:
+    """Write a checkpoint of the parts, by name. It is complete when the call returns, on every rank."""
+    random_states = ranks.gather(random_state())
+    if ranks.rank == 0:
+        state = {name: part.state_dict() for name, part in parts.items()}
+        state |= {"identity": identity(config, ranks.size), "progress": asdict(position), "random": random_states}
+        content = io.BytesIO()
+        paddle.save(state, content)
+        save(checkpoint_folder(), position.step, lambda file: file.write(content.getbuffer()))
+    ranks.wait()
+
+
+def load(config: Mapping[str, Any], ranks: Ranks) -> Saved:
+    """Read the newest checkpoint of the folder `resume`.
+
+    Raises:
+        ConfigError: there is no checkpoint, or it belongs to another training.
+    """
+    path = newest(config["resume"])
+    state = paddle.load(str(path))
+    check_identity(path, state["identity"], identity(config, ranks.size))
+    return Saved(Position(**state["progress"]), state, state["random"][ranks.rank])
+
+
+def restore(parts: Mapping[str, Any], saved: Saved) -> None:
+    """Bring the parts to a checkpoint, by name."""
+    for name, part in parts.items():
+        fill = getattr(part, "set_state_dict", None) or part.load_state_dict
+        fill(saved.states[name])
+
+
+def random_state() -> dict[str, Any]:
+    """State of all generators of this process."""
+    return {"python": random.getstate(), "numpy": np.random.get_state(), "paddle": paddle.get_rng_state()}
+
+
+def set_random_state(state: Mapping[str, Any]) -> None:
+    """Continue from a state that `random_state` gave."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    paddle.set_rng_state(state["paddle"])
