@@ -52,7 +52,7 @@ usage: flagperf [VERB] [OVERRIDES…] [OPTIONS]
 
 verbs:
   run      (the default) compose the configuration, train, report
-  list     cases, vendors, hardware, clusters and experiments that can be chosen; runs [RESULT_DIR]: what was run
+  list     cases, frameworks, vendors, hardware … that can be chosen; runs [RESULT_DIR]: what was run
   report   RUN_DIR: write the report again, from the files alone
   collect  RUN_DIR: bring the logs that a run had to leave on its hosts, and report it again
   watch    RUN_DIR: what goes on in a run of another terminal
@@ -64,7 +64,7 @@ verbs:
   data     check | sample | prepare: look at a case's data_dir, write sample data, convert the original data
 
 overrides are `key=value`. The ones needed most:
-  model=NAME  vendor=NAME  hardware=NAME  cluster=NAME  size=full|tiny  runtime=docker|process
+  model=NAME  framework=NAME  vendor=NAME  hardware=NAME  cluster=NAME  size=full|tiny  runtime=docker|process
   nnodes=N  nproc=N                nodes, and devices per node
   data_dir=PATH                    the real data; sample data is used where size=tiny
   max_steps=N  max_epochs=N  max_time=SECONDS      stop early

@@ -21,6 +21,7 @@ from flagperf.results.rank_log import find_logs, node_folders
 from flagperf.results.summary import FILE as SUMMED_UP
 from flagperf.run.folder import RUN_LOG, is_held
 from flagperf.run.progress import evaluation_text, step_text
+from flagperf.secret import without_logins
 
 TAIL = 1 << 18  # bytes of a log that are read; some thousand events
 SAID = 4  # lines of the run's log
@@ -125,7 +126,7 @@ def _last_line(path: Path) -> str:
     said = next((line for line in reversed(_tail(path)) if line.strip()), "nothing yet")
     event = parse(said)
     if event is None:
-        return said
+        return without_logins(said)
     step = event.value.get("step") if isinstance(event.value, dict) else None
     return event.event if step is None else f"{event.event} of step {step}"
 
