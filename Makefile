@@ -4,12 +4,14 @@
 # make slow    run the tests that are left out of `make test`
 # make paddle  an environment with PaddlePaddle beside that of PyTorch: `flagperf framework=paddle` finds it
 # make paddle-test   run the tests that train with it
+# make tensorflow2, tensorflow2-test   likewise with TensorFlow 2
 # make check   lint, types, imports, shell
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
 PADDLE := $(VENV)-paddle/.installed
+TENSORFLOW2 := $(VENV)-tensorflow2/.installed
 
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
@@ -17,16 +19,16 @@ PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose tests need torch or docker; importing them takes seconds in each worker.
 HEAVY   := cases cluster faults trainer
 
-.PHONY: run quick test slow paddle paddle-test check clean packages
+.PHONY: run quick test slow paddle paddle-test tensorflow2 tensorflow2-test check clean packages
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
 quick: $(DEV)
-	$(PYTEST) -m "not (slow or torch or browser or paddle)" $(HEAVY:%=--ignore=tests/%)
+	$(PYTEST) -m "not (slow or torch or browser or paddle or tensorflow2)" $(HEAVY:%=--ignore=tests/%)
 
 test: $(DEV)
-	$(PYTEST) -m "not (slow or paddle)"
+	$(PYTEST) -m "not (slow or paddle or tensorflow2)"
 
 slow: $(DEV)
 	$(PYTEST) -m slow
@@ -35,6 +37,11 @@ paddle: $(PADDLE)
 
 paddle-test: $(DEV) $(PADDLE)
 	$(PYTEST) -m paddle tests/cases/bert/test_bert_paddle.py tests/trainer/test_paddle.py
+
+tensorflow2: $(TENSORFLOW2)
+
+tensorflow2-test: $(DEV) $(TENSORFLOW2)
+	$(PYTEST) -m tensorflow2 tests/cases/image_classification/test_images_tensorflow2.py tests/trainer/test_tensorflow2.py
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .
@@ -67,5 +74,11 @@ $(PADDLE): pyproject.toml
 	$(VENV)-paddle/bin/python -m pip install -q -e '.[paddle]'
 	@touch $@
 
+$(TENSORFLOW2): pyproject.toml
+	$(PYTHON) -m venv $(VENV)-tensorflow2
+	@echo "installing flagperf and TensorFlow into $(VENV)-tensorflow2: 2 GB, once"
+	$(VENV)-tensorflow2/bin/python -m pip install -q -e '.[tensorflow2]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-paddle build dist *.egg-info result
+	rm -rf $(VENV) $(VENV)-paddle $(VENV)-tensorflow2 build dist *.egg-info result

@@ -1,0 +1,122 @@
+"""Folders of images, one sub-folder a class, read by TensorFlow's operations with ImageNet's augmentation.
+
+Images travel as uint8 to the device, where the task makes them numbers around zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.tensorflow2.data import Dataset
+
+KINDS = (".jpg", ".jpeg", ".png", ".bmp", ".gif")  # that tf.io.decode_image reads
+RATIOS = (3 / 4, 4 / 3)  # width to height of a random crop
+
+
+class Images(Dataset):
+    """Images [image_size, image_size, 3], uint8, and the numbers of their classes, in the order of their paths.
+
+    Args:
+        root: the folder of a split.
+        num_classes: of the network; the split has as many at most.
+    """
+
+    def __init__(self, root: str, num_classes: int, image_size: int) -> None:
+        self.root, self.image_size = root, image_size
+        self.classes = sorted(path.name for path in Path(root).glob("*") if path.is_dir())
+        files = [image_files(Path(root, name)) for name in self.classes]
+        empty = [name for name, found in zip(self.classes, files, strict=True) if not found]
+        if not self.classes or empty:
+            raise ConfigError(
+                "no images in this split of the data set",
+                where=root,
+                key="data_dir",
+                allowed="<class>/<image file> below it, at least one image in each class",
+                advice=f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class",
+            )
+        if len(self.classes) > num_classes:
+            raise ConfigError(
+                "the data set has more classes than the network",
+                where=root,
+                key="num_classes",
+                given=num_classes,
+                allowed=f"at least {len(self.classes)}, one for each folder of the split",
+            )
+        self.paths = tf.constant([path for found in files for path in found])
+        self.labels = tf.constant([label for label, found in enumerate(files) for _ in found], tf.int64)
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    def read(self, index: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        data = tf.io.read_file(self.paths[index])
+        pixels = tf.clip_by_value(tf.round(self.cut(data, seed)), 0, 255)
+        return tf.ensure_shape(tf.cast(pixels, tf.uint8), [self.image_size, self.image_size, 3]), self.labels[index]
+
+    def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        """The image of a file's content as it is seen, [image_size, image_size, 3], numbers from 0 to 255."""
+        raise NotImplementedError
+
+
+class RandomCrops(Images):
+    """Training images: a random part, resized, and perhaps flipped.
+
+    Args:
+        scale: least and largest share of the image's area in a crop.
+        flip: probability of a horizontal flip.
+    """
+
+    def __init__(self, root: str, num_classes: int, image_size: int, scale: Sequence[float], flip: float) -> None:
+        super().__init__(root, num_classes, image_size)
+        self.scale, self.flip = tuple(scale), flip
+
+    def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+        image = decoded(data)
+        begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
+            tf.shape(image),
+            tf.zeros([1, 0, 4]),
+            seed,
+            min_object_covered=0.0,
+            aspect_ratio_range=RATIOS,
+            area_range=self.scale,
+            max_attempts=10,
+            use_image_if_no_bounding_boxes=True,
+        )
+        crop = tf.image.resize(tf.slice(image, begin, size), [self.image_size] * 2, antialias=True)
+        flips = tf.random.stateless_uniform([], seed + 1) < self.flip
+        return tf.cond(flips, lambda: crop[:, ::-1], lambda: crop)
+
+
+class CentreCrops(Images):
+    """Evaluation images: the shorter side resized, and the centre.
+
+    Args:
+        resize_size: pixels of the shorter side.
+    """
+
+    def __init__(self, root: str, num_classes: int, image_size: int, resize_size: int) -> None:
+        super().__init__(root, num_classes, image_size)
+        self.resize_size = resize_size
+
+    def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
+        image = decoded(data)
+        sides = tf.shape(image)[:2]
+        large = tf.image.resize(image, sides * self.resize_size // tf.reduce_min(sides), antialias=True)
+        top, left = tf.unstack((tf.shape(large)[:2] - self.image_size) // 2)
+        return tf.image.crop_to_bounding_box(large, top, left, self.image_size, self.image_size)
+
+
+def image_files(folder: Path) -> list[str]:
+    """The images below a folder, sorted."""
+    return sorted(str(path) for path in folder.rglob("*") if path.suffix.lower() in KINDS)
+
+
+def decoded(data: tf.Tensor) -> tf.Tensor:
+    """RGB pixels [height, width, 3] of a file's content, uint8."""
+    image = tf.io.decode_image(data, channels=3, expand_animations=False)
+    image.set_shape([None, None, 3])
+    return image

@@ -1,0 +1,8 @@
+"""The trainer of TensorFlow 2. No module of it imports torch.
+
+entry.py    what the framework-free part calls
+build.py    the parts of one training, from its configuration
+loop.py     the training, from top to bottom
+data.py     data sets, and their batches by tf.data
+task.py     what the loop needs to know of a model
+"""

@@ -1,0 +1,64 @@
+"""Checkpoints: all that a training needs to go on as if it had not been interrupted.
+
+A file holds the arrays of all variables, in NumPy's format: those of the network, generators of its dropout included,
+and of the optimizer, its count of steps included. Order and augmentation of the data depend on the position only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flagperf.trainer.agenda import Position
+from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest, save
+from flagperf.trainer.ranks import Ranks
+
+TRAINING = "training"  # the array with the text of what is no variable
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The content of a checkpoint."""
+
+    position: Position
+    variables: Mapping[str, NDArray[Any]]  # by "<part>/<number>"
+
+
+def snapshot(config: Mapping[str, Any], ranks: Ranks, parts: Mapping[str, Any], position: Position) -> None:
+    """Write a checkpoint of the parts, by name. It is complete when the call returns, on every rank."""
+    if ranks.rank == 0:
+        told = {"identity": identity(config, ranks.size), "progress": asdict(position)}
+        arrays: dict[str, Any] = {name: np.asarray(variable) for name, variable in variables_of(parts).items()}
+        arrays[TRAINING] = np.asarray(json.dumps(told))
+        save(checkpoint_folder(), position.step, lambda file: np.savez(file, **arrays))
+    ranks.wait()
+
+
+def load(config: Mapping[str, Any], ranks: Ranks) -> Saved:
+    """Read the newest checkpoint of the folder `resume`.
+
+    Raises:
+        ConfigError: there is no checkpoint, or it belongs to another training.
+    """
+    path = newest(config["resume"])
+    with np.load(path) as file:
+        arrays = dict(file)
+    told = json.loads(str(arrays.pop(TRAINING)))
+    check_identity(path, told["identity"], identity(config, ranks.size))
+    return Saved(Position(**told["progress"]), arrays)
+
+
+def restore(parts: Mapping[str, Any], saved: Saved) -> None:
+    """Bring the parts to a checkpoint, by name."""
+    for name, variable in variables_of(parts).items():
+        variable.assign(saved.variables[name])
+
+
+def variables_of(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables of Keras's models and optimizers, which they always have in the same order."""
+    return {f"{name}/{number}": one for name, part in parts.items() for number, one in enumerate(part.variables)}

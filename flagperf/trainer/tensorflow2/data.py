@@ -1,0 +1,109 @@
+"""Data sets, and their batches by tf.data. Which sample is when on which rank is what all frameworks share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from flagperf.trainer.agenda import Position
+from flagperf.trainer.batches import EndlessBatches, Numbered, eval_batches
+from flagperf.trainer.components import component
+from flagperf.trainer.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.ranks import Ranks
+from flagperf.trainer.settings import Settings
+from flagperf.trainer.splits import check_disjoint
+
+
+class TrainBatches(EndlessBatches):
+    """This rank's batches without end, in an order that NumPy's generator draws."""
+
+    def generator(self, seed: int) -> np.random.Generator:
+        return np.random.default_rng(seed)
+
+    def permutation(self, count: int, generator: np.random.Generator) -> list[int]:
+        numbers: list[int] = generator.permutation(count).tolist()
+        return numbers
+
+
+class Dataset:
+    """Base of the data sets. `read` is traced into the graph of the pipeline, which runs it in many threads."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def read(self, index: tf.Tensor, seed: tf.Tensor) -> Any:
+        """The sample of an index; `seed`, [2], is of its own: all that is random must come from it, statelessly."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Data:
+    """What this rank trains and evaluates on."""
+
+    train_batches: TrainBatches
+    train: Iterator[Any]  # without end
+    eval: tf.data.Dataset | None
+    counts: Mapping[str, int]  # what the data sets hold, by the names of trainer/extent.py
+
+
+def open_data(config: Mapping[str, Any], settings: Settings, ranks: Ranks, position: Position) -> Data:
+    """Open the data sets; the pipeline of the training begins at a position.
+
+    Raises:
+        ConfigError: the training data is too small for one step, or the data sets do not fit each other.
+    """
+    if config["data_dir"] and ranks.local_rank == 0:
+        check_disjoint(config, config["data_dir"])
+    train, evaluated = component(config, "train_data"), component(config, "eval_data")
+    check_classes(train, evaluated)
+    batches = TrainBatches(train, settings.train_batch_size, settings.gradient_accumulation_steps, ranks, settings.seed)
+    batches.start_at(position.epoch, position.step_in_epoch)
+    evaluation = None
+    if evaluated is not None and settings.evaluates:
+        share = eval_batches(len(evaluated), settings.eval_batch_size, ranks)
+        evaluation = pipeline(evaluated, share, settings.eval_batch_size, settings)
+    training = pipeline(train, batches, settings.train_batch_size, settings, full=True)
+    return Data(batches, iter(training), evaluation, counts(train, evaluated))
+
+
+def pipeline(
+    dataset: Dataset, batches: Iterable[Numbered], size: int, settings: Settings, *, full: bool = False
+) -> tf.data.Dataset:
+    """These batches of a data set, read by `num_workers` threads.
+
+    They are this rank's already, so tf.data must not shard them again. Each sample has a seed of its batch and place.
+
+    Args:
+        size: samples of a batch; only the last may have fewer.
+        full: none has fewer.
+    """
+    signature = (tf.TensorSpec([], tf.int64), tf.TensorSpec([None], tf.int64))
+    numbered = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
+
+    def samples(seed: tf.Tensor, indices: tf.Tensor) -> tf.data.Dataset:
+        places = tf.range(tf.size(indices, tf.int64), dtype=tf.int64)
+        return tf.data.Dataset.from_tensor_slices((indices, tf.stack([tf.fill(tf.shape(places), seed), places], 1)))
+
+    read = numbered.flat_map(samples).map(dataset.read, settings.num_workers or None)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    options.deterministic = True
+    options.threading.private_threadpool_size = max(1, settings.num_workers)
+    return read.batch(size, drop_remainder=full).prefetch(2).with_options(options)
+
+
+def read_first_samples(config: Mapping[str, Any]) -> None:
+    """Open the data sets as a training does, read the first sample of each, and print how many there are.
+
+    A last line says where that is not the data of the case.
+    """
+    datasets = {key: component(config, key) for key in ("train_data", "eval_data")}
+    for key, dataset in datasets.items():
+        if dataset is not None:
+            dataset.read(tf.constant(0, tf.int64), tf.zeros([2], tf.int64))
+            print(f"{len(dataset):>12,}  samples of {key}; the first one can be read")
+    print_other_data(config, datasets["train_data"], datasets["eval_data"])
