@@ -1,17 +1,60 @@
-"""The files of checkpoints: where they lie, whole or not at all, and to which training they belong."""
+"""The files of checkpoints: step<N>.pt and, beside it, step<N>.pt.sha256 as sha256sum writes it; whose they are.
+
+A file under a checkpoint's name is whole at any moment, wherever its writer or its host died. What a disk or a copy
+made of it later, its hash tells.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
-from collections.abc import Callable, Mapping
+import socket
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from flagperf.errors import ConfigError
-
-KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
+from flagperf.trainer.ranks import Ranks
 
 SAME = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
+KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
+BLOCK = 1 << 20  # bytes that are read at a time
+UNCHECKED = "it has no hash beside it, only the checksums in the file were compared"
+
+
+class Whole(NamedTuple):
+    """The newest checkpoint that is whole, and what to know about it and about newer ones, in words."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+
+
+class _Look(NamedTuple):
+    """What a node found in a file: what makes it useless, and what else to know."""
+
+    damage: str = ""
+    note: str = ""
+
+
+class _Hashed(io.BufferedWriter):
+    """A new file that hashes what is written to it, on the way."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path, "w"))
+        self.hash = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.hash.update(data)
+        return super().write(data)
+
+
+class Alone(Ranks):
+    """A rank that looks for itself, before it has joined the others."""
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value]
 
 
 def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -21,40 +64,78 @@ def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(environment.get("FLAGPERF_LOG_DIR", "log")).parent / "checkpoint"
 
 
-def save(folder: Path, step: int, write: Callable[[Any], None]) -> Path:
-    """Let `write` fill the open file `step<step>.pt`, whole or not at all; then keep the newest two checkpoints only.
+def save(folder: Path, step: int, write: Callable[[Any], object]) -> Path:
+    """Write `step<step>.pt` and its hash, whole or not at all; then remove all checkpoints but the newest two.
 
-    Frameworks write files of their own formats under that name.
+    Args:
+        write: fills the open file from its beginning to its end, in the framework's own format.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step{step:09d}.pt"
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
+    partial, partial_hash = path.with_suffix(".partial"), path.with_suffix(".sha256.partial")
+    with _Hashed(partial) as file:
         write(file)
-        file.flush()
-        os.fsync(file.fileno())
+        _to_disk(file)
+    with partial_hash.open("wb") as beside:
+        beside.write(f"{file.hash.hexdigest()}  {path.name}\n".encode())
+        _to_disk(beside)
+    partial_hash.rename(hash_file(path))  # first: a checkpoint that is there has its hash
     partial.rename(path)
-    for old in _checkpoints(folder)[:-KEPT]:
-        old.unlink()
+    _sync_folder(folder)
+    kept = {path, *_checkpoints(folder)[-KEPT:]}
+    for other in sorted(set(folder.glob("step*")) - kept - set(map(hash_file, kept))):
+        other.unlink()
     return path
 
 
-def newest(folder: str) -> Path:
-    """The newest checkpoint of a folder.
+def newest_whole(folder: Path, world: Ranks) -> Whole:
+    """The newest checkpoint that is whole on every node, the same on all ranks. The first rank of each node looks.
 
     Raises:
         ConfigError: there is none.
     """
-    checkpoints = _checkpoints(Path(folder))
-    if not checkpoints:
-        raise ConfigError(
+    looks = world.local_rank == 0
+    there = world.gather([path.name for path in _checkpoints(folder)] if looks else [])
+    notes: list[str] = []
+    for name in sorted({name for names in there for name in names}, reverse=True):
+        found = world.gather(_on_this_node(folder / name, world) if looks else _Look())
+        if damage := [look.damage for look in found if look.damage]:
+            notes += damage
+            continue
+        used = [f"{name} was used in its place"] if notes else []
+        return Whole(folder / name, (*notes, *used, *dict.fromkeys(look.note for look in found if look.note)))
+    if notes:
+        problem, given, advice = "no checkpoint is whole", "; ".join(notes), "begin anew, without resume"
+    else:
+        problem, given, advice = (
             "no checkpoint to resume from",
-            where=folder,
-            key="resume",
-            allowed="a folder with step<N>.pt files, readable on every node",
-            advice="set checkpoint_freq in the run that is to be resumed later",
+            None,
+            "set checkpoint_freq in the run that is to be resumed later",
         )
-    return checkpoints[-1]
+    allowed = "a folder with step<N>.pt files, readable on every node"
+    raise ConfigError(problem, where=str(folder), key="resume", given=given, allowed=allowed, advice=advice)
+
+
+def hash_file(path: Path) -> Path:
+    """Where the hash of a checkpoint lies."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def check_agreed(names: Sequence[str]) -> None:
+    """Refuse ranks that go on from different checkpoints. `names`: of every rank, where each looked for itself.
+
+    Raises:
+        ConfigError: they do.
+    """
+    if len(set(names)) > 1:
+        raise ConfigError(
+            "the ranks would go on from different checkpoints",
+            where="config.yaml",
+            key="resume",
+            given=", ".join(dict.fromkeys(names)),
+            allowed="the same checkpoint, whole on every node",
+            advice="copy the folder from the node that has the newest one",
+        )
 
 
 def identity(config: Mapping[str, Any], size: int) -> dict[str, Any]:
@@ -74,6 +155,52 @@ def check_identity(path: Path, found: Mapping[str, Any], wanted: Mapping[str, An
                 given=value,
                 allowed=repr(found[key]),
             )
+
+
+def _on_this_node(path: Path, world: Ranks) -> _Look:
+    """What is wrong with a checkpoint here; the host is named where there are several."""
+    try:
+        look = _look(path)
+    except OSError as error:
+        look = _Look(damage=f"it cannot be read: {error.strerror}")
+    name = path.name if world.local_size == world.size else f"{path.name} on {socket.gethostname()}"
+    damage = f"{name} is damaged: {look.damage}" if look.damage else ""
+    return _Look(damage, f"{name}: {look.note}" if look.note else "")
+
+
+def _look(path: Path) -> _Look:
+    if hash_file(path).exists():
+        words = hash_file(path).read_text(encoding="utf-8", errors="replace").split()
+        same = words[:1] == [_sha256(path)]
+        return _Look() if same else _Look(damage="its content is not that of its hash")
+    try:  # a checkpoint of an older version; torch.load would not notice another byte
+        with zipfile.ZipFile(path) as file:
+            part = file.testzip()
+    except zipfile.BadZipFile:
+        return _Look(damage="it was cut off")
+    return _Look(damage=f"{part} in it has another checksum") if part else _Look(note=UNCHECKED)
+
+
+def _sha256(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(BLOCK):
+            found.update(block)
+    return found.hexdigest()
+
+
+def _to_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names on the disk, too."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _checkpoints(folder: Path) -> list[Path]:

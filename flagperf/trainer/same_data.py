@@ -15,6 +15,7 @@ from typing import Any
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.data_files import QUICK, data_fingerprint
+from flagperf.trainer.ranks import Ranks
 
 WORDS = {"train": "training samples", "eval": "evaluation samples", "classes": "classes"}  # of extent.py's counts
 SHOWN = 8  # hosts, or different answers, that a message names at most
@@ -27,6 +28,19 @@ class Seen:
     rank: int
     host: str
     facts: Mapping[str, int | str]  # what is compared, in words → number, or digest
+
+
+def check_same_data(config: Mapping[str, Any], ranks: Ranks, counts: Mapping[str, int], classes: Any = None) -> None:
+    """Refuse data that differs between the ranks: to be called before anything depends on how much there is.
+
+    Args:
+        counts, classes: as `seen` takes them.
+
+    Raises:
+        ConfigError: it does.
+    """
+    host = node_name(config, ranks.rank // ranks.local_size)
+    check_same(ranks.gather(seen(config, ranks.rank, ranks.local_rank, host, counts, classes)))
 
 
 def seen(

@@ -20,8 +20,8 @@ import torch
 import toy
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.pytorch import checkpoint_files
-from flagperf.trainer.pytorch.checkpoint_files import Whole
+from flagperf.trainer import checkpoints
+from flagperf.trainer.checkpoints import Whole
 from flagperf.trainer.pytorch.ranks import World
 
 ADAM = {"_target_": "torch.optim.AdamW", "lr": 0.01}
@@ -110,9 +110,13 @@ def test_not_after_a_loss_that_is_no_number(tmp_path: Path, monkeypatch: pytest.
 ALONE = World()
 
 
+def save(folder: Path, step: int, state: Any) -> Path:
+    return checkpoints.save(folder, step, lambda file: torch.save(state, file))
+
+
 def save_for_ever(folder: Path, first: int, saved: Any) -> None:
     for step in itertools.count(first):
-        checkpoint_files.save(folder, step, {"weights": torch.full((300_000,), float(step))})
+        save(folder, step, {"weights": torch.full((300_000,), float(step))})
         saved.value = step
 
 
@@ -129,11 +133,11 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         time.sleep(moments.uniform(0, 0.06))  # any moment will do
         writer.kill()
         writer.join()
-        found = checkpoint_files.newest_whole(tmp_path, ALONE)
+        found = checkpoints.newest_whole(tmp_path, ALONE)
         step = int(found.path.stem.removeprefix("step"))
         assert (found.notes, step >= saved.value > before) == ((), True)
         assert torch.load(found.path)["weights"].unique().tolist() == [step]
-    checkpoint_files.save(tmp_path, saved.value + 10, {})
+    save(tmp_path, saved.value + 10, {})
     assert not list(tmp_path.glob("*.partial"))
 
 
@@ -174,7 +178,7 @@ def old_and(damage: Callable[[Path], None]) -> Callable[[Path], None]:
     return both
 
 
-hash_of = checkpoint_files.hash_file
+hash_of = checkpoints.hash_file
 MARK = struct.pack("<d", 1234.5)
 DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
     "cut off": (cut, "its content is not that of its hash"),
@@ -191,32 +195,32 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_of_a_damaged_one_the_older_is_used(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
     for step in (2, 4):
         state = {"step": step, "weights": torch.full((100,), 1234.5, dtype=torch.float64)}
-        checkpoint_files.save(tmp_path, step, state)
+        save(tmp_path, step, state)
     damage(tmp_path / "step000000004.pt")
-    assert checkpoint_files.newest_whole(tmp_path, ALONE) == (
+    assert checkpoints.newest_whole(tmp_path, ALONE) == (
         tmp_path / "step000000002.pt",
         (f"step000000004.pt is damaged: {said}", "step000000002.pt was used in its place"),
     )
 
 
 def test_an_old_one_without_a_hash_is_used(tmp_path: Path) -> None:
-    path = checkpoint_files.save(tmp_path, 2, {"weights": torch.ones(100)})
+    path = save(tmp_path, 2, {"weights": torch.ones(100)})
     without_hash(path)
     note = "step000000002.pt: it has no hash beside it, only the checksums in the file were compared"
-    assert checkpoint_files.newest_whole(tmp_path, ALONE) == (path, (note,))
+    assert checkpoints.newest_whole(tmp_path, ALONE) == (path, (note,))
 
 
 def test_the_hash_is_that_of_sha256sum(tmp_path: Path) -> None:
-    path = checkpoint_files.save(tmp_path, 2, {"weights": torch.ones(100_000)})
+    path = save(tmp_path, 2, {"weights": torch.ones(100_000)})
     done = subprocess.run(["sha256sum", "-c", hash_of(path).name], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "step000000002.pt: OK\n")
 
 
 def test_no_whole_one(tmp_path: Path) -> None:
     for step in (2, 4):
-        cut(checkpoint_files.save(tmp_path, step, {"weights": torch.ones(100)}))
+        cut(save(tmp_path, step, {"weights": torch.ones(100)}))
     with pytest.raises(ConfigError) as refused:
-        checkpoint_files.newest_whole(tmp_path, ALONE)
+        checkpoints.newest_whole(tmp_path, ALONE)
     assert str(refused.value) == (
         "no checkpoint is whole\n"
         f"  where:   {tmp_path}\n"
@@ -232,15 +236,26 @@ def look_as_a_node(folder: Path) -> Whole:
     """What a rank that is alone on its node finds in its own copy of the checkpoints."""
     world = replace(World.of(), local_rank=0, local_size=1)
     world.connect(torch.device("cpu"), "gloo", 60)
-    return checkpoint_files.newest_whole(folder, world)
+    return checkpoints.newest_whole(folder, world)
+
+
+def test_ranks_that_looked_for_themselves_must_agree() -> None:
+    checkpoints.check_agreed(["step000000004.pt", "step000000004.pt"])
+    with pytest.raises(ConfigError) as caught:
+        checkpoints.check_agreed(["step000000004.pt", "step000000002.pt", "step000000004.pt"])
+    assert str(caught.value) == (
+        "the ranks would go on from different checkpoints\n  where:   config.yaml\n  key:     resume\n"
+        "  given:   step000000004.pt, step000000002.pt\n  allowed: the same checkpoint, whole on every node\n"
+        "  do:      copy the folder from the node that has the newest one"
+    )
 
 
 def test_all_nodes_use_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four checkpoints the second node lacks one and has another damaged, the first has a third damaged."""
-    monkeypatch.setattr(checkpoint_files, "KEPT", 4)
+    monkeypatch.setattr(checkpoints, "KEPT", 4)
     nodes = tmp_path / "rank0", tmp_path / "rank1"
     for folder, step in itertools.product(nodes, (2, 4, 6, 8)):
-        checkpoint_files.save(folder, step, {"weights": torch.ones(100)})
+        save(folder, step, {"weights": torch.ones(100)})
     (nodes[1] / "step000000008.pt").unlink()
     cut(nodes[1] / "step000000006.pt")
     cut(nodes[0] / "step000000004.pt")

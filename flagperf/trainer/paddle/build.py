@@ -15,6 +15,7 @@ from paddle import nn
 from flagperf.errors import ConfigError
 from flagperf.target import check_target
 from flagperf.trainer.agenda import Position
+from flagperf.trainer.checkpoints import check_agreed
 from flagperf.trainer.components import component
 from flagperf.trainer.paddle.checkpoint import Saved, load
 from flagperf.trainer.paddle.data import Data, open_data
@@ -22,6 +23,7 @@ from flagperf.trainer.paddle.device import open_device
 from flagperf.trainer.paddle.ranks import World
 from flagperf.trainer.paddle.task import Task
 from flagperf.trainer.paddle.weights import load_weights
+from flagperf.trainer.same_data import check_same_data
 from flagperf.trainer.settings import Settings
 
 # Settings that the loop of Paddle does not have → the only value that they may have.
@@ -73,6 +75,9 @@ def build(config: Mapping[str, Any]) -> Parts:
     began = perf_counter()
     world.connect(config["vendor"]["backend"], settings.process_group_timeout)
     rendezvous = perf_counter() - began
+    if saved:
+        check_agreed(world.gather(saved.name))
+    check_same_data(config, world, data.counts)
 
     seed(settings.seed)  # the same weights on every rank
     task: Task = component(config, "task")

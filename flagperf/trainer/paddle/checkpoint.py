@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import io
+import logging
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import paddle
 
 from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest, save
+from flagperf.trainer.checkpoints import Alone, check_identity, checkpoint_folder, identity, newest_whole, save
 from flagperf.trainer.ranks import Ranks
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Saved:
     """The content of a checkpoint."""
 
+    name: str  # of the file
+    notes: tuple[str, ...]  # what to know of the checkpoints, in words
     position: Position
     states: Mapping[str, Any]  # of the parts, by name
     random: Mapping[str, Any]  # of the generators of this rank
@@ -38,15 +44,17 @@ def snapshot(config: Mapping[str, Any], ranks: Ranks, parts: Mapping[str, Any], 
 
 
 def load(config: Mapping[str, Any], ranks: Ranks) -> Saved:
-    """Read the newest checkpoint of the folder `resume`.
+    """Read the newest checkpoint of the folder `resume` that is whole, as this rank sees it.
 
     Raises:
-        ConfigError: there is no checkpoint, or it belongs to another training.
+        ConfigError: no checkpoint is whole, or it belongs to another training.
     """
-    path = newest(config["resume"])
+    path, notes = newest_whole(Path(config["resume"]), Alone(ranks.rank))
+    for note in notes:
+        log.warning("resume: %s", note)
     state = paddle.load(str(path))
     check_identity(path, state["identity"], identity(config, ranks.size))
-    return Saved(Position(**state["progress"]), state, state["random"][ranks.rank])
+    return Saved(path.name, notes, Position(**state["progress"]), state, state["random"][ranks.rank])
 
 
 def restore(parts: Mapping[str, Any], saved: Saved) -> None:

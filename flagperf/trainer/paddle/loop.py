@@ -64,7 +64,8 @@ class Training:
             metrics = self.evaluate()
             self.log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
         self.world.wait()
-        self.log("INIT_END", {"rendezvous": self.parts.rendezvous})
+        notes = self.parts.saved.notes if self.parts.saved else ()
+        self.log("INIT_END", {"rendezvous": self.parts.rendezvous} | ({"resume_notes": notes} if notes else {}))
         self.log("TRAIN_START")
         self.began, began_wall = perf_counter(), time()
         if self.parts.saved is not None:

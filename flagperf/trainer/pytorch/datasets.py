@@ -16,7 +16,6 @@ from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Loader, Seeded
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.synthetic import HELD, HeldBatches
-from flagperf.trainer.same_data import check_same, node_name, seen
 from flagperf.trainer.settings import Settings
 from flagperf.trainer.splits import check_disjoint
 
@@ -58,17 +57,6 @@ def open_datasets(config: Mapping[str, Any], settings: Settings, world: World, d
         eval_loader = Loader(evaluated, share, workers, device)
     train_loader = Loader(train, batches, workers, device, limit=HELD if settings.synthetic else None)
     return Datasets(train, batches, train_loader, eval_loader, counts(train, evaluated))
-
-
-def check_same_data(config: Mapping[str, Any], world: World, datasets: Datasets) -> None:
-    """Refuse data that differs between the ranks: to be called before anything depends on how much there is.
-
-    Raises:
-        ConfigError: it does.
-    """
-    host = node_name(config, world.rank // world.local_size)
-    classes = getattr(datasets.train, "classes", None)
-    check_same(world.gather(seen(config, world.rank, world.local_rank, host, datasets.counts, classes)))
 
 
 def read_first_samples(config: Mapping[str, Any]) -> None:

@@ -14,12 +14,13 @@ from torch.optim import Optimizer
 from flagperf.target import check_target
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import averaged, build_network, distribute
-from flagperf.trainer.pytorch.datasets import Datasets, check_same_data, open_datasets
+from flagperf.trainer.pytorch.datasets import Datasets, open_datasets
 from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.same_data import check_same_data
 from flagperf.trainer.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     began = perf_counter()
     world.connect(device, config["vendor"]["backend"], settings.process_group_timeout)
     rendezvous = perf_counter() - began
-    check_same_data(config, world, datasets)
+    check_same_data(config, world, datasets.counts, getattr(datasets.train, "classes", None))
     choose_algorithms(settings)
     precision = Precision(settings.precision, device)
 

@@ -13,6 +13,7 @@ from flagperf.errors import ConfigError
 from flagperf.target import check_target
 from flagperf.trainer.agenda import Position
 from flagperf.trainer.components import component
+from flagperf.trainer.same_data import check_same_data
 from flagperf.trainer.settings import Settings
 from flagperf.trainer.tensorflow2.checkpoint import Saved, load
 from flagperf.trainer.tensorflow2.data import Data, open_data
@@ -67,6 +68,7 @@ def build(config: Mapping[str, Any]) -> Parts:
     rendezvous = perf_counter() - began
     saved = None if config["resume"] is None else load(config, world)
     data = open_data(config, settings, world, saved.position if saved else Position())
+    check_same_data(config, world, data.counts)
 
     keras.utils.set_random_seed(settings.seed % 2**32)  # Python, NumPy and TensorFlow: the same weights on every rank
     keras.mixed_precision.set_global_policy(POLICY.get(settings.precision, "float32"))

@@ -6,17 +6,22 @@ and of the optimizer, its count of steps included. Order and augmentation of the
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest, save
+from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest_whole, save
 from flagperf.trainer.ranks import Ranks
+
+log = logging.getLogger(__name__)
 
 TRAINING = "training"  # the array with the text of what is no variable
 
@@ -25,6 +30,7 @@ TRAINING = "training"  # the array with the text of what is no variable
 class Saved:
     """The content of a checkpoint."""
 
+    notes: tuple[str, ...]  # what to know of the checkpoints, in words
     position: Position
     variables: Mapping[str, NDArray[Any]]  # by "<part>/<number>"
 
@@ -35,22 +41,26 @@ def snapshot(config: Mapping[str, Any], ranks: Ranks, parts: Mapping[str, Any], 
         told = {"identity": identity(config, ranks.size), "progress": asdict(position)}
         arrays: dict[str, Any] = {name: np.asarray(variable) for name, variable in variables_of(parts).items()}
         arrays[TRAINING] = np.asarray(json.dumps(told))
-        save(checkpoint_folder(), position.step, lambda file: np.savez(file, **arrays))
+        content = io.BytesIO()  # NumPy goes back in a file, to fill in sizes
+        np.savez(content, **arrays)
+        save(checkpoint_folder(), position.step, lambda file: file.write(content.getbuffer()))
     ranks.wait()
 
 
 def load(config: Mapping[str, Any], ranks: Ranks) -> Saved:
-    """Read the newest checkpoint of the folder `resume`.
+    """Read the newest checkpoint of the folder `resume` that is whole, the same one on every rank.
 
     Raises:
-        ConfigError: there is no checkpoint, or it belongs to another training.
+        ConfigError: no checkpoint is whole, or it belongs to another training.
     """
-    path = newest(config["resume"])
+    path, notes = newest_whole(Path(config["resume"]), ranks)
+    for note in notes:
+        log.warning("resume: %s", note)
     with np.load(path) as file:
         arrays = dict(file)
     told = json.loads(str(arrays.pop(TRAINING)))
     check_identity(path, told["identity"], identity(config, ranks.size))
-    return Saved(Position(**told["progress"]), arrays)
+    return Saved(notes, Position(**told["progress"]), arrays)
 
 
 def restore(parts: Mapping[str, Any], saved: Saved) -> None:
