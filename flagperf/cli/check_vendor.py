@@ -71,7 +71,7 @@ def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
         lacks.insert(0, lack_of(error, path))
     else:
         lacks[:0] = _vendor(name, path, products, folders)
-        known = [lack.key for lack in lacks if lack.needed and lack.key]
+        known = [lack.key for lack in lacks if lack.key and (lack.needed or is_under(lack.key, ["vendor.image"]))]
         lacks += (lack for lack in _refused(name, products, tunings, config_dirs) if not is_under(lack.key, known))
     lacks += [*_unused(tunings, products, folders), *_untuned(name, products, folders)]
     files = list(dict.fromkeys(lack.file for lack in lacks))
@@ -118,12 +118,12 @@ def _options(vendor: Vendor, path: Path) -> Iterator[Lack]:
 def _image(vendor: Vendor, path: Path, folders: Sequence[Path]) -> Iterator[Lack]:
     """The main framework, and each further one that the file names, needs an image by name or a Dockerfile."""
     files = {name: file for name in options("framework", folders) if (file := find(f"framework/{name}", folders))}
-    main = (name for name, file in files.items() if read(file).get("main") is True)
-    for framework in {**dict.fromkeys(main), **vendor.image}:
+    main = [name for name, file in files.items() if read(file).get("main") is True]
+    for framework in {**dict.fromkeys(main), **vendor.image, **vendor.frameworks}:
         try:
             choose_image(vendor, framework, ImageSettings(), always(path))
         except ConfigError as error:
-            yield lack_of(error, path)
+            yield lack_of(error, path)._replace(needed=framework in main or framework in vendor.image)
 
 
 def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterator[Lack]:

@@ -198,7 +198,8 @@ def test_an_archive_without_the_image(lab: TestCluster, tmp_path: Path) -> None:
     )
     done = User(lab, tmp_path, steps=True).run(*RUN, *words)
     assert done.exit_code == 3
-    assert re.search("flagperf: h[12]: image theirs:1 cannot be loaded: ", done.output), done.output
+    assert "h1: image theirs:1 cannot be loaded: " in done.output
+    assert "h2: image theirs:1 cannot be loaded: " in done.output
     assert_nothing_left(lab)
 
 
@@ -225,5 +226,7 @@ def test_a_registry_that_does_not_answer(lab: TestCluster, tmp_path: Path) -> No
     words = ("+cluster.image.policy=pull", "vendor.image={pytorch: {name: '127.0.0.1:5001/none:1'}}")
     done = User(lab, tmp_path, steps=True).run(*RUN, *words)
     assert done.exit_code == 3
-    assert re.search("flagperf: h[12]: image 127.0.0.1:5001/none:1 cannot be pulled: .*refused", done.output)
+    said = "2 hosts cannot be used, in phase 'image':{}h1, h2: image 127.0.0.1:5001/none:1 cannot be pulled: .*refused"
+    assert re.search("^flagperf: " + said.format("\n"), done.output, re.MULTILINE)
+    assert re.search("round 1: failed: " + said.format(" "), done.output)
     assert_nothing_left(lab)
