@@ -1,0 +1,47 @@
+"""What MindSpore tells of a rank when the training is over."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import mindspore
+from mindspore import nn
+
+from flagperf.trainer.finish import Own
+from flagperf.trainer.mindspore.build import Parts
+from flagperf.trainer.mindspore.built import count
+from flagperf.trainer.mindspore.device import device_name, peak_memory
+from flagperf.trainer.trained import Trained
+
+
+def own(parts: Parts, trained: Trained) -> Own:
+    """Look at the network and the device of this rank."""
+    memory, memory_kind = peak_memory(parts.device)
+    return Own(
+        parameters=count(parts.network.trainable_params()),
+        parameters_checksum=checksum(parts.network),
+        peak_memory=memory,
+        peak_memory_kind=memory_kind,
+        device_name=device_name(parts.device),
+        versions={"mindspore": mindspore.__version__},
+        forward=forward_operations(parts, trained),
+    )
+
+
+def checksum(network: nn.Cell) -> str:
+    """A number that tells whether the parameters of two ranks are the same: a digest of all their bytes."""
+    digest = hashlib.sha256()
+    for parameter in network.trainable_params():
+        digest.update(parameter.asnumpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def forward_operations(parts: Parts, trained: Trained) -> dict[str, Any]:
+    """Operations of one forward pass, as the task knows them."""
+    operations = parts.task.operations(parts.network)
+    if operations is None:
+        note = "the task does not say how many operations a sample takes"
+        return {"example": None, "example_note": note, "note": note}
+    per_unit = operations * trained.samples / max(1, trained.units)
+    return {"example": operations, "example_note": None, "per_sample": operations, "per_unit": per_unit}

@@ -1,0 +1,98 @@
+"""What MindSpore does in a training: steps in PyNative mode by value_and_grad, evaluations, checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mindspore
+import numpy as np
+from mindspore import Tensor, amp, ops
+
+from flagperf.perflog import PerfLog
+from flagperf.trainer.mindspore.build import Parts
+from flagperf.trainer.mindspore.checkpoint import restore, snapshot
+from flagperf.trainer.mindspore.device import clock_for
+from flagperf.trainer.records import Sums
+from flagperf.trainer.trained import Trained
+from flagperf.trainer.training import Training as AnyTraining
+
+
+class Training(AnyTraining):
+    """One training on this rank; `run` runs it and says what it measured."""
+
+    def __init__(self, parts: Parts, perflog: PerfLog) -> None:
+        super().__init__(parts, perflog, clock_for(parts.device))
+        self.parts, self.world = parts, parts.world
+        self.network, self.optimizer, self.scaler = parts.network, parts.optimizer, parts.scaler
+        self.gradients = mindspore.value_and_grad(self.forward, None, self.optimizer.parameters, has_aux=True)
+        self.network.set_train(True)
+        if parts.saved is not None:
+            restore(parts.stateful, parts.saved)
+
+    def run(self) -> Trained:
+        if self.parts.saved is not None:
+            mindspore.set_rng_state(Tensor(self.parts.saved.random))
+        return super().run()
+
+    def make_step(self) -> None:
+        """Gradients of the micro steps are added up, averaged over the ranks, clipped and applied."""
+        micro_steps = self.settings.gradient_accumulation_steps
+        self.losses, sums = [], None
+        for _ in range(micro_steps):
+            (_, loss), gradients = self.gradients(self.take())
+            sums = gradients if sums is None else tuple(map(ops.add, sums, gradients))
+            self.losses.append(loss)
+        averaged = self.world.average(sums)
+        self.learning_rate = float(self.optimizer.get_lr())
+        if self.scaler is None:
+            self.apply(averaged)
+            return
+        self.loss_scale = Tensor(self.scaler.scale_value)  # a copy: the next line may change it
+        unscaled, finite = self.scaler.unscale(averaged), amp.all_finite(averaged)
+        self.scaler.adjust(finite)
+        if finite:
+            self.apply(unscaled)
+
+    def forward(self, batch: Any) -> tuple[Tensor, Tensor]:
+        """What is differentiated, the loss of a micro step with its share of the step and the scale; and the loss."""
+        loss = self.parts.task.loss(self.network, batch)
+        share = loss / self.settings.gradient_accumulation_steps
+        return (share if self.scaler is None else self.scaler.scale(share)), loss
+
+    def apply(self, gradients: tuple[Tensor, ...]) -> None:
+        """Update the parameters; gradients whose norm is above the limit are scaled down to it."""
+        if self.settings.clip_grad is not None:
+            self.grad_norm = global_norm(gradients)
+            factor = ops.clamp(self.settings.clip_grad / (self.grad_norm + 1e-6), max=1.0)
+            gradients = tuple(gradient * factor for gradient in gradients)
+        self.optimizer(gradients)
+
+    def evaluate(self) -> dict[str, float]:
+        self.share_statistics()
+        counted = np.zeros(self.parts.task.counts)
+        self.network.set_train(False)
+        for batch in self.parts.data.evaluation():
+            self.heartbeat("evaluate")
+            counted += [float(number) for number in self.parts.task.count(self.network, batch)]
+        self.network.set_train(True)
+        return self.parts.task.measure(self.world.sum(counted))
+
+    def share_statistics(self) -> None:
+        """Take over what rank 0's batch norm keeps: each rank has its own, and all must evaluate the same network."""
+        kept = self.network.untrainable_params()
+        if self.world.size > 1 and kept:
+            numbers = self.world.gather([one.asnumpy() for one in kept] if self.world.rank == 0 else None)[0]
+            for one, value in zip(kept, numbers, strict=True):
+                one.set_data(Tensor(value, one.dtype))
+
+    def snapshot(self) -> None:
+        snapshot(self.parts.config, self.world, self.parts.stateful, self.position)
+
+    def send(self, units: int, losses: list[Tensor], extra: list[Tensor]) -> Sums:
+        numbers = np.array([units, np.mean([float(loss) for loss in losses]), *map(float, extra)])
+        return self.world.sum(numbers).tolist
+
+
+def global_norm(tensors: tuple[Tensor, ...]) -> Tensor:
+    """The norm of all their numbers."""
+    return ops.sqrt(sum(ops.square(tensor).sum() for tensor in tensors))
