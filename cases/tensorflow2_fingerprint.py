@@ -18,7 +18,8 @@ import yaml
 from flagperf.config.compose import compose
 from flagperf.config.search_path import CONF
 from flagperf.trainer.components import component
-from flagperf.trainer.tensorflow2.built import fingerprint, optimizer_of, path_of
+from flagperf.trainer.digest import path_of
+from flagperf.trainer.tensorflow2.built import fingerprint, optimizer_of
 
 SIZES = ("full", "tiny")
 GROUP = ("tensors", "parameters", "names")  # what identifies a parameter group

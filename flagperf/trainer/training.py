@@ -73,14 +73,12 @@ class Training:
     """One training on this rank; `run` runs it and says what it measured.
 
     Attributes:
-        losses, learning_rate, grad_norm, loss_scale: of the last step, which `make_step` leaves. Losses are those of
-            the micro steps; the last two may be None.
+        losses: of the micro steps of the last step, which `make_step` leaves.
+        grad_norm: of that step, or None.
     """
 
     losses: list[Any]
-    learning_rate: Any
     grad_norm: Any = None
-    loss_scale: Any = None
 
     def __init__(self, parts: Parts, perflog: PerfLog, clock: Clock) -> None:
         self._parts, self.settings, self.perflog, self.clock = parts, parts.settings, perflog, clock
@@ -101,8 +99,19 @@ class Training:
 
     # ---------------------------------------------------------------- what a framework does
 
+    def started(self) -> None:
+        """The training starts now: generators of random numbers go on from the checkpoint's state."""
+
     def make_step(self) -> None:
         """Make an optimizer step, with a batch of `take` for each micro step."""
+        raise NotImplementedError
+
+    def learning_rate(self) -> float:
+        """Of the last step."""
+        raise NotImplementedError
+
+    def loss_scale(self) -> Any:
+        """Of the loss in fp16; None in other precisions."""
         raise NotImplementedError
 
     def evaluate(self) -> dict[str, float]:
@@ -130,6 +139,7 @@ class Training:
         self.log("INIT_END", {"rendezvous": self._parts.rendezvous} | ({"resume_notes": notes} if notes else {}))
         self.log("TRAIN_START")
         self.began, began_wall = perf_counter(), time()
+        self.started()
         self.clock.start()
         self.agenda.start()
         try:
@@ -225,12 +235,12 @@ class Training:
             Step(
                 number=self.position.step,
                 epoch=self.position.epoch,
-                learning_rate=self.learning_rate,
+                learning_rate=self.learning_rate(),
                 began=self.step_began,
                 ended=self.ended,
                 losses=self.losses,
                 grad_norm=self.grad_norm,
-                loss_scale=self.loss_scale,
+                loss_scale=self.loss_scale(),
                 units=self.units,
             )
         )

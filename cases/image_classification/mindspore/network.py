@@ -41,7 +41,7 @@ class ResNet(nn.Cell):  # type: ignore[misc]
                 stride = 2 if stage > 0 and block == 0 else 1
                 cells.append(Bottleneck(channels, planes, width_per_group, stride, shortcut=block == 0))
                 channels = EXPANSION * planes
-            self.insert_child_to_cell(f"layer{stage + 1}", nn.SequentialCell(cells))
+            setattr(self, f"layer{stage + 1}", nn.SequentialCell(cells))
         bound = 1 / math.sqrt(channels)  # as PyTorch draws a linear layer
         self.fc = nn.Dense(channels, num_classes, Uniform(bound), Uniform(bound))
 

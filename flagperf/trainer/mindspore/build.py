@@ -11,7 +11,6 @@ from typing import Any
 import mindspore
 from mindspore import Parameter, amp, nn
 
-from flagperf.errors import ConfigError
 from flagperf.target import check_target
 from flagperf.trainer.agenda import Position
 from flagperf.trainer.checkpoints import check_agreed
@@ -24,17 +23,8 @@ from flagperf.trainer.mindspore.task import Task
 from flagperf.trainer.mindspore.weights import load_weights
 from flagperf.trainer.same_data import check_same_data
 from flagperf.trainer.settings import Settings
+from flagperf.trainer.supported import PYTORCH_ONLY, check_supported
 
-# Settings that the loop of MindSpore does not have → the only value that they may have.
-UNSUPPORTED: Mapping[str, Any] = {
-    "compile": False,
-    "memory_format": "contiguous_format",
-    "activation_checkpointing": False,
-    "sync_bn": False,
-    "ddp": {},
-    "lr_interval": "step",
-    "synthetic": False,
-}
 CAST = {"amp_fp16": mindspore.float16, "amp_bf16": mindspore.bfloat16}
 FIRST_SCALE, SCALE_FACTOR, SCALE_WINDOW = 2.0**16, 2, 2000  # of the loss in fp16, as PyTorch has them
 
@@ -72,7 +62,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         ConfigError: the configuration cannot be used here.
     """
     settings, world = Settings.read(config), World.of()
-    check_supported(settings)
+    check_supported(settings, {**PYTORCH_ONLY, "ddp": {}}, "MindSpore")
     device = open_device(config["vendor"], settings, world)
     saved = None if config["resume"] is None else load(config, world)
     data = open_data(config, settings, world, saved.position if saved else Position())  # forks: before the ranks join
@@ -98,20 +88,6 @@ def build(config: Mapping[str, Any]) -> Parts:
     scaler = amp.DynamicLossScaler(FIRST_SCALE, SCALE_FACTOR, SCALE_WINDOW) if fp16 else None
     seed(settings.seed + 1 + world.rank)  # dropout differs from rank to rank
     return Parts(config, settings, world, device, saved, data, rendezvous, task, network, schedule, optimizer, scaler)
-
-
-def check_supported(settings: Settings) -> None:
-    """Refuse settings that the loop of MindSpore does not have, with a ConfigError."""
-    given = {name: getattr(settings, name) for name in UNSUPPORTED} | {"ema.decay": settings.ema.decay}
-    for name, only in {**UNSUPPORTED, "ema.decay": None}.items():
-        if given[name] != only:
-            raise ConfigError(
-                "there is no such setting with MindSpore",
-                where="config.yaml",
-                key=name,
-                given=given[name],
-                allowed="null" if only is None else str(only).lower(),
-            )
 
 
 def seed(number: int) -> None:

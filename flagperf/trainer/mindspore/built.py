@@ -11,7 +11,7 @@ import mindspore
 from mindspore import Parameter, Tensor, nn
 
 from flagperf.trainer.components import component
-from flagperf.trainer.digest import digest
+from flagperf.trainer.digest import digest, path_of
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.mindspore.build import Parts
 from flagperf.trainer.mindspore.device import device_name
@@ -50,11 +50,6 @@ def fingerprint(network: nn.Cell) -> dict[str, Any]:
 def count(parameters: Sequence[Parameter]) -> int:
     """Numbers in all of them."""
     return sum(int(parameter.size) for parameter in parameters)
-
-
-def path_of(thing: Any) -> str:
-    """Module and name of a thing's class."""
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
 def optimizer_of(optimizer: nn.Optimizer) -> dict[str, Any]:

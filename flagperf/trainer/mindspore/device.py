@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -14,6 +13,7 @@ from mindspore import device_context, runtime
 from flagperf.errors import ConfigError
 from flagperf.trainer.clock import Clock, DeviceClock
 from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
+from flagperf.trainer.imports import import_plugin
 from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.settings import Settings
 
@@ -25,7 +25,7 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
         ConfigError: the plug-in is missing, there is no such device, or it cannot do what the settings ask for.
     """
     if vendor["plugin"]:
-        _import_plugin(vendor["plugin"])
+        import_plugin(vendor["plugin"])
     kind: str = "CPU" if vendor["device"] == "cpu" else vendor["device"]
     mindspore.set_context(mode=mindspore.PYNATIVE_MODE)
     if settings.deterministic:
@@ -58,19 +58,6 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
         precision.conv_allow_hf32(settings.precision == "tf32")
         precision.matmul_allow_hf32(settings.precision == "tf32")
     return kind
-
-
-def _import_plugin(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(
-            "the vendor's plug-in module cannot be imported",
-            where="config.yaml",
-            key="vendor.plugin",
-            given=name,
-            advice=str(error),
-        ) from error
 
 
 def device_name(kind: str) -> str:

@@ -13,7 +13,6 @@ from flagperf.trainer.mindspore.build import Parts
 from flagperf.trainer.mindspore.checkpoint import restore, snapshot
 from flagperf.trainer.mindspore.device import clock_for
 from flagperf.trainer.records import Sums
-from flagperf.trainer.trained import Trained
 from flagperf.trainer.training import Training as AnyTraining
 
 
@@ -29,10 +28,9 @@ class Training(AnyTraining):
         if parts.saved is not None:
             restore(parts.stateful, parts.saved)
 
-    def run(self) -> Trained:
+    def started(self) -> None:
         if self.parts.saved is not None:
             mindspore.set_rng_state(Tensor(self.parts.saved.random))
-        return super().run()
 
     def make_step(self) -> None:
         """Gradients of the micro steps are added up, averaged over the ranks, clipped and applied."""
@@ -43,15 +41,20 @@ class Training(AnyTraining):
             sums = gradients if sums is None else tuple(map(ops.add, sums, gradients))
             self.losses.append(loss)
         averaged = self.world.average(sums)
-        self.learning_rate = float(self.optimizer.get_lr())
         if self.scaler is None:
             self.apply(averaged)
             return
-        self.loss_scale = Tensor(self.scaler.scale_value)  # a copy: the next line may change it
         unscaled, finite = self.scaler.unscale(averaged), amp.all_finite(averaged)
         self.scaler.adjust(finite)
         if finite:
             self.apply(unscaled)
+
+    def learning_rate(self) -> float:
+        schedule, done = self.parts.schedule, self.position.step - 1
+        return self.settings.lr if schedule is None else float(schedule(Tensor([done], mindspore.int32)))
+
+    def loss_scale(self) -> Any:
+        return None if self.scaler is None else self.scaler.scale_value
 
     def forward(self, batch: Any) -> tuple[Tensor, Tensor]:
         """What is differentiated, the loss of a micro step with its share of the step and the scale; and the loss."""
