@@ -34,20 +34,19 @@ class Training(AnyTraining):
 
     def make_step(self) -> None:
         """Gradients of the micro steps are added up, averaged over the ranks, clipped and applied."""
-        micro_steps = self.settings.gradient_accumulation_steps
-        self.losses, sums = [], None
-        for _ in range(micro_steps):
+        self.losses, sums = [], ()
+        for _ in range(self.settings.gradient_accumulation_steps):
             (_, loss), gradients = self.gradients(self.take())
-            sums = gradients if sums is None else tuple(map(ops.add, sums, gradients))
+            sums = tuple(map(ops.add, sums, gradients)) if sums else gradients
             self.losses.append(loss)
         averaged = self.world.average(sums)
         if self.scaler is None:
-            self.apply(averaged)
+            self.optimizer(self.clipped(averaged))
             return
-        unscaled, finite = self.scaler.unscale(averaged), amp.all_finite(averaged)
+        gradients, finite = self.clipped(self.scaler.unscale(averaged)), amp.all_finite(averaged)
         self.scaler.adjust(finite)
         if finite:
-            self.apply(unscaled)
+            self.optimizer(gradients)
 
     def learning_rate(self) -> float:
         schedule, done = self.parts.schedule, self.position.step - 1
@@ -62,13 +61,13 @@ class Training(AnyTraining):
         share = loss / self.settings.gradient_accumulation_steps
         return (share if self.scaler is None else self.scaler.scale(share)), loss
 
-    def apply(self, gradients: tuple[Tensor, ...]) -> None:
-        """Update the parameters; gradients whose norm is above the limit are scaled down to it."""
-        if self.settings.clip_grad is not None:
-            self.grad_norm = global_norm(gradients)
-            factor = ops.clamp(self.settings.clip_grad / (self.grad_norm + 1e-6), max=1.0)
-            gradients = tuple(gradient * factor for gradient in gradients)
-        self.optimizer(gradients)
+    def clipped(self, gradients: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Gradients whose norm is above the limit, scaled down to it."""
+        if self.settings.clip_grad is None:
+            return gradients
+        self.grad_norm = global_norm(gradients)
+        factor = ops.clamp(self.settings.clip_grad / (self.grad_norm + 1e-6), max=1.0)
+        return tuple(gradient * factor for gradient in gradients)
 
     def evaluate(self) -> dict[str, float]:
         self.share_statistics()
