@@ -6,6 +6,7 @@ The same network as torchvision's `ResNet(Bottleneck, layers, width_per_group=â€
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import chain
 
@@ -69,17 +70,18 @@ class Bottleneck(nn.Cell):  # type: ignore[misc]
         self.conv1, self.bn1 = convolution(channels, width, 1, 1), normalisation(width)
         self.conv2, self.bn2 = convolution(width, width, 3, stride), normalisation(width)
         self.conv3, self.bn3 = convolution(width, EXPANSION * planes, 1, 1), normalisation(EXPANSION * planes)
-        self.stride, self.thinned = stride, nn.MaxPool2d(1, stride)
-        self.downsample = None
+        self.stride, self.downsample = stride, None
         if shortcut:
-            beside = convolution(channels, EXPANSION * planes, 1, 1)
-            self.downsample = nn.SequentialCell([beside, normalisation(EXPANSION * planes)])
+            cells = {"0": convolution(channels, EXPANSION * planes, 1, 1), "1": normalisation(EXPANSION * planes)}
+            if stride > 1:
+                cells = {"thinned": nn.MaxPool2d(1, stride), **cells}
+            self.downsample = nn.SequentialCell(OrderedDict(cells))
 
     def construct(self, given: Tensor) -> Tensor:
         hidden = ops.relu(self.bn1(self.conv1(given)))
         hidden = ops.relu(self.bn2(self.conv2(hidden)))
         hidden = self.bn3(self.conv3(hidden))
-        beside = given if self.downsample is None else self.downsample(self.thinned(given))
+        beside = given if self.downsample is None else self.downsample(given)
         return ops.relu(hidden + beside)
 
 
@@ -105,7 +107,7 @@ def multiplications(network: ResNet) -> int:
         side = halved(side) if block.stride == 2 else side
         total += (math.prod(block.conv2.weight.shape) + math.prod(block.conv3.weight.shape)) * side**2
         if block.downsample is not None:
-            total += math.prod(block.downsample[0].weight.shape) * side**2
+            total += math.prod(block.downsample[-2].weight.shape) * side**2
     return total + math.prod(network.fc.weight.shape)
 
 
