@@ -53,9 +53,9 @@ def count(parameters: Sequence[Parameter]) -> int:
 
 
 def optimizer_of(optimizer: nn.Optimizer) -> dict[str, Any]:
-    """Class, where the code of its step comes from, and hyper-parameters of its parameters, as one group."""
-    parameters = optimizer.parameters
-    decay = optimizer.weight_decay
+    """Class, where the code of its step comes from, and groups: the parameters with the same weight decay."""
+    decays = decays_of(optimizer)
+    groups = {decay: [one for one, own in decays if own == decay] for _, decay in decays}
     return {
         "class": path_of(optimizer),
         "step": inspect.unwrap(type(optimizer).construct).__globals__["__name__"],
@@ -67,10 +67,19 @@ def optimizer_of(optimizer: nn.Optimizer) -> dict[str, Any]:
                 "momentum": number(optimizer.momentum),
                 "dampening": float(optimizer.dampening),
                 "nesterov": bool(optimizer.nesterov),
-                "weight_decay": [number(one) for one in decay] if isinstance(decay, tuple) else number(decay),
+                "weight_decay": decay,
             }
+            for decay, parameters in groups.items()
         ],
     }
+
+
+def decays_of(optimizer: nn.Optimizer) -> list[tuple[Parameter, float]]:
+    """Each parameter and its weight decay, which MindSpore holds once, or for each parameter of given groups."""
+    own = optimizer.weight_decay
+    decays = own if isinstance(own, tuple) else [own] * len(optimizer.parameters)
+    flagged = zip(optimizer.parameters, decays, optimizer.decay_flags, strict=True)
+    return [(parameter, number(decay) if decayed else 0.0) for parameter, decay, decayed in flagged]
 
 
 def number(tensor: Any) -> float:
