@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from flagperf.trainer.ranks import Ranks
 
+TIMEOUTS = ("MS_CPU_COMM_OP_TIMEOUT", "HCCL_EXEC_TIMEOUT")  # seconds that a collective waits: MCCL (else 30), HCCL
 WORD = 4  # bytes of an int32, which each backend gathers
 
 
@@ -30,12 +31,14 @@ class World(Ranks):
         for HCCL alone, by the function that is called here.
 
         Args:
-            timeout: seconds in which all must have come.
+            timeout: seconds a collective may wait, and in which all must have come.
         """
         if self.size == 1:
             return
         address = socket.gethostbyname(os.environ["MASTER_ADDR"])
         patience = timedelta(seconds=timeout)
+        for name in TIMEOUTS:
+            os.environ.setdefault(name, str(int(timeout)))
         store = TCPStore(address, int(os.environ["MASTER_PORT"]), self.size, self.rank == 0, patience)
         _init_with_store(backend, patience, self.size, self.rank, store)
 
