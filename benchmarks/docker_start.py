@@ -4,8 +4,8 @@
 
 By hand: OpenSSH starts `docker run … torchrun … benchmarks/bare/resnet50_pytorch.py` on both hosts at once, in
 containers of the same image with the same options. Both read the same sample data with the same batch size, in turns;
-the median of each is printed, with their difference and what flagperf's phases took. Needs what the tests of clusters need:
-root, and Debian's docker.io, openssh-server and iproute2.
+the median of each is printed, with their difference and what flagperf's phases took. Needs what the tests of clusters
+need: root, and Debian's docker.io, openssh-server and iproute2.
 """
 
 from __future__ import annotations
