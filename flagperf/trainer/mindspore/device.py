@@ -62,7 +62,9 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
 
 def device_name(kind: str) -> str:
     """What the device calls itself."""
-    return cpu_name() if kind == "CPU" else str(mindspore.hal.get_device_name())
+    if kind == "CPU":
+        return cpu_name()
+    return str(mindspore.hal.get_device_name(mindspore.get_current_device().device_id))
 
 
 def peak_memory(kind: str) -> tuple[float, str]:
