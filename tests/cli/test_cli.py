@@ -49,7 +49,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         pytest.param(
             ["list", "case"],
-            "unknown kind of list\n  where:   command line\n  given:   case\n  allowed: did you mean 'cases'?",
+            "there is no such list, and no such case\n  where:   command line\n  given:   case\n"
+            "  allowed: did you mean 'cases'?",
             id="list",
         ),
         pytest.param(
