@@ -19,6 +19,7 @@ from flagperf.cli.vendor_files import (
     read,
     tunings_of,
 )
+from flagperf.cli.verbs import usage
 from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
 from flagperf.config.image import choose_image
@@ -39,8 +40,8 @@ def main(options: argparse.Namespace) -> int:
     """Print what a vendor's files lack, file by file; exit code 2 when one lacks what a run needs."""
     key, _, name = options.arguments[0].partition("=") if len(options.arguments) == 1 else ("", "", "")
     if key != "vendor" or not name:
-        advice = "flagperf check vendor=NAME, which looks at all its hardware"
-        raise ConfigError("check takes one vendor", given=" ".join(options.arguments) or None, advice=advice)
+        given = " ".join(options.arguments) or None
+        raise ConfigError("check takes one vendor", given=given, advice=usage("check"))
     lacks = check_vendor(name, options.config_dir)
     for file, of_file in itertools.groupby(lacks, key=lambda lack: lack.file):
         print(file)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from flagperf import report
+from flagperf.cli.verbs import usage
 from flagperf.compare import render
 from flagperf.compare.earlier import earlier_rounds
 from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
@@ -18,10 +19,6 @@ from flagperf.errors import ConfigError, nearest
 from flagperf.plan.values import CONFIG
 from flagperf.run.console import Terminal
 
-USAGE = (
-    "flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [across=KEY] [same=1%] [noise=DIR] "
-    "[markdown=FILE] [junit=FILE]"
-)
 OPTIONS = ("by", "gate", "across", "same", "noise", "markdown", "junit")
 SAME = 0.01  # so small a difference is none, as a share of the base
 
@@ -49,10 +46,12 @@ def _arguments(arguments: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
     given = dict(argument.split("=", 1) for argument in arguments if _is_option(argument))
     for key in given:
         if key not in OPTIONS:
-            raise ConfigError("unknown option of compare", given=key, allowed=nearest(key, OPTIONS), advice=USAGE)
+            raise ConfigError(
+                "unknown option of compare", given=key, allowed=nearest(key, OPTIONS), advice=usage("compare")
+            )
     if len(folders) < (1 if "by" in given else 2):
         shown = " ".join(arguments) or '""'
-        raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=USAGE)
+        raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=usage("compare"))
     if "junit" in given and "gate" not in given:
         raise ConfigError("junit= writes what a gate decided", key="junit", given=given["junit"], advice="add gate=…")
     return folders, given

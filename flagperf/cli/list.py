@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flagperf.cli.list_case import case_table
+from flagperf.cli.verbs import usage
 from flagperf.config import search_path
 from flagperf.config.about_case import about_case, frameworks
 from flagperf.errors import ConfigError, nearest
@@ -55,7 +56,7 @@ def _list_runs(arguments: Sequence[str]) -> int:
     """Print the jobs of all runs in a result folder, newest run first."""
     if len(arguments) > 1:
         given = " ".join(arguments)
-        raise ConfigError("list runs takes one result folder", given=given, advice="flagperf list runs [RESULT_DIR]")
+        raise ConfigError("list runs takes one result folder", given=given, advice=usage("list"))
     folder = Path(arguments[0] if arguments else RESULTS).expanduser()
     found = listed(folder)
     if not found:

@@ -10,15 +10,64 @@ from pathlib import Path
 import pytest
 
 from flagperf import __version__
-from flagperf.cli.main import HELP, run_command
+from flagperf.cli.main import run_command
+from flagperf.cli.verbs import EXIT_CODES, OVERRIDES, VERBS
+from flagperf.config.keys import GROUPS, KEYS
 from flagperf.config.search_path import CONF, options
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+def help_of(*argv: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as exit_:
-        run_command(["--help"])
+        run_command([*argv, "--help"])
     assert exit_.value.code == 0
-    assert capsys.readouterr().out == HELP
+    return capsys.readouterr().out
+
+
+WATCH = """\
+flagperf watch: what goes on in a run of another terminal
+
+usage: flagperf watch RUN_DIR
+
+It ends with the run. Where the output is no terminal, it shows the run once and ends.
+
+words:
+  RUN_DIR  a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
+
+examples:
+  flagperf watch result/run20260101-120000
+
+exit codes:
+  0    done
+  2    wrong usage or configuration
+  130  interrupted
+"""
+
+
+def test_help_of_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert help_of("watch", capsys=capsys) == WATCH
+
+
+def test_help_without_a_verb_is_about_all(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = help_of("model=glm", capsys=capsys)
+    assert [shown.count(f"  {name:8} {verb.what}\n") for name, verb in VERBS.items()] == [1] * len(VERBS)
+    assert [shown.count(f"  {code:<4} {what}\n") for code, what in EXIT_CODES.items()] == [1] * len(EXIT_CODES)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_of_each_verb(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown, verb = help_of(name, capsys=capsys), VERBS[name]
+    assert shown.startswith(f"flagperf {name}: {verb.what}\n\nusage: flagperf {name} {verb.words}\n\n")
+    assert [word for word in (*verb.explained, *verb.options, *verb.examples) if f"\n  {word}" not in shown] == []
+    heads = [example.split()[1] for example in verb.examples]
+    assert all(head == name or name == "run" for head in heads)
+    listed = shown.partition("\nexit codes:\n")[2].splitlines()
+    assert [int(line.split()[0]) for line in listed] == list(verb.exit_codes)
+    assert max(map(len, shown.splitlines())) <= 130
+
+
+def test_help_names_keys_that_exist() -> None:
+    named = {override.partition("=")[0] for overrides in OVERRIDES for override in overrides.split()}
+    assert named - {*KEYS, *GROUPS, "framework"} == set()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

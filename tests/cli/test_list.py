@@ -89,7 +89,7 @@ def test_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
         pytest.param(
             ["runs", "a", "b"],
             "flagperf: list runs takes one result folder\n  where:   command line\n  given:   a b\n"
-            "  do:      flagperf list runs [RESULT_DIR]\n",
+            "  do:      flagperf list [KIND… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR]]\n",
             id="two folders",
         ),
         pytest.param(
