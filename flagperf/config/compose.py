@@ -146,6 +146,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),
         "notes": tuple(note for note in (layers.note, data_note, *too_short(kept.secrets)) if note),
+        "where": where,
         "secrets": kept.secrets,
         "mask": kept.mask,
     }

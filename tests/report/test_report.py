@@ -244,8 +244,8 @@ def test_markdown(tmp_path: Path) -> None:
         round=2,
         status="failed",
         verdict="INVALID",
-        reasons=("failed: rank 3 on b (node rank 1): exit code 1, while in phase 'watch'",),
-        failure=Failure("exit code 1", "b", 1, 3, "watch", 1, last_lines=("boom",)),
+        reasons=("failed: rank 3 on b (node rank 1): exit code 1, during training",),
+        failure=Failure("exit code 1", "b", 1, 3, "training", 1, last_lines=("boom",)),
         values={},
     )
     job = a_summary(a_result(values=VALUES, seed=7), failed)

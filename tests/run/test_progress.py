@@ -118,7 +118,7 @@ def starts(*moments: dict[str, dict[str, float]]) -> Callable[[Progress], None]:
 
 
 ALL = {"launch": 0.5, "imports": 2.0, "init": 3.0}
-FAILURE = Failure("exit code 1", "here", 0, 1, "watch", 1, last_lines=("[red]Error[/red]",))
+FAILURE = Failure("exit code 1", "here", 0, 1, "training", 1, last_lines=("[red]Error[/red]",))
 
 
 def fail(progress: Progress) -> None:
@@ -172,7 +172,7 @@ EIGHT = {f"n{number}": 0.5 for number in range(1, 9)}
             [
                 "train   step 1/20",
                 "train   step 2/20",
-                "failed  rank 1 on here (node rank 0): exit code 1, while in phase 'watch'",
+                "failed  rank 1 on here (node rank 0): exit code 1, during training",
             ],
             id="the last step is shown once",
         ),
