@@ -20,6 +20,10 @@ def main(options: argparse.Namespace) -> int:
 
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
+    from flagperf.plan.plan import check_hosts
+
+    for job in jobs:
+        check_hosts(job)
     from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal
     from flagperf.run.command_file import Command
     from flagperf.run.console import Terminal

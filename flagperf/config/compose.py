@@ -20,6 +20,7 @@ from flagperf.config.platform import RuntimeSettings
 from flagperf.config.provenance import Where, changes, origin
 from flagperf.config.reach import with_reach
 from flagperf.config.resolve import (
+    check_hardware_chosen,
     cluster,
     container_options,
     data_dir,
@@ -91,6 +92,7 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
 
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     layers = with_reach(compose_layers(job, load, folders))
+    check_hardware_chosen(layers.final, job.choices, folders)
     where = origin(layers.files, folders, job.values)
     rules = CaseRules.of(layers, folders, where)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from socket import gethostname
 from string import Template
@@ -17,7 +18,7 @@ from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
 from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
-from flagperf.config.search_path import find
+from flagperf.config.search_path import find, options
 from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
 
@@ -87,6 +88,26 @@ def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
     if stated := config["data"].get("extent"):
         build(Extent, stated, "data.extent", where)
     return extent_of(config)
+
+
+def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequence[Path]) -> None:
+    """Refuse a vendor without its hardware, before anything that follows from the wrong hardware.
+
+    `chosen`: the groups of which the command line chooses.
+    """
+    maker, of_whom = final.choices["vendor"], final.get("hardware.vendor")
+    if "hardware" in chosen or of_whom in (None, maker):
+        return
+    found = {product: find(f"hardware/{product}", folders) for product in options("hardware", folders)}
+    made = [
+        name
+        for name, path in found.items()
+        if path and re.search(rf"^vendor: *{maker}\b", path.read_text("utf-8"), re.M)
+    ]
+    allowed = ", ".join(made) or f"a file hardware/<product>.yaml with vendor: {maker}"
+    raise ConfigError(
+        f"vendor={maker} needs its hardware", key="hardware", allowed=allowed, advice=f"vendor={maker} hardware=NAME"
+    )
 
 
 def hardware(config: Mapping[str, Any], where: Where) -> Hardware:

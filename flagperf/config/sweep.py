@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # A value that Hydra's grammar wants in quotes, such as /data/图片, but that can only be meant as it stands.
 PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
 
+OWN = "your own is a file of that name in {0}/ of a folder, given by --config-dir DIR"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -134,6 +136,8 @@ def _option(group: str, name: Any, folders: Sequence[Path]) -> str:
     on_framework = group == "model" and find(f"model/{name}", folders) is not None  # paddle/bert
     if str(name) not in known and not on_framework:
         renamed = RENAMED_OPTIONS.get((group, str(name)))
-        advice = f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known)
+        advice = (
+            f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known) or OWN.format(group)
+        )
         raise ConfigError(f"no such {group}", key=group, given=name, allowed=", ".join(known), advice=advice)
     return str(name)

@@ -83,20 +83,25 @@ def _configured_rendezvous(run: RunConfig, nodes: tuple[Node, ...]) -> Rendezvou
 
 def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
     """The first nnodes hosts of the cluster."""
-    hosts = run.cluster.nodes[: run.nnodes]
-    if len(hosts) == run.nnodes:
-        return hosts
     if not placeholders:
+        check_hosts(run)
+    hosts = run.cluster.nodes[: run.nnodes]
+    missing = range(len(hosts) + 1, run.nnodes + 1)
+    return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
+
+
+def check_hosts(run: RunConfig) -> None:
+    """Refuse more nodes than the cluster has."""
+    hosts = len(run.cluster.nodes)
+    if hosts < run.nnodes:
         raise ConfigError(
             f"the cluster has too few hosts for nnodes={run.nnodes}",
             where=f"cluster {run.cluster.name}",
             key="nnodes",
             given=run.nnodes,
-            allowed=f"1 to {len(hosts)}",
+            allowed=f"1 to {hosts}",
             advice="choose a larger cluster (cluster=NAME), or see the plan with dry_run=true",
         )
-    missing = range(len(hosts) + 1, run.nnodes + 1)
-    return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
 
 
 def round_seed(config: Mapping[str, Any], round_number: int) -> int:

@@ -119,8 +119,12 @@ def signal_name(exit_status: int) -> str:
 
 
 def raised(log: str) -> str | None:
-    """The last exception that a log tells of: "RuntimeError: out of luck"; None where it tells of none."""
-    found = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?:: .*)?$", log, re.MULTILINE)
+    """The last exception that a log tells of: "RuntimeError: out of luck"; None where it tells of none.
+
+    torch.distributed begins each line of a traceback with the rank.
+    """
+    pattern = r"^(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?:: .*)?)$"
+    found = re.findall(pattern, log, re.MULTILINE)
     return found[-1][:MOST_SAID] if found else None
 
 

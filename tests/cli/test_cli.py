@@ -130,6 +130,17 @@ def test_a_wrong_line_gets_one_message(argv: list[str], message: str, capsys: py
     assert capsys.readouterr().err == f"flagperf: {message}\n"
 
 
+def test_more_nodes_than_the_cluster_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["-m", "nnodes=1,2,3", f"result_dir={tmp_path}/result"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "flagperf: the cluster has too few hosts for nnodes=2\n  where:   cluster local\n  key:     nnodes\n"
+        "  given:   2\n  allowed: 1 to 1\n"
+        "  do:      choose a larger cluster (cluster=NAME), or see the plan with dry_run=true\n",
+    )
+    assert not (tmp_path / "result").exists()
+
+
 def test_list_shows_every_choice(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["list"]) == 0
     shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}

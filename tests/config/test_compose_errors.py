@@ -80,7 +80,11 @@ COMMAND_LINES = [
     ),
     refused("refers to nothing", "lr=${nope}", "Interpolation key 'nope' not found", given=None),
     refused(
-        "unknown key, nothing near", "zzz=2", "unknown key", given=None, do="dry_run=true prints all keys of a case"
+        "unknown key, nothing near",
+        "zzz=2",
+        "unknown key",
+        given=None,
+        do="flagperf list CASE shows the settings of a case, dry_run=true all keys",
     ),
     refused(
         "FlagPerf's name",
@@ -138,7 +142,11 @@ COMMAND_LINES = [
         do=FORM,
     ),
     refused(
-        "a key of Hydra", "hydra.verbose=true", "unknown key", given=None, do="dry_run=true prints all keys of a case"
+        "a key of Hydra",
+        "hydra.verbose=true",
+        "unknown key",
+        given=None,
+        do="flagperf list CASE shows the settings of a case, dry_run=true all keys",
     ),
     refused("closed: the network", "network._target_=my.Net", "a closed run may not change this key", **CLOSED),
     refused("closed: the target", "target.value=10", "a closed run may not change this key", **CLOSED),
@@ -153,12 +161,45 @@ COMMAND_LINES = [
     ),
     refused("closed: something new", "+network.layers=3", "a closed run may not change this key", **CLOSED),
     refused(
+        "a vendor without its hardware, and without data",
+        ["vendor=nvidia", "model=resnet50"],
+        "vendor=nvidia needs its hardware",
+        key="hardware",
+        given=None,
+        allowed="A100, A800, H100, H200, H800",
+        do="vendor=nvidia hardware=NAME",
+    ),
+    refused(
         "another maker's hardware",
-        "vendor=nvidia",
+        ["vendor=nvidia", "hardware=cpu", "data_dir=/data"],
         "hardware cpu is a product of vendor cpu, not of nvidia",
         key="hardware",
         given="cpu",
         do="choose hardware of nvidia (flagperf list hardware), or vendor=cpu",
+    ),
+    refused("capitals", "hardware=h100", "no such hardware", allowed=HARDWARE, do="did you mean 'H100'?"),
+    refused("a key in capitals", "NProc=2", "unknown key", given=None, do="did you mean 'nproc'?"),
+    refused("a group", "modle=glm", "unknown key", given=None, do="did you mean 'model'?"),
+    refused(
+        "the end of two keys",
+        "batch_size=2",
+        "unknown key",
+        given=None,
+        do="did you mean 'eval_batch_size' or 'train_batch_size'?",
+    ),
+    refused(
+        "nearly FlagPerf's name",
+        "learning_rat=2",
+        "unknown key",
+        given=None,
+        do="FlagPerf's 'learning_rate' is lr here",
+    ),
+    refused(
+        "a cluster that is nowhere",
+        "cluster=lab",
+        "no such cluster",
+        allowed="example, local",
+        do="your own is a file of that name in cluster/ of a folder, given by --config-dir DIR",
     ),
     refused(
         "FlagPerf's name of a product",

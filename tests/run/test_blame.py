@@ -150,6 +150,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <modu
             id="the last of two, with a package, and a line after it",
         ),
         pytest.param(f"{TRACEBACK}AssertionError\n", "AssertionError", id="without a text"),
+        pytest.param("[rank1]: ValueError: 1\n", "ValueError: 1", id="by torch.distributed"),
         pytest.param("an Error: in a line\n", None, id="none"),
     ],
 )
