@@ -57,7 +57,7 @@ def run_command(argv: Sequence[str]) -> int:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """The verb, its arguments and the options. The first argument may be a verb; most take overrides."""
     if any(argument in ("-sc", "--shell-completion") for argument in argv):
-        _complete_shell()
+        importlib.import_module("flagperf.cli.complete").main(argv)
     parser = _Parser(prog="flagperf", add_help=False, allow_abbrev=False)
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("--version", action="store_true")
@@ -105,13 +105,3 @@ def _folder(text: str) -> Path:
     if not path.is_dir():
         raise ConfigError("no such folder", key="--config-dir", given=text)
     return path.resolve()
-
-
-def _complete_shell() -> NoReturn:
-    """Let Hydra install or answer shell completion, over flagperf's own configuration."""
-    import hydra
-
-    from flagperf.config.search_path import CONF
-
-    hydra.main(config_path=str(CONF), config_name="config", version_base="1.3")(lambda _: None)()
-    sys.exit(0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -146,20 +145,6 @@ def test_list_shows_every_choice(capsys: pytest.CaptureFixture[str]) -> None:
     shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
     groups = ("model", "vendor", "hardware", "cluster", "experiment")
     assert shown >= {name for group in groups for name in options(group, [CONF])}
-
-
-def test_shell_completion_answers(tmp_path: Path) -> None:
-    environment = {**os.environ, "COMP_LINE": "flagperf model=res", "COMP_POINT": "18"}
-    program = "import sys; sys.argv[0] = 'flagperf'; from flagperf.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "-sc", "query=bash"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["model=resnet50"]
 
 
 def test_a_reader_that_closes_the_output() -> None:

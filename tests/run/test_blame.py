@@ -159,9 +159,7 @@ def test_raised(log: str, said: str | None) -> None:
 
 
 def test_refused() -> None:
-    error = ConfigError(
-        "no such file", where="config.yaml", key="init_checkpoint", given="/a: b", allowed="a\n    tree"
-    )
+    error = ConfigError("no such file", where="config.yaml", key="init_checkpoint", given="/a", allowed="a\n    tree")
     log = f"step 1\nConfigError: {error}\nlater\n"
     details = {"where": "config.yaml", "key": "init_checkpoint", "given": "/a", "allowed": "a\n    tree"}
     assert refused(log) == ("no such file", details)
