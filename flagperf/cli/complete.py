@@ -13,7 +13,7 @@ from typing import NoReturn
 import yaml
 
 from flagperf.cli.verbs import OPTIONS, VERBS
-from flagperf.config.keys import GROUPS, KEYS, PARTS
+from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
 from flagperf.run.folder import RUN_LOG
 
@@ -91,7 +91,7 @@ def _overrides(words: Sequence[str], word: str, folders: Sequence[Path]) -> Iter
     if equals:
         yield from (f"{plus}{key}={value}" for value in _values(key, chosen, folders))
     else:
-        yield from (f"{plus}{name}=" for name in (*GROUPS, "framework", *KEYS, *_of_case(chosen, folders)))
+        yield from (f"{plus}{name}=" for name in (*GROUPS, "framework", SCALE, *KEYS, *_of_case(chosen, folders)))
 
 
 def _values(key: str, chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterable[str]:

@@ -7,6 +7,7 @@ import asyncio
 from pathlib import Path
 
 from flagperf.config.compose import compose_jobs
+from flagperf.config.resolve import check_hosts
 from flagperf.errors import NoValidCaseError
 
 
@@ -20,8 +21,6 @@ def main(options: argparse.Namespace) -> int:
 
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
-    from flagperf.plan.plan import check_hosts
-
     for job in jobs:
         check_hosts(job)
     from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal

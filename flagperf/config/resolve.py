@@ -19,6 +19,7 @@ from flagperf.config.monitor_tool import make_table
 from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import find, options
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
 
@@ -178,3 +179,17 @@ def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: 
     if runtime.kind != "docker":
         return None
     return choose_image(maker, framework.name, hosts.image, where, framework.extra)
+
+
+def check_hosts(run: RunConfig) -> None:
+    """Refuse more nodes than the cluster has."""
+    hosts = len(run.cluster.nodes)
+    if hosts < run.nnodes:
+        raise ConfigError(
+            f"the cluster has too few hosts for nnodes={run.nnodes}",
+            where=f"cluster {run.cluster.name}",
+            key="nnodes",
+            given=run.nnodes,
+            allowed=f"1 to {hosts}",
+            advice="choose a larger cluster (cluster=NAME), or see the plan with dry_run=true",
+        )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.keys import GROUPS, KEYS, PARTS, RENAMED, check_value, is_platform, is_under
+from flagperf.config.keys import GROUPS, KEYS, PARTS, RENAMED, SCALE, check_value, is_platform, is_under
 from flagperf.config.layers import Layer, Layers
 from flagperf.config.platform import Hardware, RuntimeSettings, Vendor
 from flagperf.config.provenance import ABSENT, Leaves, Where
@@ -130,7 +130,7 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
 
 def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:
     """What to say of a key that nothing reads. `known`: all dotted keys, parents included."""
-    names = near(key, {*known, *RENAMED, *GROUPS, "framework"})
+    names = near(key, {*known, *RENAMED, *GROUPS, "framework", SCALE})
     renamed = next((name for name in names[:1] if name in RENAMED and name not in known), None)
     advice = f"FlagPerf's '{renamed}' is {RENAMED[renamed]} here" if renamed else meant(key, names)
     advice = advice or "flagperf list CASE shows the settings of a case, dry_run=true all keys"
