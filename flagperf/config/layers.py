@@ -58,11 +58,11 @@ class Layer:
     def with_files(self, paths: Sequence[Path]) -> Layer | None:
         """This layer with files laid over it, the last one on top; None where they do not fit."""
         import yaml
-        from omegaconf import OmegaConf
+        from omegaconf import DictConfig, OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
         try:
-            files = [OmegaConf.load(path) for path in paths]
+            files = [file for path in paths if isinstance(file := OmegaConf.load(path), DictConfig)]
             for file in files:
                 file.pop("defaults", None)
             config = OmegaConf.merge(self._config, *files)

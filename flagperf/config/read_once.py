@@ -12,7 +12,7 @@ from hydra.plugins.config_source import ConfigResult
 SCHEME = "flagperf"  # of the folders that this source reads: flagperf:///home/me/conf
 
 
-class ReadOnce(FileConfigSource):  # type: ignore[misc]  # Hydra has no types
+class ReadOnce(FileConfigSource):
     """Hydra's own source of files; what is read stays until the file changes."""
 
     _read: dict[tuple[str, int, int], ConfigResult] = {}  # path, time and size of a file → what it holds  # noqa: RUF012

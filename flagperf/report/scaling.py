@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flagperf.report import cells
+from flagperf.results.summary import verdict
 from flagperf.results.values import Summary
 
 RATE = "p_train"  # the figure that is held against the smallest scale's
@@ -37,7 +38,7 @@ def _rows(jobs: Sequence[Summary]) -> list[dict[str, str]]:
                 "unit": job.config["throughput_unit"],
                 "speed-up": f"{speed_up:.2f}",
                 "efficiency": cells.percent(speed_up / growth),
-                "verdict": cells.verdict(job),
+                "verdict": verdict(job),
             }
         )
     return found

@@ -91,7 +91,7 @@ class Progress:
                 self._at[host] = of_host.starting, now
         self._show_phases()
         if self._status is None and now - self._printed > PATIENCE:
-            self._line(phases_text(self._at, now))
+            self._line(f"{phases_text(self._at, now)} so far")
 
     def working(self, text: str) -> None:
         """A long phase goes on."""
