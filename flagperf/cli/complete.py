@@ -12,13 +12,11 @@ from typing import NoReturn
 
 import yaml
 
-from flagperf.cli.verbs import OPTIONS, VERBS
+from flagperf.cli.verbs import KINDS, OPTIONS, RESULTS, RUNS, VERBS
 from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
 from flagperf.run.folder import RUN_LOG
 
-KINDS = ("cases", "frameworks", "vendors", "hardware", "clusters", "experiments", "runs")
-RESULTS = "result"  # the default of result_dir
 OF_RUNS = ("report", "collect", "watch", "rerun", "compare")  # verbs that take folders of runs
 WORDS: Mapping[str, tuple[str, ...]] = {
     "data": ("check", "sample", "prepare"),
@@ -64,7 +62,7 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
     if verb in OF_RUNS and (verb == "compare" or len(given) == 1):
         yield from _runs(word)
     elif verb == "list":
-        yield from (*KINDS, *cases(folders))
+        yield from (*KINDS, RUNS, *cases(folders))
     elif verb in WORDS and len(given) == 1:
         yield from WORDS[verb]
     if verb in ("", "run", "rerun", "doctor", "clean", "data", "check", "list"):

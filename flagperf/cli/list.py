@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flagperf.cli.list_case import case_table
-from flagperf.cli.verbs import usage
+from flagperf.cli.verbs import KINDS, RESULTS, RUNS, usage
 from flagperf.config import search_path
 from flagperf.config.about_case import about_case, frameworks
 from flagperf.errors import ConfigError, nearest
@@ -20,15 +20,6 @@ from flagperf.report.runs import Listed, listed
 from flagperf.report.terminal import styled
 from flagperf.run.console import Terminal, print_unfolded
 
-KINDS = {
-    "cases": "model",
-    "frameworks": "framework",
-    "vendors": "vendor",
-    "hardware": "hardware",
-    "clusters": "cluster",
-    "experiments": "experiment",
-}  # what `flagperf list` calls it → configuration group
-RUNS, RESULTS = "runs", "result"  # the word for what was run, and the default of `result_dir`
 HEADS = ("date", "run", "job", "verdict", "p_train")
 
 

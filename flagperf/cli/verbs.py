@@ -18,6 +18,15 @@ EXIT_CODES = {
     8: "a gate is undecided",
     INTERRUPTED: "interrupted",
 }
+KINDS = {
+    "cases": "model",
+    "frameworks": "framework",
+    "vendors": "vendor",
+    "hardware": "hardware",
+    "clusters": "cluster",
+    "experiments": "experiment",
+}  # what `flagperf list` calls it → configuration group
+RUNS, RESULTS = "runs", "result"  # the word of `flagperf list` for what was run, and the default of `result_dir`
 OPTIONS = {
     "-m, --multirun": "sweep over comma-separated values: one job per combination",
     "--config-dir DIR": "a folder of your own with model/, vendor/, cluster/, experiment/ …; may be repeated",
