@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -38,8 +39,8 @@ def main(options: argparse.Namespace) -> int:
             raise ConfigError("unknown kind of list", given=kind, allowed=nearest(kind, [*KINDS, RUNS]))
         table = Table(title=kind, title_justify="left", box=None, show_header=False)
         for name, title in rows(kind, options.config_dir):
-            of_case = [", ".join(frameworks(name, options.config_dir))] if kind == "cases" else []
-            table.add_row(name, title, *of_case)
+            further = [", ".join(FURTHER[kind](name, options.config_dir))] if kind in FURTHER else []
+            table.add_row(*map(escape, (name, title, *further)))
         Terminal().print(table)
     return 0
 
@@ -96,9 +97,26 @@ def frameworks(case: str, config_dirs: Sequence[Path] = ()) -> list[str]:
     return [own, *(name for name in others if search_path.find(f"model/{name}/{case}", folders))]
 
 
+def install(framework: str, config_dirs: Sequence[Path] = ()) -> list[str]:
+    """How a user comes to an environment with a framework, as its file says it."""
+    file = search_path.find(f"framework/{framework}", search_path.search_path(config_dirs))
+    said = _value("install", file.read_text(encoding="utf-8")) if file else None
+    return [said] if said else []
+
+
+# kind → what a line tells of a choice beside its title
+FURTHER: Mapping[str, Callable[[str, Sequence[Path]], Sequence[str]]] = {"cases": frameworks, "frameworks": install}
+
+
+def _value(key: str, text: str) -> str | None:
+    """The value of a key whose value is one text in its line."""
+    found = re.search(rf"^\s*{key}:\s*(.+?)\s*$", text, re.MULTILINE)
+    return found[1].split("  #")[0].strip().strip("\"'") if found else None
+
+
 def _title(text: str) -> str:
     """The value of `title:`, else the first comment that is not a command."""
-    if named := re.search(r"^\s*title:\s*(.+?)\s*$", text, re.MULTILINE):
-        return named[1].split("  #")[0].strip().strip("\"'")
+    if named := _value("title", text):
+        return named
     comments = re.findall(r"^# (?!@package|flagperf)(.+)$", text, re.MULTILINE)
     return comments[0] if comments else ""
