@@ -1,61 +1,91 @@
-"""What the benchmarks share: the bare torchrun script as a command, and the data that both sides read."""
+"""What the benchmarks share: on each framework a tiny case, and the script that somebody would write by hand for it."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flagperf.config.compose import compose_jobs
 
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
-BARE = Path(__file__).parent / "bare" / "resnet50_tiny.py"
+RANKS = 2
+PORT = 29511
 
 
-@functools.cache
-def config() -> dict[str, Any]:
-    """The resolved configuration of resnet50 (tiny)."""
-    (job,) = compose_jobs([], multirun=False, config_dirs=[])
-    return dict(job.config)
+@dataclass(frozen=True)
+class Baseline:
+    """A case of the tiny size, and the script by hand, which prints one JSON line of figures."""
+
+    words: tuple[str, ...]  # of the command line that choose the case
+    script: str  # below benchmarks/bare; takes DATA_DIR BATCH_SIZE STEPS WARMUP_STEPS
+    launch: tuple[str, ...] = ()  # what starts it, between the interpreter and the script
+
+    @functools.cached_property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration of the case."""
+        (job,) = compose_jobs(self.words, multirun=False, config_dirs=[])
+        return dict(job.config)
+
+    @functools.cached_property
+    def data(self) -> Path:
+        """The sample data of the case; written by a run of one step where it is not there yet."""
+        folder = Path(self.config["data_dir"])
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory() as results:
+                subprocess.run([*FLAGPERF, *self.words, "max_steps=1", f"result_dir={results}"], check=True)
+        return folder
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of both sides: this process's, with what the vendor's file sets for the ranks."""
+        return {**os.environ, **self.config["vendor"]["environment"]}
+
+    def flagperf(self, folder: str, *overrides: str) -> list[str]:
+        """The command of a run with its results below a folder."""
+        own = (f"nproc={RANKS}", f"result_dir={folder}", f"data_dir={self.data}")
+        return [*FLAGPERF, *self.words, *own, *overrides]
+
+    def by_hand(self, *, steps: int, warmup_steps: int) -> dict[str, Any]:
+        """Run the script on the same data, with the same batch size. Gives its figures.
+
+        Returns:
+            first_step: wall clock at its end; samples_per_second: of the whole job, after the warm-up; memory_gib: of
+            rank 0, resident, at the peak.
+        """
+        python = str(self.config["runtime"]["python"] or sys.executable)
+        script = Path(__file__).parent / "bare" / self.script
+        arguments = [str(self.data), str(self.config["train_batch_size"]), str(steps), str(warmup_steps)]
+        with tempfile.TemporaryDirectory() as folder:  # a launcher may write its logs here
+            command = [python, *self.launch, str(script), *arguments]
+            done = subprocess.run(command, env=self.environment, cwd=folder, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{self.script} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return last_json(done.stdout)
 
 
-def sample_data() -> Path:
-    """The sample data of resnet50 (tiny); written by a run of one step where it is not there yet."""
-    import subprocess
-    import tempfile
-
-    folder = Path(config()["data_dir"])
-    if not folder.is_dir():
-        with tempfile.TemporaryDirectory() as results:
-            subprocess.run([*FLAGPERF, "max_steps=1", f"result_dir={results}"], check=True)
-    return folder
-
-
-def bare_environment() -> dict[str, str]:
-    """The environment of both sides: this process's, with what the vendor's file sets for the ranks."""
-    return {**os.environ, **config()["vendor"]["environment"]}
-
-
-def bare_command(*, steps: int, warmup_steps: int, ranks: int = 2) -> list[str]:
-    """The bare script for torchrun, on the sample data and with the batch size of resnet50 (tiny)."""
-    batch_size = config()["train_batch_size"]
-    arguments = [str(sample_data()), str(batch_size), str(steps), str(warmup_steps)]
-    launch = [
-        *TORCHRUN,
-        "--nnodes",
-        "1",
-        "--nproc-per-node",
-        str(ranks),
-        "--master-addr",
-        "127.0.0.1",
-        "--master-port",
-        "29511",
-    ]
-    return [*launch, str(BARE), *arguments]
+BASELINES = {
+    "pytorch": Baseline(
+        (),
+        "resnet50_pytorch.py",
+        (
+            *("-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(RANKS)),
+            *("--master-addr", "127.0.0.1", "--master-port", str(PORT)),
+        ),
+    ),
+    "paddle": Baseline(
+        ("model=bert", "framework=paddle"),
+        "bert_paddle.py",
+        ("-m", "paddle.distributed.launch", "--nproc_per_node", str(RANKS), "--backend", "gloo"),
+    ),
+    "tensorflow2": Baseline(("model=resnet50", "framework=tensorflow2"), "resnet50_tensorflow2.py"),
+}
 
 
 def last_json(output: str) -> dict[str, Any]:

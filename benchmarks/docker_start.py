@@ -2,10 +2,10 @@
 
     python benchmarks/docker_start.py [ROUNDS]
 
-By hand: OpenSSH starts `docker run … torchrun … benchmarks/bare/resnet50_tiny.py` on both hosts at once, containers of
-the same image with the same options. Both read the same sample data with the same batch size, in turns; the median of
-each is printed, with their difference and what flagperf's phases took. Needs what the tests of clusters need: root, and
-Debian's docker.io, openssh-server and iproute2.
+By hand: OpenSSH starts `docker run … torchrun … benchmarks/bare/resnet50_pytorch.py` on both hosts at once, in
+containers of the same image with the same options. Both read the same sample data with the same batch size, in turns;
+the median of each is printed, with their difference and what flagperf's phases took. Needs what the tests of clusters
+need: root, and Debian's docker.io, openssh-server and iproute2.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from baseline import BARE, FLAGPERF, config, last_json, sample_data
+from baseline import BASELINES, FLAGPERF, last_json
 
 from flagperf import perflog
 
@@ -29,6 +29,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 from flagperf_run import cluster_file
 from hosts import IMAGE, Host, TestCluster, image_mounts
 
+PYTORCH = BASELINES["pytorch"]
+BARE = Path(__file__).parent / "bare" / PYTORCH.script
 LIMIT = 1.0  # seconds above the commands by hand
 DATA = "/srv/data"  # on the hosts
 PORT = 29512
@@ -49,9 +51,9 @@ def send(host: Host, *paths: Path) -> None:
 def by_hand(cluster: TestCluster) -> float:
     """Wall-clock seconds from the commands to the end of the first step."""
     mounts = [f"--volume={folder}:{folder}:ro" for folder in (*image_mounts(), DATA, "/srv/bare")]
-    settings = {**config()["vendor"]["environment"], "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
+    settings = {**PYTORCH.config["vendor"]["environment"], "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}
     options = ["--network=host", "--ipc=host", "--init", *mounts, *(f"--env={k}={v}" for k, v in settings.items())]
-    script = [f"/srv/bare/{BARE.name}", DATA, str(config()["train_batch_size"]), "1", "0"]
+    script = [f"/srv/bare/{BARE.name}", DATA, str(PYTORCH.config["train_batch_size"]), "1", "0"]
     started, running = time.time(), []
     for rank, host in enumerate(cluster.hosts):
         launch = ["--nnodes", "2", "--nproc-per-node", "1", "--node-rank", str(rank)]
@@ -86,7 +88,7 @@ def lab() -> Iterator[tuple[TestCluster, Path]]:
         (folder / "cluster").mkdir()
         (folder / "cluster" / "lab.yaml").write_text(json.dumps(cluster_file(cluster)))
         for host in cluster.hosts:
-            send(host, sample_data(), BARE.parent)
+            send(host, PYTORCH.data, BARE.parent)
         yield cluster, folder
 
 

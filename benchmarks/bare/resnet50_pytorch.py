@@ -1,6 +1,6 @@
 """The baseline: resnet50 (tiny) as somebody would write it by hand for torchrun, with nothing of flagperf.
 
-    torchrun --nproc-per-node 2 benchmarks/bare/resnet50_tiny.py DATA_DIR BATCH_SIZE STEPS WARMUP_STEPS
+    torchrun --nproc-per-node 2 benchmarks/bare/resnet50_pytorch.py DATA_DIR BATCH_SIZE STEPS WARMUP_STEPS
 
 Prints one JSON line: wall clock at the end of the first step, images per second of the whole job after the warm-up
 steps, and the largest resident memory of a rank.
@@ -66,7 +66,7 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
     if distributed.get_rank() == 0:
         rate = (steps - warmup_steps) * batch_size * world / seconds
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(json.dumps({"first_step": first_step, "images_per_second": rate, "memory_gib": memory}), flush=True)
+        print(json.dumps({"first_step": first_step, "samples_per_second": rate, "memory_gib": memory}), flush=True)
     distributed.destroy_process_group()
     sys.stdout.flush()
     os._exit(0)  # gloo's threads now and then abort the interpreter's own exit
