@@ -46,6 +46,7 @@ def test_two_ranks_train_the_same_network(tmp_path: Path) -> None:
     assert finished["stop_reason"] == "max_steps"
     assert finished["example_flops"] == 35004416  # what PyTorch's counter finds, conf/fingerprint/resnet50.yaml
     assert set(finished["versions"]) == {"flagperf", "keras", "python", "tensorflow"}
+    assert toy.values(ranks[0], "BUILT")[0]["software"]["modules"] == {}
 
 
 def test_two_ranks_see_the_samples_of_one_that_accumulates(tmp_path: Path) -> None:

@@ -35,7 +35,10 @@ class TrainBatches(EndlessBatches):
 
 
 class Dataset:
-    """Base of the data sets. `read` is traced into the graph of the pipeline, which runs it in many threads."""
+    """Base of the data sets. `read` is traced into the graph of the pipeline, which runs it in many threads.
+
+    It is traced as it is written, without AutoGraph: tf.cond decides by a tensor, `if` does not.
+    """
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -146,7 +149,8 @@ def pipeline(
         places = tf.range(tf.size(indices, tf.int64), dtype=tf.int64)
         return tf.data.Dataset.from_tensor_slices((indices, tf.stack([tf.fill(tf.shape(places), seed), places], 1)))
 
-    read = numbered.flat_map(samples).map(dataset.read, settings.num_workers or None)
+    as_written = tf.autograph.experimental.do_not_convert  # else TensorFlow writes and imports code of its own
+    read = numbered.flat_map(as_written(samples)).map(as_written(dataset.read), settings.num_workers or None)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.deterministic = True

@@ -70,7 +70,7 @@ class World(Ranks):
         return values
 
 
-@tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+@tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
 def _sum(strategy: tf.distribute.Strategy, values: tf.Tensor) -> tf.Tensor:
     return strategy.run(_summed, args=(values,))
 
