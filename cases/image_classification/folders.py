@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from flagperf.errors import ConfigError
+from cases.image_classification.refusals import no_images, too_many_classes
 
 
 class Labelled(NamedTuple):
@@ -32,21 +32,9 @@ def labelled(root: str, num_classes: int, kinds: Sequence[str]) -> Labelled:
     files = [image_files(Path(root, name), kinds) for name in classes]
     empty = [name for name, found in zip(classes, files, strict=True) if not found]
     if not classes or empty:
-        raise ConfigError(
-            "no images in this split of the data set",
-            where=root,
-            key="data_dir",
-            allowed="<class>/<image file> below it, at least one image in each class",
-            advice=f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class",
-        )
+        raise no_images(root, f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class")
     if len(classes) > num_classes:
-        raise ConfigError(
-            "the data set has more classes than the network",
-            where=root,
-            key="num_classes",
-            given=num_classes,
-            allowed=f"at least {len(classes)}, one for each folder of the split",
-        )
+        raise too_many_classes(root, num_classes, len(classes))
     paths = [path for found in files for path in found]
     return Labelled(classes, paths, [label for label, found in enumerate(files) for _ in found])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -189,6 +190,8 @@ def notes(summary: Summary) -> list[str]:
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
+    failed = ((result.round, result.failure) for result in summary.results if result.failure)
+    found += [f"round {number} failed: {failure.line}" for number, failure in itertools.islice(failed, 1)]
     return found
 
 
@@ -225,11 +228,11 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
 
 
 def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
-    """The cases that are there in more than one revision, and in which."""
-    found: dict[str, set[int]] = {}
+    """The cases that are there in more than one revision, and in which. On another framework it is another case."""
+    found: dict[tuple[str, str], set[int]] = {}
     for result in (result for summary in summaries for result in summary.results):
-        found.setdefault(result.case, set()).add(result.revision)
-    return [(name, " and ".join(map(str, sorted(known)))) for name, known in found.items() if len(known) > 1]
+        found.setdefault((result.case, result.framework), set()).add(result.revision)
+    return [(name, " and ".join(map(str, sorted(known)))) for (name, _), known in found.items() if len(known) > 1]
 
 
 def problems(summary: Summary) -> Iterator[tuple[str, Verdict, Sequence[str], Failure | None]]:

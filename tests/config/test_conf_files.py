@@ -109,7 +109,8 @@ def test_experiment(experiment: str) -> None:
     choices = {
         key.removeprefix("override /"): option for entry in file.get("defaults", []) for key, option in entry.items()
     }
-    assert [job.case for job in jobs] == (CASES if multirun else ["resnet50"])
+    over_cases = multirun and "model" in file["hydra"]["sweeper"]["params"]
+    assert [job.case for job in jobs] == (CASES if over_cases else ["resnet50"] * len(jobs))
     for job in jobs:
         assert {key: leaves(job.config).get(key) for key in said} == said
         assert {group: job.config[group] for group in choices} == choices

@@ -14,7 +14,7 @@ from mindspore.dataset import vision
 from numpy.typing import NDArray
 
 from cases.image_classification.folders import labelled
-from flagperf.errors import ConfigError
+from cases.image_classification.refusals import unreadable
 from flagperf.trainer.mindspore.data import Dataset
 
 KINDS = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff")  # that vision.read_image reads
@@ -44,12 +44,7 @@ class Images(Dataset):
         try:
             image = vision.read_image(self.paths[index], vision.ImageReadMode.COLOR)
         except RuntimeError as error:
-            raise ConfigError(
-                "cannot read an image of the data set",
-                where=self.paths[index],
-                given=str(error).strip().splitlines()[0],
-                advice="replace it by a good copy, or remove it; the archive's checksum tells of others",
-            ) from None
+            raise unreadable(self.paths[index], str(error).strip().splitlines()[0]) from None
         cut = self.cut(image, generator)
         return np.ascontiguousarray(cut.transpose(2, 0, 1)), np.int32(self.labels[index])
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from cases.image_classification.folders import labelled
+from cases.image_classification.refusals import unreadable
+from flagperf.errors import ConfigError
 from flagperf.trainer.tensorflow2.data import Dataset
 
 KINDS = (".jpg", ".jpeg", ".png", ".bmp", ".gif")  # that tf.io.decode_image reads
@@ -38,6 +40,9 @@ class Images(Dataset):
         data = tf.io.read_file(self.paths[index])
         pixels = tf.clip_by_value(tf.round(self.cut(data, seed)), 0, 255)
         return tf.ensure_shape(tf.cast(pixels, tf.uint8), [self.image_size, self.image_size, 3]), self.labels[index]
+
+    def unreadable(self, index: int, reason: str) -> ConfigError:
+        return unreadable(self.paths[index].numpy().decode(), reason)
 
     def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """The image of a file's content as it is seen, [image_size, image_size, 3], numbers from 0 to 255."""

@@ -10,8 +10,8 @@ from typing import Any
 import mindspore
 from mindspore import Parameter, Tensor, nn
 
-from flagperf.trainer.components import component
-from flagperf.trainer.digest import digest, path_of
+from flagperf.trainer.components import component, path_of
+from flagperf.trainer.digest import digest
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.mindspore.build import Parts
 from flagperf.trainer.mindspore.device import device_name

@@ -11,8 +11,8 @@ from typing import Any
 import paddle
 from paddle import nn
 
-from flagperf.trainer.components import component
-from flagperf.trainer.digest import digest, path_of
+from flagperf.trainer.components import component, path_of
+from flagperf.trainer.digest import digest
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.paddle.build import Parts
 from flagperf.trainer.paddle.device import device_name

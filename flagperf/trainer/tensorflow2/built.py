@@ -10,8 +10,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from flagperf.trainer.components import component
-from flagperf.trainer.digest import digest, path_of
+from flagperf.trainer.components import component, path_of
+from flagperf.trainer.digest import digest
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.schedule import intervals_of
 from flagperf.trainer.software import software
