@@ -71,7 +71,7 @@ def test_a_fault_is_named_alike_on_each_framework(
     case = (f"model={MODELS[framework]}", f"framework={framework}", f"sample_dir={samples}")
     flagperf = launch(tmp_path / "run", *case, *SMALL, *task, *words)
     code, output = flagperf.wait()
-    assert re.search(f"  failed  {cause}, while in phase 'watch'\n", output), output
+    assert re.search(f"  failed  {cause}, during training\n", output), output
     assert (code, flagperf.left()) == (5, [])
     (result,) = (tmp_path / "run").glob("*/round1/result.json")
     last_lines = json.loads(result.read_text())["failure"]["last_lines"]
