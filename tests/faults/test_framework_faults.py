@@ -24,7 +24,7 @@ FAULTS = {
     "a rank raises": (
         ("raise", 1),
         (),
-        f"rank 1 {HERE}exit code 1",
+        rf"rank 1 {HERE}RuntimeError: the workload fails as it was told \(exit code 1\)",
         "RuntimeError: the workload fails as it was told",
     ),
     "the first rank is killed": (("kill", 0), (), f"rank 0 {HERE}signal SIGKILL", None),
@@ -43,7 +43,7 @@ FAULTS = {
     "the loss is no number, of all ranks at once": (
         ("diverge", 1),
         (),
-        f"rank [01] {HERE}exit code 1",
+        rf"rank [01] {HERE}TrainingError: training diverged: the loss was nan at step 1 \(exit code 1\)",
         "TrainingError: training diverged: the loss was nan at step 1",
     ),
 }
