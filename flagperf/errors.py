@@ -23,6 +23,8 @@ from typing import ClassVar
 from flagperf.plain import plain
 from flagperf.secret import quoted
 
+SHORTEST = 3  # letters of a name whose longer forms are looked for
+
 
 class FlagperfError(Exception):
     """Base of all errors that are reported without a traceback."""
@@ -124,10 +126,24 @@ def with_details(problem: str, details: Mapping[str, str]) -> str:
     return "\n".join([problem, *(f"  {name + ':':9}{text}" for name, text in details.items())])
 
 
+def near(given: object, known: Iterable[str]) -> list[str]:
+    """The known names that were probably meant, at most three, whether in capitals or not.
+
+    The same name, else names that end in the given one (batch_size, train_batch_size), else the most similar.
+    """
+    text, names = str(given).lower(), sorted(known, key=lambda name: (name.count("."), name))
+    if same := [name for name in names if name.lower() == text]:
+        return same[:1]
+    if longer := [name for name in names if len(text) >= SHORTEST and name.lower().endswith((f"_{text}", f".{text}"))]:
+        return [name for name in longer if name.count(".") == longer[0].count(".")][:3]
+    by_lower = {name.lower(): name for name in reversed(names)}
+    return [by_lower[name] for name in difflib.get_close_matches(text, sorted(by_lower), n=1)]
+
+
 def meant(given: object, known: Iterable[str]) -> str | None:
-    """A question after the nearest of the known names, where one is near: "did you mean 'glm'?"."""
-    close = difflib.get_close_matches(str(given), sorted(known), n=1)
-    return f"did you mean '{close[0]}'?" if close else None
+    """A question after the known names that are near, where one is: "did you mean 'glm'?"."""
+    close = near(given, known)
+    return f"did you mean {' or '.join(repr(name) for name in close)}?" if close else None
 
 
 def nearest(given: str, options: Iterable[str]) -> str:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
+
+from rich.status import Status
 
 from flagperf.cli.vendor_files import (
     NO_FIGURES,
@@ -19,6 +24,7 @@ from flagperf.cli.vendor_files import (
     read,
     tunings_of,
 )
+from flagperf.cli.verbs import usage
 from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
 from flagperf.config.image import choose_image
@@ -30,6 +36,7 @@ from flagperf.config.user_files import check_user_files
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, nearest
 from flagperf.monitor_log import DEVICE_FIGURES
+from flagperf.run.console import Terminal
 
 SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc at which FlagPerf asks for every case of a vendor
 NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_devices": None}
@@ -39,8 +46,8 @@ def main(options: argparse.Namespace) -> int:
     """Print what a vendor's files lack, file by file; exit code 2 when one lacks what a run needs."""
     key, _, name = options.arguments[0].partition("=") if len(options.arguments) == 1 else ("", "", "")
     if key != "vendor" or not name:
-        advice = "flagperf check vendor=NAME, which looks at all its hardware"
-        raise ConfigError("check takes one vendor", given=" ".join(options.arguments) or None, advice=advice)
+        given = " ".join(options.arguments) or None
+        raise ConfigError("check takes one vendor", given=given, advice=usage("check"))
     lacks = check_vendor(name, options.config_dir)
     for file, of_file in itertools.groupby(lacks, key=lambda lack: lack.file):
         print(file)
@@ -173,10 +180,27 @@ def _unused(tunings: Iterable[Tuning], products: Mapping[str, Product], folders:
 def _refused(
     name: str, products: Mapping[str, Product], tunings: Iterable[Tuning], config_dirs: Sequence[Path]
 ) -> list[Lack]:
-    """Why runs would be refused: one with each product as it is, and one with each tuning."""
+    """Why runs would be refused: one with each product as it is, and one with each tuning.
+
+    Each processor composes some of them, all of one case, which have much in common.
+    """
     known = cases(search_path(config_dirs))
     jobs = [Tuning(product.path, "resnet50", name, 1, 1) for name, product in products.items()]
     jobs += [tuning for tuning in tunings if tuning.case in known and tuning.product in products]
+    parts = [list(part) for _, part in itertools.groupby(jobs, key=lambda job: (job.case, job.path.parent))]
+    work = partial(_lacks_of, name, config_dirs)
+    found: list[list[Lack]] = []
+    workers = min(len(os.sched_getaffinity(0)), len(parts))
+    with Status("", console=Terminal(stderr=True)) as status, ProcessPoolExecutor(max(1, workers)) as pool:
+        for part, lacks in zip(parts, pool.map(work, parts), strict=True):
+            found.append(lacks)
+            done = sum(map(len, parts[: len(found)]))
+            status.update(f"{done} of {len(jobs)} configurations composed, last {name} {part[0].case}")
+    return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+
+
+def _lacks_of(name: str, config_dirs: Sequence[Path], jobs: Sequence[Tuning]) -> list[Lack]:
+    """Compose some jobs, and tell why they would be refused."""
     commands = [
         (
             f"vendor={name}",
@@ -191,7 +215,7 @@ def _refused(
         for job in jobs
     ]
     found = zip(jobs, compose_each(commands, config_dirs), strict=True)
-    return list(dict.fromkeys(lack for job, run in found for lack in _of_job(name, job, run)))
+    return [lack for job, run in found for lack in _of_job(name, job, run)]
 
 
 def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[Lack]:

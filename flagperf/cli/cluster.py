@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,10 +14,9 @@ from rich.table import Table
 from flagperf.config.compose import compose
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError, HostError
-from flagperf.run.console import Terminal
+from flagperf.run.console import print_unfolded
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}  # of each state
-UNFOLDED = 100_000  # characters: the width of a table that goes to a file
 
 
 @dataclass(frozen=True)
@@ -54,13 +52,10 @@ def print_rows(rows: Sequence[Row]) -> int:
 
     Returns the exit code: 3 when a row failed.
     """
-    console = Terminal(width=None if sys.stdout.isatty() else UNFOLDED)
     table = Table("host", "check", "state", box=None, pad_edge=False)
     table.add_column("found", overflow="fold")  # a long path is shown whole
     for row in rows:
         told = f"{row.found}\ndo: {row.advice}" if row.advice else row.found
         table.add_row(row.host, row.check, f"[{COLOURS[row.state]}]{row.state}[/]", escape(told))
-    with console.capture() as shown:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
+    print_unfolded(table)
     return HostError.exit_code if any(row.state == "failed" for row in rows) else 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flagperf import report
 from flagperf.cli.cluster import Row, failed_row, print_rows
+from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.connect import transports
 from flagperf.run.collecting import Place, collect_late, places
@@ -20,7 +21,7 @@ def main(options: argparse.Namespace) -> int:
     """Print what came from where; then, where something came, the table of results. Returns the exit code."""
     if len(options.arguments) != 1:
         given = " ".join(options.arguments)
-        raise ConfigError("collect takes one run folder", given=given, advice="flagperf collect RUN_DIR")
+        raise ConfigError("collect takes one run folder", given=given, advice=usage("collect"))
     folder = Path(options.arguments[0])
     found = places(folder)
     if is_held(folder):

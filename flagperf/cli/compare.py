@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from flagperf import report
+from flagperf.cli.verbs import usage
 from flagperf.compare import render
 from flagperf.compare.earlier import earlier_rounds
 from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
@@ -16,12 +17,10 @@ from flagperf.compare.likeness import MUST
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
 from flagperf.plan.values import CONFIG
-from flagperf.run.console import Terminal
+from flagperf.report import scaling
+from flagperf.results.values import Summary
+from flagperf.run.console import Terminal, print_unfolded
 
-USAGE = (
-    "flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [across=KEY] [same=1%] [noise=DIR] "
-    "[markdown=FILE] [junit=FILE]"
-)
 OPTIONS = ("by", "gate", "across", "same", "noise", "markdown", "junit")
 SAME = 0.01  # so small a difference is none, as a share of the base
 
@@ -38,6 +37,7 @@ def main(options: argparse.Namespace) -> int:
     found = [compare(base, other, margin=margin, across=across, earlier=history) for base, other in pairs.pairs]
     decisions = [decide(condition, comparison) for comparison in found for condition in conditions]
     _show(found, decisions, pairs.alone, margin)
+    _show_scaling([job.summary for run in runs for job in run])
     _write(given, "markdown", render.markdown(found, decisions, margin))
     _write(given, "junit", render.junit(decisions))
     return EXIT_CODES[worst([decision.outcome for decision in decisions])]
@@ -49,10 +49,12 @@ def _arguments(arguments: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
     given = dict(argument.split("=", 1) for argument in arguments if _is_option(argument))
     for key in given:
         if key not in OPTIONS:
-            raise ConfigError("unknown option of compare", given=key, allowed=nearest(key, OPTIONS), advice=USAGE)
+            raise ConfigError(
+                "unknown option of compare", given=key, allowed=nearest(key, OPTIONS), advice=usage("compare")
+            )
     if len(folders) < (1 if "by" in given else 2):
         shown = " ".join(arguments) or '""'
-        raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=USAGE)
+        raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=usage("compare"))
     if "junit" in given and "gate" not in given:
         raise ConfigError("junit= writes what a gate decided", key="junit", given=given["junit"], advice="add gate=…")
     return folders, given
@@ -125,6 +127,23 @@ def _show(
             (decision.outcome, render.STYLES[decision.outcome]), f"  {decision.condition}  {decision.why}"
         )
         terminal.print(said, soft_wrap=True)
+
+
+def _show_scaling(summaries: Sequence[Summary]) -> None:
+    """How the cases scale, of which the runs hold several scales."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = scaling.scaling_rows(summaries)
+    if not rows:
+        return
+    table = Table(title="scaling", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in rows[0]:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    print_unfolded(Group(table, Text(scaling.NOTE)))
 
 
 def _write(given: Mapping[str, str], key: str, text: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import yaml
 
+from flagperf.cli.verbs import usage
 from flagperf.config.compose import compose
 from flagperf.config.data_layout import check_layout, count_entries, expected, has_layout
 from flagperf.config.values import RunConfig
@@ -35,8 +36,8 @@ def main(options: argparse.Namespace) -> int:
     """Look at a case's data, write its sample data or convert its original data; then print what is there."""
     action, *arguments = options.arguments or [""]
     if action not in SIZES:
-        advice = "flagperf data check model=NAME data_dir=PATH"
-        raise ConfigError("data takes first what to do", given=action, allowed=nearest(action, SIZES), advice=advice)
+        allowed = nearest(action, SIZES)
+        raise ConfigError("data takes first what to do", given=action, allowed=allowed, advice=usage("data"))
     sources = [argument for argument in arguments if argument.startswith("source=")]
     job = compose_case(action, [argument for argument in arguments if argument not in sources], options.config_dir)
     if action == "sample":

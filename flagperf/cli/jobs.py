@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from secrets import token_hex
 
@@ -62,7 +62,17 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, command: Command
     console.print(report.terminal_table(summaries))
     for path in paths:
         console.print(str(path), highlight=False, markup=False, soft_wrap=True)
+    for line in _failures(summaries):  # the last thing that is read
+        console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     return next((code for code in codes if code), 0)
+
+
+def _failures(summaries: Sequence[Summary]) -> Iterator[str]:
+    """Why rounds failed, a line each."""
+    rounds = [(done.name, round_) for done in summaries for round_ in done.results]
+    for name, round_ in rounds:
+        if round_.failure is not None:
+            yield "failed: " + (f"{name}, round {round_.round}: " if len(rounds) > 1 else "") + round_.failure.line
 
 
 async def _run_job(job: RunConfig, folder: Path, console: Console, began: float | None) -> tuple[Summary, int]:

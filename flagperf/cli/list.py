@@ -1,4 +1,4 @@
-"""`flagperf list`: names and titles of all to choose from: cases, frameworks, vendors …; `list runs`: what was run."""
+"""`flagperf list`: names and titles of all to choose from; `list runs`: what was run; `list CASE`: all about a case."""
 
 from __future__ import annotations
 
@@ -12,36 +12,35 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from flagperf.cli.list_case import case_table
+from flagperf.cli.verbs import KINDS, RESULTS, RUNS, usage
 from flagperf.config import search_path
+from flagperf.config.about_case import about_case, frameworks
 from flagperf.errors import ConfigError, nearest
 from flagperf.report.runs import Listed, listed
 from flagperf.report.terminal import styled
-from flagperf.run.console import Terminal
+from flagperf.run.console import Terminal, print_unfolded
 
-KINDS = {
-    "cases": "model",
-    "frameworks": "framework",
-    "vendors": "vendor",
-    "hardware": "hardware",
-    "clusters": "cluster",
-    "experiments": "experiment",
-}  # what `flagperf list` calls it → configuration group
-RUNS, RESULTS = "runs", "result"  # the word for what was run, and the default of `result_dir`
 HEADS = ("date", "run", "job", "verdict", "p_train")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the choices of each kind that is named, else of all kinds, or the runs of a folder, one line each."""
-    if options.arguments[:1] == [RUNS]:
+    """Print the choices of each kind that is named, else of all kinds; or the runs of a folder; or all of one case."""
+    first, folders = next(iter(options.arguments), None), search_path.search_path(options.config_dir)
+    if first == RUNS:
         return _list_runs(options.arguments[1:])
+    if first in (cases := search_path.cases(folders)):
+        print_unfolded(case_table(about_case(first, options.arguments[1:], options.config_dir)))
+        return 0
     for kind in options.arguments or KINDS:
         if kind not in KINDS:
-            raise ConfigError("unknown kind of list", given=kind, allowed=nearest(kind, [*KINDS, RUNS]))
+            allowed = nearest(kind, [*KINDS, RUNS, *cases])
+            raise ConfigError("there is no such list, and no such case", given=kind, allowed=allowed)
         table = Table(title=kind, title_justify="left", box=None, show_header=False)
         for name, title in rows(kind, options.config_dir):
-            further = [", ".join(FURTHER[kind](name, options.config_dir))] if kind in FURTHER else []
+            further = [", ".join(FURTHER[kind](name, folders))] if kind in FURTHER else []
             table.add_row(*map(escape, (name, title, *further)))
-        Terminal().print(table)
+        print_unfolded(table)
     return 0
 
 
@@ -49,7 +48,7 @@ def _list_runs(arguments: Sequence[str]) -> int:
     """Print the jobs of all runs in a result folder, newest run first."""
     if len(arguments) > 1:
         given = " ".join(arguments)
-        raise ConfigError("list runs takes one result folder", given=given, advice="flagperf list runs [RESULT_DIR]")
+        raise ConfigError("list runs takes one result folder", given=given, advice=usage("list"))
     folder = Path(arguments[0] if arguments else RESULTS).expanduser()
     found = listed(folder)
     if not found:
@@ -86,20 +85,9 @@ def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:
     return [(name, _title(path.read_text(encoding="utf-8"))) for name, path in found if path]
 
 
-def frameworks(case: str, config_dirs: Sequence[Path] = ()) -> list[str]:
-    """The frameworks of a case: the one that its own file is for, and those that have a file of it."""
-    folders = search_path.search_path(config_dirs)
-    files = [path for name in (f"model/{case}", "config") if (path := search_path.find(name, folders))]
-    texts = (path.read_text(encoding="utf-8") for path in files)
-    chosen = (re.search(r"^ +- (?:override /)?framework: *(\S+)", text, re.MULTILINE) for text in texts)
-    own = next(found[1] for found in chosen if found)
-    others = search_path.options("framework", folders)
-    return [own, *(name for name in others if search_path.find(f"model/{name}/{case}", folders))]
-
-
-def install(framework: str, config_dirs: Sequence[Path] = ()) -> list[str]:
+def install(framework: str, folders: Sequence[Path]) -> list[str]:
     """How a user comes to an environment with a framework, as its file says it."""
-    file = search_path.find(f"framework/{framework}", search_path.search_path(config_dirs))
+    file = search_path.find(f"framework/{framework}", folders)
     said = _value("install", file.read_text(encoding="utf-8")) if file else None
     return [said] if said else []
 

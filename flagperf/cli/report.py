@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from flagperf import report
+from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
 from flagperf.run.console import Terminal
 
@@ -14,7 +15,7 @@ def main(options: argparse.Namespace) -> int:
     """Print the table of results, then the paths of the files that were written."""
     if len(options.arguments) != 1:
         given = " ".join(options.arguments)
-        raise ConfigError("report takes one run folder", given=given, advice="flagperf report RUN_DIR")
+        raise ConfigError("report takes one run folder", given=given, advice=usage("report"))
     folder = Path(options.arguments[0])
     summaries = report.read_run(folder)
     Terminal().print(report.terminal_table(summaries))

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.text import Text
 
 from flagperf.cli import run
+from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
 from flagperf.run import command_file
 from flagperf.run.command_file import Command
@@ -20,7 +21,7 @@ NEW = ("run_name",)  # what is not given again: the folder is there already
 def main(options: argparse.Namespace) -> int:
     """Compose and run as then, with the user's files as they were; an override that follows replaces an old one."""
     if not options.arguments or "=" in options.arguments[0]:
-        raise ConfigError("rerun takes one run folder", advice="flagperf rerun RUN_DIR [OVERRIDES…]")
+        raise ConfigError("rerun takes one run folder", advice=usage("rerun"))
     folder = Path(options.arguments[0]).expanduser()
     command = command_file.read(folder)
     options.arguments = _overrides(command.overrides, options.arguments[1:])

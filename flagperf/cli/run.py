@@ -7,6 +7,7 @@ import asyncio
 from pathlib import Path
 
 from flagperf.config.compose import compose_jobs
+from flagperf.config.resolve import check_hosts
 from flagperf.errors import NoValidCaseError
 
 
@@ -20,6 +21,8 @@ def main(options: argparse.Namespace) -> int:
 
         print("\n".join(dry_run_text(job) for job in jobs))
         return 0
+    for job in jobs:
+        check_hosts(job)
     from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal
     from flagperf.run.command_file import Command
     from flagperf.run.console import Terminal

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
 from flagperf.report.watching import snapshot
 from flagperf.run.console import Terminal
@@ -22,7 +23,7 @@ def main(options: argparse.Namespace) -> int:
     """Renew the picture every second while the run goes on; where nobody looks at a terminal, print it once."""
     if len(options.arguments) != 1:
         given = " ".join(options.arguments) or None
-        raise ConfigError("watch takes one run folder", given=given, advice="flagperf watch RUN_DIR")
+        raise ConfigError("watch takes one run folder", given=given, advice=usage("watch"))
     folder, terminal = Path(options.arguments[0]).expanduser(), Terminal()
     if not terminal.is_terminal:
         for line in snapshot(folder):

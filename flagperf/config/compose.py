@@ -13,13 +13,15 @@ from flagperf.config.build import build, of_same_name
 from flagperf.config.classes import check_places, other_libraries
 from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
-from flagperf.config.keys import is_platform, is_under
+from flagperf.config.keys import SCALE, is_platform, is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.own_code import own_code, takes_place
 from flagperf.config.platform import RuntimeSettings
 from flagperf.config.provenance import Where, changes, origin
 from flagperf.config.reach import with_reach
 from flagperf.config.resolve import (
+    check_hardware_chosen,
+    check_hosts,
     cluster,
     container_options,
     data_dir,
@@ -42,7 +44,14 @@ from flagperf.secret import shown
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
 
-IN_NAME = ("model", "framework", "hardware", "nnodes", "nproc")  # the name of a result folder holds these already
+IN_NAME = (
+    "model",
+    "framework",
+    "hardware",
+    "nnodes",
+    "nproc",
+    SCALE,
+)  # the name of a result folder holds these already
 
 
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
@@ -57,22 +66,30 @@ def compose_jobs(
 
     Args:
         overrides: `key=value`, in Hydra's grammar.
-        multirun: a comma list, choice(), range() or glob() makes one job per value.
+        multirun: a comma list, choice(), range() or glob() makes one job per value. Of several scales those are left
+            out, with a note, that the cluster or its nodes are too small for.
         config_dirs: the user's own configuration folders; the first has precedence.
     """
     folders = search_path(config_dirs)
     jobs = make_jobs(overrides, multirun, folders)
     runs: list[RunConfig] = []
+    left_out: list[str] = []
     with hydra_session(folders) as load:
         for number, job in enumerate(jobs, start=1):
             try:
-                runs.append(_compose_job(job, load, folders))
+                run = _compose_job(job, load, folders)
+                if SCALE in job.swept:
+                    check_hosts(run)
+                runs.append(run)
             except ConfigError as error:
+                if SCALE in job.swept and error.key in ("nnodes", "nproc"):
+                    left_out.append(f"scale {job.swept[SCALE]} is left out: {error.problem}; allowed: {error.allowed}")
+                    continue
                 if len(jobs) == 1:
                     raise
                 swept = " ".join(f"{key}={shown(value, key)}" for key, value in job.swept.items())
                 raise error.within(f"job {number} of {len(jobs)} ({swept})") from error
-    return runs
+    return [replace(run, notes=(*left_out, *run.notes)) if run is runs[0] else run for run in runs]
 
 
 def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] = ()) -> list[RunConfig | ConfigError]:
@@ -91,6 +108,7 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
 
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     layers = with_reach(compose_layers(job, load, folders))
+    check_hardware_chosen(layers.final, job.choices, folders)
     where = origin(layers.files, folders, job.values)
     rules = CaseRules.of(layers, folders, where)
 
@@ -146,6 +164,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),
         "notes": tuple(note for note in (layers.note, data_note, *too_short(kept.secrets)) if note),
+        "where": where,
         "secrets": kept.secrets,
         "mask": kept.mask,
     }

@@ -52,6 +52,8 @@ KEYS: dict[str, Field] = {
     "warmup": Field(float, low=0, high=1),
 }
 
+SCALE = "scale"  # <nnodes>x<nproc>: sets both keys, so that a sweep can go from one scale to another
+
 # Groups from which a command line or an experiment chooses. The case chooses mutable list and framework.
 GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
 

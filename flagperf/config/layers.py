@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,16 @@ from flagperf.config.keys import GROUPS
 from flagperf.config.provenance import Leaves, Where, differing, leaves
 from flagperf.config.search_path import CONF, find, options
 from flagperf.config.sweep import Job
-from flagperf.config.user_files import FILES, check_user_files, not_yaml
+from flagperf.config.user_files import FILES, check_user_files, not_yaml, plain_files
 from flagperf.errors import ConfigError
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 CASE_GROUPS = GROUPS[:-1]  # of which a case is composed; an experiment lies over it
+
+# What Hydra would compose for a program that it starts itself: its logs, help and folders.
+UNUSED = tuple(f"~hydra/{part}" for part in ("env", "help", "hydra_help", "hydra_logging", "job_logging", "output"))
 
 
 class Layer:
@@ -33,7 +36,6 @@ class Layer:
     def __init__(self, config: DictConfig, choices: Mapping[str, str]) -> None:
         self._config = config
         self.choices = choices
-        self.leaves = self._leaves()
 
     def get(self, key: str) -> Any:
         """The value of a dotted key as plain data, with interpolations resolved; None when there is no such key."""
@@ -53,6 +55,21 @@ class Layer:
                 OmegaConf.update(config, key, value, force_add=True)
         return Layer(config, self.choices)
 
+    def with_files(self, paths: Sequence[Path]) -> Layer | None:
+        """This layer with files laid over it, the last one on top; None where they do not fit."""
+        import yaml
+        from omegaconf import DictConfig, OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+
+        try:
+            files = [file for path in paths if isinstance(file := OmegaConf.load(path), DictConfig)]
+            for file in files:
+                file.pop("defaults", None)
+            config = OmegaConf.merge(self._config, *files)
+        except (OmegaConfBaseException, yaml.YAMLError):
+            return None
+        return Layer(config, self.choices)  # type: ignore[arg-type]  # of mappings a mapping comes
+
     def with_part(self, key: str, other: Layer) -> Layer:
         """This layer with the top-level key as another one has it."""
         config = self._config.copy()
@@ -67,7 +84,9 @@ class Layer:
             tree: dict[str, Any] = OmegaConf.to_container(self._config, resolve=True)  # type: ignore[assignment]
         return tree
 
-    def _leaves(self) -> Leaves:
+    @cached_property
+    def leaves(self) -> Leaves:
+        """Dotted key → value as it is written."""
         from omegaconf import OmegaConf
 
         return leaves(OmegaConf.to_container(self._config))  # type: ignore[arg-type]
@@ -96,15 +115,18 @@ def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
 
     A session may stand within another, whose function is not called meanwhile.
     """
+    import hydra.conf
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
     from omegaconf import OmegaConf
+
+    from flagperf.config.read_once import place, register
 
     @cache
     def load(*overrides: str) -> Layer:
         with config_errors():
             # An empty searchpath makes Hydra read its search path again, to which folders were added.
-            config = compose("config", ["hydra.searchpath=[]", *overrides], return_hydra_config=True)
+            config = compose("config", ["hydra.searchpath=[]", *UNUSED, *overrides], return_hydra_config=True)
         OmegaConf.set_struct(config, False)
         choices = dict(config.pop("hydra").runtime.choices)
         return Layer(config, choices)
@@ -113,9 +135,14 @@ def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(CONF), job_name="flagperf", version_base="1.3"):
+            register()
             search_path = GlobalHydra.instance().config_loader().get_search_path()
+            own = {"main": CONF, "hydra": Path(hydra.conf.__path__[0])}  # Hydra's name of an entry → the folder
+            for entry in search_path.get_path():
+                if entry.provider in own:
+                    entry.path = place(own[entry.provider])
             for folder in reversed(folders[:-1]):
-                search_path.prepend("--config-dir", f"file://{folder}")
+                search_path.prepend("--config-dir", place(folder))
             yield load
     finally:
         GlobalHydra.instance().hydra = outer
@@ -139,7 +166,10 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
     files = _files(job, choices, tuning)
     check_user_files(files, folders)
-    final = load(_tuning_override(tuning), *overrides) if tuning else chosen
+    plain = plain_files(tuning, folders) if tuning and not experiments else None
+    final = chosen.with_files(plain) if plain else None
+    if final is None:  # Hydra composes what is more than values, and says what is wrong
+        final = load(_tuning_override(tuning), *overrides) if tuning else chosen
     return Layers(
         case=shipped,
         final=final,

@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from flagperf.config.keys import SOFTWARE, is_platform, is_under
 from flagperf.config.search_path import find
+from flagperf.config.user_files import read_yaml
 from flagperf.config.values import Change
 from flagperf.secret import shown
 
@@ -79,7 +78,7 @@ def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Col
 
 def _sets(path: Path, group: str, parts: Sequence[str]) -> bool:
     """True when the file has the key, written from the root or from its group."""
-    tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    tree = read_yaml(path)
     return _has(tree, parts) or (parts[0] == group and _has(tree, parts[1:]))
 
 

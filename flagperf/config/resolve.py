@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from socket import gethostname
 from string import Template
@@ -17,7 +18,8 @@ from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
 from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
-from flagperf.config.search_path import find
+from flagperf.config.search_path import find, options
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
 
@@ -89,6 +91,26 @@ def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
     return extent_of(config)
 
 
+def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequence[Path]) -> None:
+    """Refuse a vendor without its hardware, before anything that follows from the wrong hardware.
+
+    `chosen`: the groups of which the command line chooses.
+    """
+    maker, of_whom = final.choices["vendor"], final.get("hardware.vendor")
+    if "hardware" in chosen or of_whom in (None, maker):
+        return
+    found = {product: find(f"hardware/{product}", folders) for product in options("hardware", folders)}
+    made = [
+        name
+        for name, path in found.items()
+        if path and re.search(rf"^vendor: *{maker}\b", path.read_text("utf-8"), re.M)
+    ]
+    allowed = ", ".join(made) or f"a file hardware/<product>.yaml with vendor: {maker}"
+    raise ConfigError(
+        f"vendor={maker} needs its hardware", key="hardware", allowed=allowed, advice=f"vendor={maker} hardware=NAME"
+    )
+
+
 def hardware(config: Mapping[str, Any], where: Where) -> Hardware:
     """The hardware, made by the vendor and with enough devices."""
     made = build(Hardware, config["hardware"], "hardware", where)
@@ -157,3 +179,17 @@ def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: 
     if runtime.kind != "docker":
         return None
     return choose_image(maker, framework.name, hosts.image, where, framework.extra)
+
+
+def check_hosts(run: RunConfig) -> None:
+    """Refuse more nodes than the cluster has."""
+    hosts = len(run.cluster.nodes)
+    if hosts < run.nnodes:
+        raise ConfigError(
+            f"the cluster has too few hosts for nnodes={run.nnodes}",
+            where=f"cluster {run.cluster.name}",
+            key="nnodes",
+            given=run.nnodes,
+            allowed=f"1 to {hosts}",
+            advice="choose a larger cluster (cluster=NAME), or see the plan with dry_run=true",
+        )

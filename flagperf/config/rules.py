@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.keys import KEYS, PARTS, RENAMED, check_value, is_platform, is_under
+from flagperf.config.keys import GROUPS, KEYS, PARTS, RENAMED, SCALE, check_value, is_platform, is_under
 from flagperf.config.layers import Layer, Layers
 from flagperf.config.platform import Hardware, RuntimeSettings, Vendor
 from flagperf.config.provenance import ABSENT, Leaves, Where
 from flagperf.config.search_path import CONF, find, is_shipped, options
 from flagperf.config.sweep import Job
 from flagperf.config.values import Change
-from flagperf.errors import ConfigError, meant
+from flagperf.errors import ConfigError, meant, near
 from flagperf.fields import of_dataclass
 from flagperf.trainer.settings import check_end
 
@@ -130,8 +130,10 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
 
 def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:
     """What to say of a key that nothing reads. `known`: all dotted keys, parents included."""
-    renamed = f"FlagPerf's '{key}' is {RENAMED[key]} here" if key in RENAMED else None
-    advice = renamed or meant(key, known) or "dry_run=true prints all keys of a case"
+    names = near(key, {*known, *RENAMED, *GROUPS, "framework", SCALE})
+    renamed = next((name for name in names[:1] if name in RENAMED and name not in known), None)
+    advice = f"FlagPerf's '{renamed}' is {RENAMED[renamed]} here" if renamed else meant(key, names)
+    advice = advice or "flagperf list CASE shows the settings of a case, dry_run=true all keys"
     return ConfigError("unknown key", where=where, key=key, advice=advice)
 
 

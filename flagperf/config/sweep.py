@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flagperf.config.keys import GROUPS, RENAMED_OPTIONS
+from flagperf.config.keys import GROUPS, RENAMED_OPTIONS, SCALE
 from flagperf.config.provenance import leaves
 from flagperf.config.search_path import find, options
 from flagperf.config.user_files import sweep_of
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A value that Hydra's grammar wants in quotes, such as /data/图片, but that can only be meant as it stands.
 PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
+
+OWN = "your own is a file of that name in {0}/ of a folder, given by --config-dir DIR"
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,8 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
             swept[key] = override.get_value_string() if value is None or isinstance(value, bool) else str(value)
         if key == "experiment":
             experiments = tuple(_option(key, name, folders) for name in (value if isinstance(value, list) else [value]))
+        elif key == SCALE:
+            values.update(_scale(value))
         elif key == "framework":
             framework = _option(key, value, folders)
         elif key in GROUPS:
@@ -125,7 +129,20 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
             values.update(given)
             if override.is_add() or override.is_force_add():
                 added.update(given)
+    keys = [override.key_or_group for override, _ in combination]
+    if SCALE in keys and (twice := next((key for key in ("nnodes", "nproc") if key in keys), None)):
+        raise ConfigError(
+            "scale says how many nodes and devices", key=twice, advice="give scale=2x8, or nnodes and nproc"
+        )
     return Job(choices, experiments, framework, values, frozenset(added), swept)
+
+
+def _scale(text: Any) -> dict[str, int]:
+    """ "2x8" → nnodes 2, nproc 8."""
+    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", str(text))
+    if not found:
+        raise ConfigError("wrong form of value", key=SCALE, given=text, allowed="<nnodes>x<nproc>, such as 2x8")
+    return {"nnodes": int(found[1]), "nproc": int(found[2])}
 
 
 def _option(group: str, name: Any, folders: Sequence[Path]) -> str:
@@ -134,6 +151,8 @@ def _option(group: str, name: Any, folders: Sequence[Path]) -> str:
     on_framework = group == "model" and find(f"model/{name}", folders) is not None  # paddle/bert
     if str(name) not in known and not on_framework:
         renamed = RENAMED_OPTIONS.get((group, str(name)))
-        advice = f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known)
+        advice = (
+            f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known) or OWN.format(group)
+        )
         raise ConfigError(f"no such {group}", key=group, given=name, allowed=", ".join(known), advice=advice)
     return str(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import quote
@@ -103,6 +103,7 @@ class RunConfig:
     changes: tuple[Change, ...] = ()
     sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
+    where: Callable[[str], str] = field(default=lambda _: "config.yaml", repr=False, compare=False)  # set a dotted key
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
     mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know

@@ -18,7 +18,7 @@ from flagperf.hosts.transport import Transport
 PROBE_TIMEOUT = 30.0  # seconds; the probe takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
-PASSING = ("listening",)  # facts of a moment, which sys_info.log leaves out
+PASSING = ("listening", "oom_kills")  # facts of a moment, which sys_info.log leaves out
 PROBE = script(__file__, "probe.sh")
 CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
 ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown"

@@ -8,7 +8,7 @@ while [ ! -d "${place:-/}" ]; do
     case $place in */*) place=${place%/*} ;; *) place=. ;; esac
 done
 set --
-for file in /etc/os-release /proc/cpuinfo /proc/meminfo /proc/net/tcp /proc/net/tcp6 /proc/driver/nvidia/version \
+for file in /etc/os-release /proc/cpuinfo /proc/meminfo /proc/net/tcp /proc/net/tcp6 /proc/vmstat /proc/driver/nvidia/version \
     /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name; do
     [ -r "$file" ] && set -- "$@" "$file"
 done
@@ -34,6 +34,7 @@ date '+time: %Y-%m-%d %H:%M:%S %z'
     FILENAME ~ /meminfo$/ && /^MemTotal:/ { total = $2 }
     FILENAME ~ /meminfo$/ && /^MemAvailable:/ { available = $2 }
     FILENAME ~ /tcp6?$/ && $4 == "0A" { sub(/.*:/, "", $2); listening = listening $2 " " }
+    FILENAME ~ /vmstat$/ && $1 == "oom_kill" { killed = $2 }
     FILENAME ~ /nvidia/ && FNR == 1 { driver = $0 }
     FILENAME ~ /dmi/ { hardware = hardware $0 " " }
     END {
@@ -41,5 +42,5 @@ date '+time: %Y-%m-%d %H:%M:%S %z'
         print "memory_kib: " total; print "memory_available_kib: " available
         print "shm_kib: " shm; print "disk_free_kib: " disk; print "hardware: " hardware
         print "devices: " devices; print "driver: " driver; print "listening: " listening
-        print "addresses: " addresses
+        print "addresses: " addresses; print "oom_kills: " killed
     }' - "$@"

@@ -12,8 +12,8 @@ from typing import Any
 
 from flagperf.command import Command
 from flagperf.config.platform import Node
+from flagperf.config.resolve import check_hosts
 from flagperf.config.values import RunConfig
-from flagperf.errors import ConfigError
 from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container
 from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_secrets
@@ -83,18 +83,9 @@ def _configured_rendezvous(run: RunConfig, nodes: tuple[Node, ...]) -> Rendezvou
 
 def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
     """The first nnodes hosts of the cluster."""
-    hosts = run.cluster.nodes[: run.nnodes]
-    if len(hosts) == run.nnodes:
-        return hosts
     if not placeholders:
-        raise ConfigError(
-            f"the cluster has too few hosts for nnodes={run.nnodes}",
-            where=f"cluster {run.cluster.name}",
-            key="nnodes",
-            given=run.nnodes,
-            allowed=f"1 to {len(hosts)}",
-            advice="choose a larger cluster (cluster=NAME), or see the plan with dry_run=true",
-        )
+        check_hosts(run)
+    hosts = run.cluster.nodes[: run.nnodes]
     missing = range(len(hosts) + 1, run.nnodes + 1)
     return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
 

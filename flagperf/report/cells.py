@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -189,6 +190,8 @@ def notes(summary: Summary) -> list[str]:
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
+    failed = ((result.round, result.failure) for result in summary.results if result.failure)
+    found += [f"round {number} failed: {failure.line}" for number, failure in itertools.islice(failed, 1)]
     return found
 
 

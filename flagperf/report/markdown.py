@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from flagperf.plain import plain
-from flagperf.report import cells, tables
+from flagperf.report import cells, scaling, tables
 from flagperf.report.files import command_of
+from flagperf.report.scaling import scaling_rows
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
@@ -33,6 +34,7 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
         cells.COLUMNS_NOTE,
         *_problems(summaries),
         *_sweep(summaries),
+        *_scaling(summaries),
         *(block for summary in summaries for block in _job(summary)),
     ]
     return plain("\n\n".join(block for block in blocks if block) + "\n")
@@ -71,6 +73,13 @@ def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:
     if keys := cells.sweep_keys(summaries):
         yield "## Sweep"
         yield table([cells.sweep_row(summary, keys) for summary in summaries])
+
+
+def _scaling(summaries: Sequence[Summary]) -> Iterator[str]:
+    if rows := scaling_rows(summaries):
+        yield "## Scaling"
+        yield table(rows)
+        yield scaling.NOTE
 
 
 def _job(summary: Summary) -> Iterator[str]:

@@ -13,7 +13,7 @@ import yaml
 
 from flagperf import __version__
 from flagperf.plain import plain
-from flagperf.report import cells, tables
+from flagperf.report import cells, scaling, tables
 from flagperf.report.charts import job_charts
 from flagperf.report.files import command_of
 from flagperf.results.rank_log import node_folders
@@ -60,6 +60,8 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         results=grid([cells.row(summary) for summary in summaries]),
         sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
         bars=_bars(summaries),
+        scaling=grid(scaling.scaling_rows(summaries)),
+        scaling_note=scaling.NOTE,
         jobs=jobs,
         style=(here / "page.css").read_text(encoding="utf-8"),
         scripts=[(here / name).read_text(encoding="utf-8") for name in SCRIPTS],

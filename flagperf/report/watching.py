@@ -20,7 +20,7 @@ from flagperf.results import result
 from flagperf.results.rank_log import find_logs, node_folders
 from flagperf.results.summary import FILE as SUMMED_UP
 from flagperf.run.folder import RUN_LOG, is_held
-from flagperf.run.progress import evaluation_text, step_text
+from flagperf.run.pace import evaluation_text, step_text
 from flagperf.secret import without_logins
 
 TAIL = 1 << 18  # bytes of a log that are read; some thousand events
@@ -93,9 +93,9 @@ def _training(events: Sequence[Event], config: Mapping[str, Any]) -> Iterator[st
     elif events:
         yield f"  no step yet, {events[-1].event} was the last event"
     target = config.get("target") or {}
-    goal = "  (target: {metric} {value})".format(**target) if {"metric", "value"} <= target.keys() else ""
+    goals = {target["metric"]: target["value"]} if {"metric", "value"} <= target.keys() else {}
     if evaluated := last.get("EVALUATE"):
-        yield f"  evaluated at {evaluation_text(evaluated.value)}{goal}"
+        yield f"  evaluated at {evaluation_text(evaluated.value, goals)}"
 
 
 def _devices(node: Path) -> Iterator[str]:

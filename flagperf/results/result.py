@@ -133,8 +133,10 @@ def _seed(logs: Iterable[RankLog]) -> int | None:
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
-    """0: every round can be used; 5: a round is INVALID, as after a failure; 6: a round did not show its target."""
+    """0: every round can be used; 2: a rank refused the configuration; 5: a round is INVALID; 6: a target not shown."""
     results = [result for summary in summaries for result in summary.results]
+    if any(result.failure is not None and result.failure.is_refusal for result in results):
+        return ConfigError.exit_code
     if any(result.verdict == "INVALID" for result in results):
         return 5
     if require_target and any(result.target_reached is not True for result in results):

@@ -48,13 +48,7 @@ def _status(evidence: Evidence) -> Iterator[Finding]:
     if evidence.status == "unfinished":
         yield "SUSPECT", "no result.json that can be read: how the processes ended is not known"
     elif evidence.status != "finished":
-        yield "INVALID", evidence.status + (f": {_headline(str(evidence.failure))}" if evidence.failure else "")
-
-
-def _headline(text: str) -> str:
-    """The first line, with the next one where it ends in a colon: "2 hosts cannot be used, …: h1, h2: no docker"."""
-    first, *more = text.splitlines()
-    return " ".join([first, *more[:1]]) if first.endswith(":") else first
+        yield "INVALID", evidence.status + (f": {evidence.failure.line}" if evidence.failure else "")
 
 
 def _ranks_present(evidence: Evidence) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from flagperf.config.platform import Failures
 from flagperf.perflog import PREFIX, parse
 
+MOST_SAID = 300  # characters of an exception in a cause
 LAST_LINES = 20  # shown of a failed rank
 
 BY_PEERS = (1, -signal.SIGABRT)  # how a rank ends because another one did: an exception, or a watchdog aborts it
@@ -115,6 +116,25 @@ def signal_name(exit_status: int) -> str:
         return signal.Signals(-exit_status).name
     except ValueError:
         return str(-exit_status)
+
+
+def raised(log: str) -> str | None:
+    """The last exception that a log tells of: "RuntimeError: out of luck"; None where it tells of none.
+
+    torch.distributed begins each line of a traceback with the rank.
+    """
+    pattern = r"^(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?:: .*)?)$"
+    found = re.findall(pattern, log, re.MULTILINE)
+    return found[-1][:MOST_SAID] if found else None
+
+
+def refused(log: str) -> tuple[str, dict[str, str]] | None:
+    """The problem and the details of the wrong configuration that a rank's log ends with; None where it does not."""
+    found = list(re.finditer(r"^ConfigError: (.*)\n((?:  \w+: +.*\n(?:    .*\n)*)+)", log, re.MULTILINE))
+    if not found:
+        return None
+    details = re.findall(r"^  (\w+): +(.*(?:\n    .*)*)", found[-1][2], re.MULTILINE)
+    return found[-1][1], dict(details)
 
 
 def behind(logs: Mapping[int, str]) -> int | None:

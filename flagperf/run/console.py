@@ -12,6 +12,8 @@ from rich.segment import Segment
 
 from flagperf.plain import plain
 
+UNFOLDED = 100_000  # characters: the width of what goes to a file
+
 
 class Terminal(Console):
     """A console on which text can do nothing but be read, and whose reader may go away: a run goes on without one."""
@@ -23,6 +25,14 @@ class Terminal(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=plain(segment.text))
+
+
+def print_unfolded(table: RenderableType) -> None:
+    """Print what has lines. A line is folded to fit a terminal, and never in a file or a pipe."""
+    console = Terminal(width=None if sys.stdout.isatty() else UNFOLDED)
+    with console.capture() as shown:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in shown.get().splitlines()))
 
 
 class _Lasting:

@@ -6,11 +6,14 @@ A failure names the host and the rank that are known to be at fault, and nobody 
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from flagperf.config.platform import Failures
+from flagperf.errors import ConfigError
+from flagperf.plan.values import CONFIG
 from flagperf.run.blame import (
     RankExit,
     behind,
@@ -20,7 +23,9 @@ from flagperf.run.blame import (
     has_followed,
     last_lines,
     left_early,
+    raised,
     rank_exits,
+    refused,
     seconds_ago,
     signal_name,
 )
@@ -28,6 +33,7 @@ from flagperf.run.node_run import NodeRun
 from flagperf.run.stacks import stack, stuck, write_stacks
 from flagperf.run.values import Failure
 
+OUT_OF_MEMORY = "out of memory: killed by the kernel"
 LATE = 2.0  # seconds after which the end of a launcher is seen at most
 
 
@@ -64,14 +70,28 @@ async def failed_exit(nodes: Sequence[NodeRun], *, final: bool = True) -> Failur
         why = f"disk full: no space left for {full[0].node.log_dir}"
         return failure(full[:1], why, rank=first.exit_.rank if first and first.exit_ else None)
     if first and first.exit_:
-        why = _why(first.exit_.exit_status, reasons[first.node])
-        lines = last_lines(logs[first.exit_.rank] or reports[first.node])
-        return failure([first.node], why, rank=first.exit_.rank, status=first.exit_.exit_status, lines=lines)
+        return await _rank_ended(first.node, first.exit_, reasons[first.node], logs[first.exit_.rank], reports)
     if first is None and owner:
         return _all_followed([exit_ for found in exits.values() for exit_ in found], owner, logs)
     launchers = [end.node for end in ends if end.exit_ is None] or failed
     told = [node for node in launchers if reasons[node]]
     return _launcher_ended(told if len(told) == 1 else launchers, reasons, reports)
+
+
+async def _rank_ended(
+    node: NodeRun, exit_: RankExit, reason: str | None, log: str, reports: Mapping[NodeRun, str]
+) -> Failure:
+    """A rank ended of itself: in the words of the runtime or the kernel, else in its own."""
+    status, lines = exit_.exit_status, last_lines(log or reports[node])
+    if status == ConfigError.exit_code and (wrong := refused(log)):
+        problem, details = wrong
+        if details.get("where") == CONFIG and "key" in details:
+            details["where"] = node.run.where(details["key"])  # the ranks know no other file
+        return failure([node], problem, rank=exit_.rank, status=status, details=details)
+    if reason is None and status == -signal.SIGKILL and await node.ran_out_of_memory():
+        return failure([node], OUT_OF_MEMORY, rank=exit_.rank, status=status, lines=lines)
+    why = _why(status, reason or (raised(log) if status > 0 else None))
+    return failure([node], why, rank=exit_.rank, status=status, lines=lines)
 
 
 def _says(node: NodeRun) -> Failures:
@@ -189,6 +209,7 @@ def failure(
     rank: int | None = None,
     status: int | None = None,
     lines: tuple[str, ...] = (),
+    details: Mapping[str, str] | None = None,
 ) -> Failure:
     """A failure on one of the suspects, which is named where it is the only one."""
     node = suspects[0] if len(set(suspects)) == 1 else None
@@ -197,16 +218,17 @@ def failure(
         host=node.host if node else None,
         node_rank=node.rank if node else None,
         rank=rank,
-        phase=phase(suspects) if rank is None else "start" if rank in suspects[0].logs.silent else "watch",
+        phase=phase(suspects) if rank is None else "start" if rank in suspects[0].logs.silent else "training",
         exit_status=status if status is not None and status >= 0 else None,
         signal=signal_name(status) if status is not None and status < 0 else None,
         last_lines=lines,
+        details=details or {},
     )
 
 
 def phase(nodes: Sequence[NodeRun]) -> str:
-    """start, until each of the nodes has shown that its ranks run."""
-    return "watch" if all("launch" in node.times.seconds for node in nodes) else "start"
+    """start, until each of the nodes has shown that its ranks run; then training."""
+    return "training" if all("launch" in node.times.seconds for node in nodes) else "start"
 
 
 def _lines_of(rank: int, node: NodeRun, log: str) -> tuple[str, ...]:

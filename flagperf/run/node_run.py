@@ -32,6 +32,7 @@ from flagperf.run.node_logs import NodeLogs
 from flagperf.run.runtime import Runtime
 from flagperf.run.times import PhaseTimes
 
+VMSTAT = "/proc/vmstat"  # where the kernel counts the processes that it killed for want of memory
 SHORT = 10.0  # seconds that a command may take which makes or removes a folder
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,12 @@ class NodeRun:
     async def look(self) -> None:
         """Learn what the host is and has."""
         self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
+
+    async def ran_out_of_memory(self) -> bool:
+        """Whether the host's kernel has killed a process for want of memory since the host was looked at."""
+        before = self.facts.number("oom_kills")
+        done = await self.transport.run(Command(("awk", "/^oom_kill /{print $2}", VMSTAT)), timeout=SHORT)
+        return before is not None and done.stdout.strip().isdigit() and int(done.stdout) > before
 
     async def prepare(self) -> None:
         """Prepare what takes long and is no part of the measured start."""

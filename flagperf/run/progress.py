@@ -1,25 +1,29 @@
-"""What people see while a round runs: phases and their slow hosts, then rank 0's step, loss, throughput, time left."""
+"""What people see while a round runs: who is in which phase, then rank 0's step, loss, throughput, metric."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.status import Status
+from rich.text import Text
 
 from flagperf.config.values import RunConfig
 from flagperf.perflog import Event
 from flagperf.run.console import Terminal
+from flagperf.run.pace import TimeLeft, evaluation_text, goals_text, step_text
+from flagperf.run.times import MILESTONES, PhaseTimes
 from flagperf.run.values import Failure
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
 SLOW = 1.0  # seconds of a phase from which on a node is named as slow
+PATIENCE = 10.0  # seconds of silence before the first step, after which a line says who is where, without a terminal
 FEW = 8  # nodes that are named one by one
+BEFORE_STEPS = tuple(MILESTONES.values())[:-1]  # the phases of the start, but for the first step
 SLOWEST = 3  # how many are named of more nodes than that
 
 log = logging.getLogger(__name__)
@@ -34,12 +38,15 @@ class Progress:
     def __init__(self, run: RunConfig, console: Console | None = None) -> None:
         self.console = console or Terminal()
         self.unit = run.throughput_unit
+        self._goals = run.target.values if run.target else {}
+        self._metric = ""  # the last evaluation of the target's metrics
         self._left = TimeLeft(run)
         self._began = time.monotonic()
         self._said = float("-inf")  # when the last line of training was written
         self._unsaid: Mapping[str, Any] | None = None  # the last step, unless a line of it was written
-        self._working: list[str] = []  # hosts that are in the phase
-        self._took: dict[str, float] = {}  # host → seconds, of those that have ended it
+        self._at: dict[str, tuple[str, float]] = {}  # host → the phase that it is in, and since when
+        self._took: dict[str, dict[str, float]] = {}  # phase → host → seconds, of those that have ended it
+        self._printed = self._began  # when the last line was
         self._status: Status | None = Status("", console=self.console) if self.console.is_terminal else None
 
     def __enter__(self) -> Progress:
@@ -53,21 +60,38 @@ class Progress:
 
     def phase(self, name: str, hosts: Sequence[str]) -> None:
         """A phase begins on these hosts."""
-        self._working, self._took = list(hosts), {}
+        self._at, self._took = dict.fromkeys(hosts, (name, time.monotonic())), {}
         self._line(f"{name:8}{', '.join(hosts) if len(hosts) <= FEW else f'{len(hosts)} hosts'}")
-        self._wait_for(name)
+        self._show_phases()
 
     def ended(self, name: str, host: str, seconds: float) -> None:
         """A host has ended the phase. Where several hosts are in it, those that were slow are named."""
-        self._working.remove(host)
-        self._took[host] = seconds
-        among = len(self._working) + len(self._took)
+        del self._at[host]
+        took = self._took.setdefault(name, {})
+        took[host] = seconds
+        among = len(self._at) + len(took)
         if 1 < among <= FEW and seconds >= SLOW:
             self.working(f"{host}: {seconds:.1f} s")
-        elif among > FEW and not self._working and max(self._took.values()) >= SLOW:
-            last = sorted(self._took.items(), key=lambda item: -item[1])[:SLOWEST]
-            self.working("slowest: " + ", ".join(f"{host} {seconds:.1f} s" for host, seconds in last))
-        self._wait_for(name)
+        elif among > FEW and not self._at and max(took.values()) >= SLOW:
+            self.working(seconds_text(took))
+        self._show_phases()
+
+    def starting(self, times: Mapping[str, PhaseTimes]) -> None:
+        """How far the ranks of each host are on the way to their first step: launch, imports, init, first_step.
+
+        A line says how long a phase took when all hosts have ended it, and who is where when that takes long.
+        """
+        now = time.monotonic()
+        for phase in BEFORE_STEPS:
+            if phase not in self._took and all(phase in of_host.seconds for of_host in times.values()):
+                self._took[phase] = {host: of_host.seconds[phase] for host, of_host in times.items()}
+                self._line(f"{phase:8}{seconds_text(self._took[phase])}")
+        for host, of_host in times.items():
+            if self._at.get(host, ("",))[0] != of_host.starting:
+                self._at[host] = of_host.starting, now
+        self._show_phases()
+        if self._status is None and now - self._printed > PATIENCE:
+            self._line(f"{phases_text(self._at, now)} so far")
 
     def working(self, text: str) -> None:
         """A long phase goes on."""
@@ -78,8 +102,10 @@ class Progress:
         now = time.monotonic()
         self._left.saw(event, now)
         if event.event == "EVALUATE":
-            self._line(f"{'evaluate':8} {evaluation_text(event.value)}")
+            self._metric = goals_text(event.value, self._goals)
+            self._line(f"{'evaluate':8} {evaluation_text(event.value, self._goals)}")
         elif event.event == "STEP_END":
+            self._at = {}
             self._step(event.value, now)
         elif event.event == "TRAIN_END":
             self._last_step()
@@ -91,35 +117,39 @@ class Progress:
         self._print(f"failed  {failure}", style="red")
 
     def _step(self, value: Mapping[str, Any], now: float) -> None:
-        text = step_text(value, self.unit, self._left.seconds(now))
-        self._renew(text)
+        text = self._text(value, self._left.seconds(now))
+        self._renew(lambda: text)
         self._unsaid = value
         if now - self._said < TRAIN_INTERVAL:
             return
         self._said = now
-        log.info("%s", f"{'train':8}{text}")
+        log.info("%s", text)
         if self._status is None:
-            self._print(f"{'train':8}{text}")
+            self._print(text)
             self._unsaid = None
+
+    def _text(self, value: Mapping[str, Any], left: float | None) -> str:
+        metric, last = self._metric, self._left.last_step
+        return f"{'train':8}{step_text(value, self.unit, left, last=last, metric=metric)}"
 
     def _last_step(self) -> None:
         """Training is over: the line of its last step stays on the screen."""
         self._calm()
         value, self._unsaid = self._unsaid, None
         if value is not None:
-            self._line(f"{'train':8}{step_text(value, self.unit, None)}")
+            self._line(self._text(value, None))
 
-    def _wait_for(self, phase: str) -> None:
-        """Show who is still in the phase, where there are several."""
-        if self._working and len(self._working) + len(self._took) > 1:
-            named = ", ".join(self._working) if len(self._working) <= FEW else f"{len(self._working)} hosts"
-            self._renew(f"{phase:8}waiting for {named}")
+    def _show_phases(self) -> None:
+        """Show who is in which phase, and since when."""
+        if at := dict(self._at):
+            self._renew(lambda: phases_text(at, time.monotonic()))
         else:
             self._calm()
 
-    def _renew(self, text: str) -> None:
+    def _renew(self, text: Callable[[], str]) -> None:
+        """Show a line that is written again and again, with the seconds that have passed."""
         if self._status is not None:
-            self._status.update(escape(text))
+            self._status.update(_Renewed(lambda: self._stamp() + text()))
             self._status.start()
 
     def _calm(self) -> None:
@@ -131,73 +161,41 @@ class Progress:
         self._print(text)
 
     def _print(self, text: str, style: str | None = None) -> None:
-        stamp = f"{time.monotonic() - self._began:7.1f} s  "
-        self.console.print(stamp + text, style=style, highlight=False, markup=False, soft_wrap=True)
+        self._printed = time.monotonic()
+        self.console.print(self._stamp() + text, style=style, highlight=False, markup=False, soft_wrap=True)
+
+    def _stamp(self) -> str:
+        return f"{time.monotonic() - self._began:7.1f} s  "
 
 
-class TimeLeft:
-    """Estimates the seconds until the first of the configured limits ends training, from the pace so far."""
+class _Renewed:
+    """A line whose text is made whenever it is shown."""
 
-    def __init__(self, run: RunConfig) -> None:
-        self._limits = run.limits
-        self._batch = run.train_batch_size * run.gradient_accumulation_steps * run.world_size  # samples of a step
-        self._began: float | None = None
-        self._first: tuple[int, float] | None = None  # the first step seen and when; after a resume that is not step 1
-        self._last: tuple[int, float] | None = None
-        self._epoch_steps: float | None = None  # known after the first epoch
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
 
-    def saw(self, event: Event, now: float) -> None:
-        if event.event == "TRAIN_START":
-            self._began = now
-        elif event.event == "STEP_END":
-            self._last = (int(event.value["step"]), now)
-            self._first = self._first or self._last
-        elif event.event == "EPOCH_END" and self._last is not None:
-            self._epoch_steps = self._last[0] / event.value["epoch"]
-
-    def seconds(self, now: float) -> float | None:
-        """None while nothing is known: no limit, or no pace yet."""
-        left = []
-        if self._limits.max_time is not None and self._began is not None:
-            left.append(self._began + self._limits.max_time - now)
-        if self._first and self._last and self._last[0] > self._first[0]:
-            pace = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
-            left += [(limit - self._last[0]) * pace for limit in self._step_limits()]
-        return max(0.0, min(left)) if left else None
-
-    def _step_limits(self) -> list[float]:
-        """The steps at which the configured limits end training."""
-        limits = self._limits
-        steps_of_each = (
-            (limits.max_steps, 1.0),
-            (limits.max_samples_termination, 1 / self._batch),
-            (limits.max_epochs, self._epoch_steps),
-        )
-        return [limit * steps for limit, steps in steps_of_each if limit is not None and steps is not None]
+    def __rich__(self) -> Text:
+        return Text(self._text(), no_wrap=True, overflow="ellipsis")
 
 
-def step_text(value: Mapping[str, Any], unit: str, left: float | None) -> str:
-    """ "step 120  epoch 2  loss 0.4312  1523.1 images/s  at most 1:02 left" """
-    parts = [f"step {value['step']}"]
-    if "epoch" in value:
-        parts.append(f"epoch {value['epoch']}")
-    if "loss" in value:
-        parts.append(f"loss {value['loss']:.4g}")
-    if "throughput" in value:
-        parts.append(f"{value['throughput']:.1f} {unit}")
-    if left is not None:
-        parts.append(f"at most {duration(left)} left")
-    return "  ".join(parts)
+def phases_text(at: Mapping[str, tuple[str, float]], now: float) -> str:
+    """ "init    n1 3 s, n2 4 s; imports n3 4 s", or how many hosts are in a phase, and for how long at most."""
+    hosts: dict[str, dict[str, float]] = {}
+    for host, (phase, since) in at.items():
+        hosts.setdefault(phase, {})[host] = now - since
+    few = len(at) <= FEW
+    parts = {
+        phase: ", ".join(f"{host} {seconds:.0f} s" for host, seconds in found.items())
+        if few
+        else f"{len(found)} hosts {max(found.values()):.0f} s"
+        for phase, found in hosts.items()
+    }
+    return "; ".join(f"{phase:7} {part}" for phase, part in parts.items())
 
 
-def evaluation_text(value: Mapping[str, Any]) -> str:
-    """ "step 120  acc1 0.91" """
-    figures = [f"{name} {figure:.4g}" for name, figure in value.items() if isinstance(figure, float) and name != "time"]
-    return "  ".join([f"step {value.get('step', '?')}", *figures])
-
-
-def duration(seconds: float) -> str:
-    """Minutes and seconds, with hours where there are any: "1:02", "3:00:05"."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+def seconds_text(took: Mapping[str, float]) -> str:
+    """ "n1 3.0 s, n2 4.1 s"; of many hosts the slowest."""
+    if len(took) <= FEW:
+        return ", ".join(f"{host} {seconds:.1f} s" for host, seconds in took.items())
+    last = sorted(took.items(), key=lambda item: -item[1])[:SLOWEST]
+    return "slowest: " + ", ".join(f"{host} {seconds:.1f} s" for host, seconds in last)

@@ -45,6 +45,8 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
                     watch.saw(rank, event, clock.now())
                     if rank == 0:
                         progress.event(event)
+            if "first step" not in watch.milestones:
+                progress.starting({node.host: node.times for node in nodes})
             if any(node.failed for node in nodes):
                 return await _first_cause(nodes, running)
             if late := watch.overdue(clock.now()):

@@ -37,6 +37,11 @@ class PhaseTimes:
         """The ranks' launcher was started just now."""
         self._launched = time.monotonic()
 
+    @property
+    def starting(self) -> str:
+        """The phase of the start that the node's first rank is in."""
+        return next((phase for phase in MILESTONES.values() if phase not in self.seconds), "training")
+
     def saw(self, event: Event) -> None:
         """The node's first rank logged an event."""
         if event.event == "INIT_END" and "rendezvous" in event.value:

@@ -23,19 +23,38 @@ class Failure:
     host: str | None = None
     node_rank: int | None = None
     rank: int | None = None
-    phase: str | None = None  # start, watch, stop, collect, clean; None: it could not start
+    phase: str | None = None  # start, training, stop, collect, clean; None: it could not start
     exit_status: int | None = None  # of the rank, or of the ranks' launcher; None: unknown, or ended by a signal
     signal: str | None = None  # that ended it: "SIGKILL"
     last_lines: tuple[str, ...] = ()  # of a log
-    details: Mapping[str, str] = field(default_factory=dict)  # where, key, given, allowed, do: why it could not start
+    details: Mapping[str, str] = field(default_factory=dict)  # where, key, given, allowed, do: of what was refused
 
     @property
     def sentence(self) -> str:
-        """ "rank 1 on node2 (node rank 0): signal SIGKILL, while in phase 'watch'" """
+        """ "rank 1 on node2 (node rank 0): signal SIGKILL, during training" """
         who = f"rank {self.rank} on {self.host}" if self.rank is not None else self.host
         node = f" (node rank {self.node_rank})" if self.node_rank is not None else ""
-        during = f", while in phase '{self.phase}'" if self.phase else ""
+        during = f", during {self.phase}" if self.phase else ""
         return plain((f"{who}{node}: " if who else "") + self.cause + during)
+
+    @property
+    def line(self) -> str:
+        """All in one line: what failed, then the key that was refused, and who set it.
+
+        A sentence that ends in a colon goes on: "2 hosts cannot be used, in phase 'connect': h1: no answer".
+        """
+        first, *more = self.sentence.splitlines()
+        said = " ".join([first, *more[:1]]) if first.endswith(":") else first
+        key, given = self.details.get("key"), self.details.get("given")
+        if key is None:
+            return said
+        value = f"={given.splitlines()[0]}" if given else ""
+        return f"{said}: {key}{value} ({self.details.get('where', 'unknown')})"
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether something that the user wrote cannot be used."""
+        return "where" in self.details
 
     def __str__(self) -> str:
         return plain(with_details(self.sentence, self.details) + "".join(f"\n    {line}" for line in self.last_lines))

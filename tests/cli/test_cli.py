@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,15 +9,64 @@ from pathlib import Path
 import pytest
 
 from flagperf import __version__
-from flagperf.cli.main import HELP, run_command
+from flagperf.cli.main import run_command
+from flagperf.cli.verbs import EXIT_CODES, OVERRIDES, VERBS
+from flagperf.config.keys import GROUPS, KEYS
 from flagperf.config.search_path import CONF, options
 
 
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+def help_of(*argv: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as exit_:
-        run_command(["--help"])
+        run_command([*argv, "--help"])
     assert exit_.value.code == 0
-    assert capsys.readouterr().out == HELP
+    return capsys.readouterr().out
+
+
+WATCH = """\
+flagperf watch: what goes on in a run of another terminal
+
+usage: flagperf watch RUN_DIR
+
+It ends with the run. Where the output is no terminal, it shows the run once and ends.
+
+words:
+  RUN_DIR  a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
+
+examples:
+  flagperf watch result/run20260101-120000
+
+exit codes:
+  0    done
+  2    wrong usage or configuration
+  130  interrupted
+"""
+
+
+def test_help_of_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert help_of("watch", capsys=capsys) == WATCH
+
+
+def test_help_without_a_verb_is_about_all(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = help_of("model=glm", capsys=capsys)
+    assert [shown.count(f"  {name:8} {verb.what}\n") for name, verb in VERBS.items()] == [1] * len(VERBS)
+    assert [shown.count(f"  {code:<4} {what}\n") for code, what in EXIT_CODES.items()] == [1] * len(EXIT_CODES)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_help_of_each_verb(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown, verb = help_of(name, capsys=capsys), VERBS[name]
+    assert shown.startswith(f"flagperf {name}: {verb.what}\n\nusage: flagperf {name} {verb.words}\n\n")
+    assert [word for word in (*verb.explained, *verb.options, *verb.examples) if f"\n  {word}" not in shown] == []
+    heads = [example.split()[1] for example in verb.examples]
+    assert all(head == name or name == "run" for head in heads)
+    listed = shown.partition("\nexit codes:\n")[2].splitlines()
+    assert [int(line.split()[0]) for line in listed] == list(verb.exit_codes)
+    assert max(map(len, shown.splitlines())) <= 130
+
+
+def test_help_names_keys_that_exist() -> None:
+    named = {override.partition("=")[0] for overrides in OVERRIDES for override in overrides.split()}
+    assert named - {*KEYS, *GROUPS, "framework"} == set()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +97,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         pytest.param(
             ["list", "case"],
-            "unknown kind of list\n  where:   command line\n  given:   case\n  allowed: did you mean 'cases'?",
+            "there is no such list, and no such case\n  where:   command line\n  given:   case\n"
+            "  allowed: did you mean 'cases'?",
             id="list",
         ),
         pytest.param(
@@ -80,25 +129,22 @@ def test_a_wrong_line_gets_one_message(argv: list[str], message: str, capsys: py
     assert capsys.readouterr().err == f"flagperf: {message}\n"
 
 
+def test_more_nodes_than_the_cluster_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["-m", "nnodes=1,2,3", f"result_dir={tmp_path}/result"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "flagperf: the cluster has too few hosts for nnodes=2\n  where:   cluster local\n  key:     nnodes\n"
+        "  given:   2\n  allowed: 1 to 1\n"
+        "  do:      choose a larger cluster (cluster=NAME), or see the plan with dry_run=true\n",
+    )
+    assert not (tmp_path / "result").exists()
+
+
 def test_list_shows_every_choice(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["list"]) == 0
     shown = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
     groups = ("model", "vendor", "hardware", "cluster", "experiment")
     assert shown >= {name for group in groups for name in options(group, [CONF])}
-
-
-def test_shell_completion_answers(tmp_path: Path) -> None:
-    environment = {**os.environ, "COMP_LINE": "flagperf model=res", "COMP_POINT": "18"}
-    program = "import sys; sys.argv[0] = 'flagperf'; from flagperf.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "-sc", "query=bash"],
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["model=resnet50"]
 
 
 def test_a_reader_that_closes_the_output() -> None:

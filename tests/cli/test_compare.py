@@ -63,6 +63,21 @@ def test_the_exit_code_is_the_gates(
     assert [file.read_bytes() for file in files] == written  # to the byte
 
 
+def test_scales_are_shown_together(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    one, two = (shutil.copytree(runs / "old", tmp_path / name) for name in ("1x8", "2x8"))
+    config = one / JOB / "config.yaml"
+    config.write_text(config.read_text().replace("nnodes: 2", "nnodes: 1"))
+    for second in one.glob(f"{JOB}/round*/*_noderank1"):
+        shutil.rmtree(second)
+    assert run_command(["compare", str(one), str(two)]) == 0
+    said = capsys.readouterr().out.partition("scaling")[2].splitlines()
+    assert [line.split()[:3] for line in said[1:4]] == [
+        ["case", "scale", "devices"],
+        ["resnet50", "1x8", "8"],
+        ["resnet50", "2x8", "16"],
+    ]
+
+
 def test_jobs_can_be_given_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["compare", str(runs / "old" / JOB), str(runs / "new")]) == 0
     assert "Student's t with 4 degrees of freedom" in " ".join(capsys.readouterr().out.split())

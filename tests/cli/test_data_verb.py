@@ -246,7 +246,7 @@ def test_an_interrupt_ends_the_writer(bench: Path, sent: signal.Signals) -> None
 
 
 REFUSALS = {
-    "no action": ([], "data takes first what to do", "do:      flagperf data check model=NAME data_dir=PATH"),
+    "no action": ([], "data takes first what to do", "do:      flagperf data check|sample|prepare model=NAME"),
     "a wrong action": (["sampel", "model=toy"], "data takes first what to do", "allowed: did you mean 'sample'?"),
     "no folder": (["check", "model=toy"], "the folder of the data is missing", "do:      flagperf data check"),
     "no sample data": (["sample", "model=bare", "data_dir=x"], "the case has no sample data", "key:     data.sample"),

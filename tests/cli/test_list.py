@@ -1,17 +1,24 @@
-"""`flagperf list`: names and titles, from shipped files and the user's own; the runs of a folder."""
+"""`flagperf list`: names and titles, from shipped files and the user's own; the runs of a folder; all about a case."""
 
 from __future__ import annotations
 
+import io
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from example_results import CONFIG, a_result
+from rich.console import Console
 from user_folder import TOY, write
 
-from flagperf.cli.list import KINDS, rows
+from flagperf.cli.list import rows
+from flagperf.cli.list_case import case_table
 from flagperf.cli.main import run_command
+from flagperf.cli.verbs import KINDS
+from flagperf.config.about_case import about_case
+from flagperf.config.comments import comments
 from flagperf.results import summary
 
 
@@ -94,14 +101,32 @@ def test_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
         pytest.param(
             ["runs", "a", "b"],
             "flagperf: list runs takes one result folder\n  where:   command line\n  given:   a b\n"
-            "  do:      flagperf list runs [RESULT_DIR]\n",
+            "  do:      flagperf list [KIND… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR]]\n",
             id="two folders",
         ),
         pytest.param(
             ["run"],
-            "flagperf: unknown kind of list\n  where:   command line\n  given:   run\n"
+            "flagperf: there is no such list, and no such case\n  where:   command line\n  given:   run\n"
             "  allowed: did you mean 'runs'?\n",
             id="unknown kind",
+        ),
+        pytest.param(
+            ["bort"],
+            "flagperf: there is no such list, and no such case\n  where:   command line\n  given:   bort\n"
+            "  allowed: did you mean 'bert'?\n",
+            id="unknown case",
+        ),
+        pytest.param(
+            ["bert", "framework=tensorflow2"],
+            "flagperf: the case bert is not made for this framework\n  where:   command line\n  key:     framework\n"
+            "  given:   tensorflow2\n  allowed: pytorch, paddle\n",
+            id="a framework that the case lacks",
+        ),
+        pytest.param(
+            ["bert", "nproc=2"],
+            "flagperf: a list takes choices only\n  where:   command line\n  key:     nproc\n"
+            "  given:   2\n  allowed: framework=…, size=…, vendor=…\n",
+            id="a value",
         ),
     ],
 )
@@ -111,3 +136,90 @@ def test_what_cannot_be_listed(
     given = [word.replace("EMPTY", str(tmp_path)) for word in words]
     assert run_command(["list", *given]) == 2
     assert capsys.readouterr().err == message.replace("EMPTY", str(tmp_path))
+
+
+def table(case: str, chosen: Sequence[str] = (), width: int = 80, config_dirs: Sequence[Path] = ()) -> str:
+    out = io.StringIO()
+    Console(file=out, width=width).print(case_table(about_case(case, chosen, config_dirs)))
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+TOY_80 = """\
+toy        a case of the user's own
+revision   1
+framework  pytorch
+size       full
+target     none
+data       the numbers
+           <data_dir>/
+           └── numbers.txt
+tunings    acme: X1, X1x2x8
+
+a closed run may change (and why)
+"""
+
+
+def test_a_case_of_the_users_own(tmp_path: Path) -> None:
+    tuning = "# @package _global_\n# flagperf model=toy vendor=acme\nlr: 0.2\n"
+    mine = write(tmp_path, {"model/toy": TOY, "vendor/acme/toy/X1": tuning, "vendor/acme/toy/X1x2x8": tuning})
+    (tmp_path / "vendor" / "acme.yaml").write_text("vendor: {title: Acme}\n", encoding="utf-8")
+    shown = table("toy", config_dirs=[mine])
+    assert shown.startswith(TOY_80)
+    assert "\nnetwork.depth: ${depth}\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        pytest.param(
+            80,
+            [
+                "gradient_accumulation_steps: 1        micro steps per optimizer step · a whole",
+                "                                      number, at least 1 · (what fits into a",
+                "                                      device)",
+            ],
+            id="80",
+        ),
+        pytest.param(
+            140,
+            [
+                "gradient_accumulation_steps: 1        micro steps per optimizer step · a whole number, at least 1 · "
+                "(what fits into a device)",
+            ],
+            id="140",
+        ),
+    ],
+)
+def test_a_shipped_case(width: int, lines: list[str]) -> None:
+    shown = table("bert", ["framework=paddle"], width).splitlines()
+    assert shown[0] == "paddle/bert  BERT-large pre-training on Wikipedia, from MLPerf's checkpoint on"
+    assert shown[2:5] == [
+        "framework    paddle (framework=… also takes pytorch)",
+        "size         full (list … size=tiny shows the other)",
+        "target       mlm_accuracy at least 0.67",
+    ]
+    begin = shown.index(lines[0])
+    assert shown[begin : begin + len(lines)] == lines
+    assert max(map(len, shown)) <= width
+    fixed = shown.index(next(line for line in shown if line.startswith("only division=open")))
+    assert (
+        begin < fixed < shown.index(next(line for line in shown if line.startswith("network.config.hidden_size: 1024")))
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("a: 1   # one\nb: 2\n", {"a": "one"}, id="value"),
+        pytest.param('a: "# no"  # text\n', {"a": "text"}, id="text with a #"),
+        pytest.param("a:   # group\n  b: [1, 2]   # two\n", {"a": "group", "a.b": "two"}, id="group"),
+        pytest.param("a: {b: 1, c: 2}   # flow\n", {"a": "flow"}, id="flow"),
+        pytest.param("a: |   # text\n  # no\n  b\n", {"a": "text"}, id="block"),
+        pytest.param("a: null # nothing\n", {"a": "nothing"}, id="null"),
+        pytest.param("# only this\n", {}, id="empty"),
+    ],
+)
+def test_comments(tmp_path: Path, text: str, found: dict[str, str]) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert comments(path) == found

@@ -207,7 +207,7 @@ def test_a_rank_that_leaves_with_0_before_it_has_finished(lab: TestCluster, tmp_
     image = f"+vendor.image.workload.name={IMAGE}"
     words = (image, "model=workload", "nnodes=2", "task.fault=leave", "task.collective=true", f"code_dir={FAULTS}")
     done = User(lab, tmp_path).run(*words, *DOCKER, "--config-dir", str(FAULTS / "conf"))
-    cause = "rank 1 on h2 (node rank 1): exit code 0 before the training had ended, while in phase 'watch'"
+    cause = "rank 1 on h2 (node rank 1): exit code 0 before the training had ended, during training"
     assert (done.exit_code, f"failed  {cause}\n" in done.output) == (5, True), done.output
     assert_nothing_left(lab)
 
@@ -333,7 +333,7 @@ def test_hosts_end_a_training_whose_launcher_stands_still_for_too_long(lab: Test
     output = finish(process)
     assert process.returncode == 5, output
     cause = r"the launcher stood still for \d+ s: hosts end a training of which the launcher is gone for 4 s "
-    assert re.search(rf"failed  {cause}\(cluster.ssh.reconnect\), while in phase 'watch'", output), output
+    assert re.search(rf"failed  {cause}\(cluster.ssh.reconnect\), during training", output), output
     assert_nothing_left(lab)
 
 

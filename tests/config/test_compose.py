@@ -345,6 +345,32 @@ def test_an_experiment_that_holds_a_sweep(tmp_path: Path, overrides: list[str], 
     assert {run.config["max_steps"] for run in runs} == {3}
 
 
+@pytest.mark.parametrize(
+    ("overrides", "scales", "notes"),
+    [
+        pytest.param(
+            ["+experiment=scales"],
+            ["1x1", "1x8"],
+            ["scale 2x8 is left out: the cluster has too few hosts for nnodes=2; allowed: 1 to 1"],
+            id="of one host",
+        ),
+        pytest.param(["+experiment=scales", "cluster=example"], ["1x1", "1x8", "2x8"], [], id="of two hosts"),
+        pytest.param(
+            ["scale=1x8,1x16", "vendor=nvidia", "hardware=A100"],
+            ["1x8"],
+            ["scale 1x16 is left out: more ranks than devices; allowed: at most 8, the devices of a node with A100"],
+            id="more than a host has",
+        ),
+        pytest.param(["scale=2x8"], ["2x8"], [], id="one scale"),
+    ],
+)
+def test_scales(overrides: list[str], scales: list[str], notes: list[str]) -> None:
+    runs = compose_jobs([*overrides, "dry_run=true"], multirun=True)
+    assert [(run.scale, dict(run.sweep)) for run in runs] == [(scale, {}) for scale in scales]
+    assert list(runs[0].notes[: len(notes)]) == notes
+    assert not any("left out" in note for run in runs[1:] for note in run.notes)
+
+
 def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
     bench = write(
         tmp_path,

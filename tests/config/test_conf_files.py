@@ -110,8 +110,9 @@ def test_experiment(experiment: str) -> None:
     choices = {
         key.removeprefix("override /"): option for entry in file.get("defaults", []) for key, option in entry.items()
     }
-    named = file["hydra"]["sweeper"]["params"]["model"] if multirun else "resnet50"
-    cases = CASES if named == "glob(*)" else [model.rpartition("/")[2] for model in named.split(",")]
+    swept = file["hydra"]["sweeper"]["params"] if multirun else {}
+    named = [model.rpartition("/")[2] for model in swept.get("model", "resnet50").split(",")]
+    cases = CASES if named == ["glob(*)"] else named if "model" in swept else named * len(jobs)
     assert [job.case for job in jobs] == cases
     for job in jobs:
         assert {key: leaves(job.config).get(key) for key in said} == said

@@ -8,8 +8,9 @@ import pytest
 from refusals import lines, message
 from user_folder import TOY, write
 
-from flagperf.cli.list import frameworks
+from flagperf.config.about_case import frameworks
 from flagperf.config.compose import compose, compose_jobs
+from flagperf.config.search_path import search_path
 from flagperf.config.values import RunConfig
 
 MINE = """\
@@ -194,7 +195,7 @@ def test_what_a_framework_may_say(bench: Path, before: str, after: str, said: st
 
 
 def test_the_frameworks_of_a_case_in_lists(bench: Path) -> None:
-    assert [frameworks(case, [bench]) for case in ("toy", "other")] == [["pytorch", "mine"], ["pytorch"]]
+    assert [frameworks(case, search_path([bench])) for case in ("toy", "other")] == [["pytorch", "mine"], ["pytorch"]]
 
 
 def test_the_experiment_that_compares_frameworks() -> None:

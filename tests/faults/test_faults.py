@@ -92,8 +92,27 @@ def launch(folder: Path, *words: str, ignored: signal.Signals | None = None) -> 
     return Launcher(process, folder, mark)
 
 
-TWO_NODES = ("cluster=twice", "nnodes=2", "nproc=1")
 RANK1 = f"rank 1 on {HOST} (node rank 0): "
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        pytest.param([], str(HERE / "conf" / "model" / "workload.yaml"), id="set by the case"),
+        pytest.param(["task.step=2"], "command line", id="set by the command line"),
+    ],
+)
+def test_a_configuration_that_a_rank_refuses(tmp_path: Path, words: list[str], where: str) -> None:
+    flagperf = launch(tmp_path / "run", "task.fault=refuse", *words)
+    code, output = flagperf.wait()
+    assert code == 2
+    said = f"{RANK1}no such step, during training"
+    assert f"failed  {said}\n  where:   {where}\n  key:     task.step\n  given:   3\n" in output
+    assert output.splitlines()[-1] == f"failed: {said}: task.step=3 ({where})"
+    assert f"failed: {said}: task.step=3 ({where})" in (flagperf.folder / "report.md").read_text()
+
+
+TWO_NODES = ("cluster=twice", "nnodes=2", "nproc=1")
 
 
 @pytest.mark.parametrize(
@@ -101,40 +120,40 @@ RANK1 = f"rank 1 on {HOST} (node rank 0): "
     [
         pytest.param(
             ["task.fault=raise", "task.collective=true"],
-            RANK1 + "exit code 1, while in phase 'watch'",
+            RANK1 + "RuntimeError: the workload fails as it was told (exit code 1), during training",
             "RuntimeError: the workload fails as it was told",
             id="raises, and its peer follows",
         ),
-        pytest.param(["task.fault=exit"], RANK1 + "exit code 3, while in phase 'watch'", "leaving with 3", id="exits"),
-        pytest.param(["task.fault=kill"], RANK1 + "signal SIGKILL, while in phase 'watch'", "", id="is killed"),
+        pytest.param(["task.fault=exit"], RANK1 + "exit code 3, during training", "leaving with 3", id="exits"),
+        pytest.param(["task.fault=kill"], RANK1 + "signal SIGKILL, during training", "", id="is killed"),
         pytest.param(
             ["task.fault=kill", "task.collective=true", *TWO_NODES],
-            "rank 1 on right (node rank 1): signal SIGKILL, while in phase 'watch'",
+            "rank 1 on right (node rank 1): signal SIGKILL, during training",
             "",
             id="is killed on the second of two nodes",
         ),
         pytest.param(
             ["task.fault=leave", "task.collective=true", *TWO_NODES],
-            "rank 1 on right (node rank 1): exit code 0 before the training had ended, while in phase 'watch'",
+            "rank 1 on right (node rank 1): exit code 0 before the training had ended, during training",
             "",
             id="leaves with 0 on the second of two nodes",
         ),
         pytest.param(
             ["task.fault=leave", "task.collective=true"],
-            RANK1 + "exit code 0 before the training had ended, while in phase 'watch'",
+            RANK1 + "exit code 0 before the training had ended, during training",
             "",
             id="leaves with 0",
             marks=[pytest.mark.slow],
         ),
         pytest.param(
             ["task.fault=leave", "task.rank=0", "nproc=1"],
-            f"rank 0 on {HOST} (node rank 0): exit code 0 before the training had ended, while in phase 'watch'",
+            f"rank 0 on {HOST} (node rank 0): exit code 0 before the training had ended, during training",
             "",
             id="leaves with 0, being the only one",
         ),
         pytest.param(
             ["task.fault=kill_launcher", "task.collective=true", *TWO_NODES],
-            "right (node rank 1): the launcher of the ranks ended: signal SIGKILL, while in phase 'watch'",
+            "right (node rank 1): the launcher of the ranks ended: signal SIGKILL, during training",
             "",
             id="has its launcher killed on the second of two nodes",
         ),
@@ -147,6 +166,7 @@ def test_a_dead_rank_is_named_before_anything_is_stopped(
     code, output = flagperf.wait()
     assert code == 5
     assert f"failed  {cause}\n" in output
+    assert output.splitlines()[-1] == f"failed: {cause}"
     assert last_line in output
     assert flagperf.left() == []
     if "nnodes=2" not in words:
@@ -161,38 +181,37 @@ def test_a_dead_rank_is_named_before_anything_is_stopped(
     [
         pytest.param(
             ["task.fault=hang", "deadlines.stall=1"],
-            RANK1 + "hang: no progress for 1 s (deadlines.stall), while in phase 'watch'",
+            RANK1 + "hang: no progress for 1 s (deadlines.stall), during training",
             1.0,
             id="hangs",
         ),
         pytest.param(
             ["task.fault=hang", "task.collective=true", "deadlines.stall=1"],
-            RANK1 + "hang: no progress for 1 s (deadlines.stall), while in phase 'watch'",
+            RANK1 + "hang: no progress for 1 s (deadlines.stall), during training",
             1.0,
             id="hangs, and its peer waits in a collective",
         ),
         pytest.param(
             ["task.fault=hang_deaf", "deadlines.stall=1", "deadlines.stop=0.5"],
-            RANK1 + "hang: no progress for 1 s (deadlines.stall), while in phase 'watch'",
+            RANK1 + "hang: no progress for 1 s (deadlines.stall), during training",
             1.0,
             id="hangs and ignores SIGTERM, with a child in another session",
         ),
         pytest.param(
             ["task.fault=hang", "task.step=0", "task.rank=-1", "deadlines.start=3"],
-            f"{HOST} (node rank 0): no sign of life from ranks 0, 1 within 3 s (deadlines.start), "
-            "while in phase 'start'",
+            f"{HOST} (node rank 0): no sign of life from ranks 0, 1 within 3 s (deadlines.start), during start",
             None,
             id="never starts",
         ),
         pytest.param(
             ["task.fault=hang", "task.step=0", "task.rank=-1", "deadlines.start=3", *TWO_NODES],
-            "no sign of life from ranks 0, 1 within 3 s (deadlines.start), while in phase 'start'\n    rank 0 on left:",
+            "no sign of life from ranks 0, 1 within 3 s (deadlines.start), during start\n    rank 0 on left:",
             None,
             id="never starts on two nodes: nobody is blamed",
         ),
         pytest.param(
             ["task.fault=hang", "task.step=1", "task.rank=-1", "deadlines.first_step=1"],
-            f"{HOST} (node rank 0): no first step within 1 s (deadlines.first_step), while in phase 'watch'",
+            f"{HOST} (node rank 0): no first step within 1 s (deadlines.first_step), during training",
             1.0,
             id="never ends its first step",
         ),
@@ -283,7 +302,7 @@ def test_a_configured_port_that_is_taken_is_refused(tmp_path: Path) -> None:
         flagperf = launch(tmp_path / "run", f"cluster.rendezvous.port={port}")
         code, output = flagperf.wait()
     assert code == 5
-    assert f"failed  {HOST} (node rank 0): rendezvous port {port} is taken, while in phase 'start'\n" in output
+    assert f"failed  {HOST} (node rank 0): rendezvous port {port} is taken, during start\n" in output
     assert flagperf.left() == []
 
 
@@ -304,7 +323,7 @@ def test_a_full_disk_is_named_and_what_is_on_it_stays(small_disk: Path) -> None:
     code, output = flagperf.wait()
     assert code == 3
     logs = small_disk / "run/workload-workload-cpux1x2/round1" / f"{HOST}_noderank0"
-    assert f": disk full: no space left for {logs}, while in phase 'watch'\n" in output
+    assert f": disk full: no space left for {logs}, during training\n" in output
     assert "flagperf: no space is left for results; what was written before stays\n" in output
     assert "Traceback" not in output
     assert flagperf.left() == []

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from flagperf.errors import ConfigError
 from flagperf.perflog import PerfLog
 
 
@@ -60,6 +61,12 @@ def leave() -> None:
     os._exit(3)
 
 
+def refuse() -> None:
+    """As the trainer does with what the launcher could not know."""
+    print(f"ConfigError: {ConfigError('no such step', where='config.yaml', key='task.step', given=3)}", flush=True)
+    os._exit(ConfigError.exit_code)
+
+
 def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -96,6 +103,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "none": lambda: None,
     "raise": fail,
     "exit": leave,
+    "refuse": refuse,
     "leave": lambda: os._exit(0),
     "kill_launcher": lambda: os.kill(os.getppid(), signal.SIGKILL),
     "kill": kill,

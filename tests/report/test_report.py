@@ -25,6 +25,7 @@ from flagperf.report.charts import histogram, job_charts, thin
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
 from flagperf.report.page import page
+from flagperf.report.scaling import scaling_rows
 from flagperf.results import result, summary
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result, Statistics, Summary
@@ -244,8 +245,8 @@ def test_markdown(tmp_path: Path) -> None:
         round=2,
         status="failed",
         verdict="INVALID",
-        reasons=("failed: rank 3 on b (node rank 1): exit code 1, while in phase 'watch'",),
-        failure=Failure("exit code 1", "b", 1, 3, "watch", 1, last_lines=("boom",)),
+        reasons=("failed: rank 3 on b (node rank 1): exit code 1, during training",),
+        failure=Failure("exit code 1", "b", 1, 3, "training", 1, last_lines=("boom",)),
         values={},
     )
     job = a_summary(a_result(values=VALUES, seed=7), failed)
@@ -278,6 +279,23 @@ def test_sweep(tmp_path: Path) -> None:
         "\n| 16 | 0.1 | 10,576 | 11,085 | 11,874 | images/s | 1,234 | 95.50 % acc1 | 27.9/40 | 12.3 % | VALID |\n"
         in text
     )
+
+
+def test_scaling(tmp_path: Path) -> None:
+    def job(nnodes: int, nproc: int, speed: float, case: str = "resnet50") -> Summary:
+        result = a_result(case=case, nnodes=nnodes, nproc=nproc, values={"p_train": speed})
+        return a_summary(result, name=f"{nnodes}x{nproc}", case=case, nnodes=nnodes, nproc=nproc, train_batch_size=32)
+
+    jobs = [job(2, 8, 1200.0), job(1, 1, 100.0), job(1, 8, 720.0), job(1, 1, 5.0, case="glm")]
+    assert [tuple(row.values()) for row in scaling_rows(jobs)] == [
+        ("resnet50", "1x1", "1", "32", "100.0", "images/s", "1.00", "100 %", "VALID"),
+        ("resnet50", "1x8", "8", "32", "720.0", "images/s", "7.20", "90 %", "VALID"),
+        ("resnet50", "2x8", "16", "32", "1,200", "images/s", "12.00", "75 %", "VALID"),
+    ]
+    assert scaling_rows(jobs[1:2]) == scaling_rows([jobs[1], jobs[1]]) == []
+    assert "\n## Scaling\n\n| case | scale | devices |" in markdown(tmp_path, jobs)
+    assert "<h2>Scaling</h2>" in page(tmp_path, jobs)
+    assert "## Scaling" not in markdown(tmp_path, jobs[:1]) and "<h2>Scaling</h2>" not in page(tmp_path, jobs[:1])
 
 
 def test_sample_data_and_open_division_are_said(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_run_that_goes_on(run: Path, capsys: pytest.CaptureFixture[str]) -> No
         "bert-pytorch-A100x2x8: its turn has not come",
         f"{JOB}: round 2 of 2",
         "  step 100  loss 0.5  250.0 images/s  (max_epochs 100)",
-        "  evaluated at step 100  acc1 95.5  (target: acc1 95.0)",
+        "  evaluated at step 100  acc1 95.5 (target 95)",
         "  node 0: CPU busy 50 %  nvidia: 31C 57W 15MiB 40536MiB 0%",
         "  rank 0: EVALUATE of step 100",
         "  rank 1: still loading",

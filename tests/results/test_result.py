@@ -26,7 +26,7 @@ def read(folder: Path, status: str = "finished", **config: Any) -> Result:
     return result.result_of_logs({**CONFIG, **config}, (), 1, folder, status=status)
 
 
-KILLED = Failure("signal SIGKILL", "node1", 1, 9, "watch", signal="SIGKILL", last_lines=("step 3", "step 4"))
+KILLED = Failure("signal SIGKILL", "node1", 1, 9, "training", signal="SIGKILL", last_lines=("step 3", "step 4"))
 
 # ---------------------------------------------------------------- logs → Result
 
@@ -301,13 +301,13 @@ NO_DATA = Failure("data_dir does not exist", details={"where": "command line", "
                 "host": "node1",
                 "node_rank": 1,
                 "rank": 9,
-                "phase": "watch",
+                "phase": "training",
                 "exit_status": None,
                 "signal": "SIGKILL",
                 "last_lines": ["step 3", "step 4"],
                 "details": {},
             },
-            "rank 9 on node1 (node rank 1): signal SIGKILL, while in phase 'watch'\n    step 3\n    step 4",
+            "rank 9 on node1 (node rank 1): signal SIGKILL, during training\n    step 3\n    step 4",
             id="a rank",
         ),
         pytest.param(

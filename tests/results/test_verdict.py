@@ -127,9 +127,9 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         (),
     ),
     "failed": (
-        changed(status="failed", failure=Failure("exit code 1", "node1", 1, 1, "watch", last_lines=("last line",))),
+        changed(status="failed", failure=Failure("exit code 1", "node1", 1, 1, "training", last_lines=("last line",))),
         "INVALID",
-        ("failed: rank 1 on node1 (node rank 1): exit code 1, while in phase 'watch'",),
+        ("failed: rank 1 on node1 (node rank 1): exit code 1, during training",),
     ),
     "interrupted": (changed(status="interrupted", logs=()), "INVALID", ("interrupted",)),
     "not started": (changed(status="not started", logs=()), "INVALID", ("not started",)),

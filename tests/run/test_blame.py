@@ -7,8 +7,19 @@ from collections.abc import Sequence
 import pytest
 from example import PYTORCH
 
+from flagperf.errors import ConfigError
 from flagperf.perflog import Event
-from flagperf.run.blame import RankExit, cause, first_cause, last_lines, left_early, rank_exits, seconds_ago
+from flagperf.run.blame import (
+    RankExit,
+    cause,
+    first_cause,
+    last_lines,
+    left_early,
+    raised,
+    rank_exits,
+    refused,
+    seconds_ago,
+)
 
 NOTICE = (
     "E1121 07:20:01.123000 4711 torch/distributed/elastic/multiprocessing/api.py:1002] "
@@ -124,3 +135,32 @@ def test_last_lines_leave_out_perflog_and_empty_lines() -> None:
     event = Event("TRAIN_START").line()
     assert last_lines(f"first\n{event}\n\nlast  \n") == ("first", "last")
     assert last_lines("\n".join(str(number) for number in range(100))) == tuple(str(n) for n in range(80, 100))
+
+
+TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    raise Error\n'
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        pytest.param(f"{TRACEBACK}RuntimeError: out of luck\n", "RuntimeError: out of luck", id="an exception"),
+        pytest.param(
+            f"{TRACEBACK}KeyError: 1\n\nDuring …:\n\n{TRACEBACK}torch.cuda.OutOfMemoryError: 2 GiB\n[W] a line\n",
+            "torch.cuda.OutOfMemoryError: 2 GiB",
+            id="the last of two, with a package, and a line after it",
+        ),
+        pytest.param(f"{TRACEBACK}AssertionError\n", "AssertionError", id="without a text"),
+        pytest.param("[rank1]: ValueError: 1\n", "ValueError: 1", id="by torch.distributed"),
+        pytest.param("an Error: in a line\n", None, id="none"),
+    ],
+)
+def test_raised(log: str, said: str | None) -> None:
+    assert raised(log) == said
+
+
+def test_refused() -> None:
+    error = ConfigError("no such file", where="config.yaml", key="init_checkpoint", given="/a", allowed="a\n    tree")
+    log = f"step 1\nConfigError: {error}\nlater\n"
+    details = {"where": "config.yaml", "key": "init_checkpoint", "given": "/a", "allowed": "a\n    tree"}
+    assert refused(log) == ("no such file", details)
+    assert refused("ConfigError\n") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from collections.abc import AsyncIterator
@@ -15,9 +16,11 @@ from test_blame import BLOCK, CLOSED, NOTICE, report
 
 from flagperf.command import Command
 from flagperf.config.platform import Cluster, Node
+from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport
 from flagperf.perflog import Event
 from flagperf.plan.plan import make_plan
+from flagperf.run import node_run
 from flagperf.run.diagnose import PortTaken, failed_exit, passed_deadline
 from flagperf.run.node_logs import NodeLogs
 from flagperf.run.node_run import NodeRun
@@ -50,6 +53,7 @@ async def ended(
             Path(node.logs.of_rank(rank)).write_text(logs[rank])
             node.process = await node.transport.start(Command(("true",)), log="/dev/null", grace=1)
             node.exit_status, node.ended = statuses[rank], time.monotonic()
+            node.facts = Facts({"oom_kills": "9"})
             nodes.append(node)
         yield nodes
 
@@ -139,6 +143,36 @@ async def test_failed_exit(
 ) -> None:
     async with ended(tmp_path, reports, logs, statuses) as nodes:
         assert await failed_exit(nodes) == failure
+
+
+@pytest.mark.parametrize(
+    ("kills", "cause"),
+    [
+        pytest.param(10, "out of memory: killed by the kernel", id="the kernel killed one more process"),
+        pytest.param(9, "signal SIGKILL", id="it killed none"),
+    ],
+)
+async def test_a_rank_that_the_kernel_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int, cause: str
+) -> None:
+    (tmp_path / "vmstat").write_text(f"nr_free_pages 1\noom_kill {kills}\n")
+    monkeypatch.setattr(node_run, "VMSTAT", str(tmp_path / "vmstat"))
+    async with ended(tmp_path, ("", KILLED), ("", "step 3"), (0, 1)) as nodes:
+        assert await failed_exit(nodes) == Failure(
+            cause, "right", 1, 1, "start", signal="SIGKILL", last_lines=("step 3",)
+        )
+
+
+async def test_a_configuration_that_a_rank_refuses(tmp_path: Path) -> None:
+    said = "ConfigError: no such file\n  where:   config.yaml\n  key:     init_checkpoint\n  given:   /a\n"
+    async with ended(tmp_path, ("", NOTICE.format(status=2, rank=0)), ("", said), (0, 1)) as nodes:
+        nodes[1].run = dataclasses.replace(nodes[1].run, where=lambda key: f"the file of {key}")
+        found = await failed_exit(nodes)
+    details = {"where": "the file of init_checkpoint", "key": "init_checkpoint", "given": "/a"}
+    assert found == Failure("no such file", "right", 1, 1, "start", 2, details=details)
+    assert found.line == (
+        "rank 1 on right (node rank 1): no such file, during start: init_checkpoint=/a (the file of init_checkpoint)"
+    )
 
 
 async def test_a_taken_port_is_that_of_the_node_that_says_so(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from example import example_run
 from rich.console import Console
 
 from flagperf.perflog import Event
-from flagperf.run.progress import Progress, TimeLeft, duration, evaluation_text, step_text
+from flagperf.run.pace import TimeLeft, duration, evaluation_text, step_text
+from flagperf.run.progress import Progress, phases_text, seconds_text
+from flagperf.run.times import PhaseTimes
 from flagperf.run.values import Failure
 
 
@@ -25,11 +27,23 @@ def test_step_text() -> None:
     value = {"step": 20, "epoch": 2, "loss": 0.43215, "throughput": 1523.14}
     assert step_text(value, "images/s", 62) == "step 20  epoch 2  loss 0.4321  1523.1 images/s  at most 1:02 left"
     assert step_text({"step": 1}, "images/s", None) == "step 1"
+    assert step_text({"step": 1}, "images/s", None, last=40, metric="acc1 0.51 (target 0.6)") == (
+        "step 1/40  acc1 0.51 (target 0.6)"
+    )
     assert step_text({"step": 1, "loss": float("nan")}, "images/s", None) == "step 1  loss nan"
 
 
 def test_evaluation_text() -> None:
-    assert evaluation_text({"step": 20, "samples": 80, "acc1": 97.25, "time": 1.5}) == "step 20  acc1 97.25"
+    value = {"step": 20, "samples": 80, "acc1": 97.25, "loss": 0.5, "time": 1.5}
+    assert evaluation_text(value, {}) == "step 20  acc1 97.25  loss 0.5"
+    assert evaluation_text(value, {"acc1": 95.0}) == "step 20  acc1 97.25 (target 95)  loss 0.5"
+
+
+def test_where_hosts_are() -> None:
+    at = {"n1": ("init", 7.0), "n2": ("init", 8.0), "n3": ("imports", 9.0)}
+    assert phases_text(at, 10.0) == "init    n1 3 s, n2 2 s; imports n3 1 s"
+    assert phases_text({f"n{number}": ("init", float(number)) for number in range(9)}, 9.0) == "init    9 hosts 9 s"
+    assert seconds_text({f"n{number}": float(number) for number in range(9)}) == "slowest: n8 8.0 s, n7 7.0 s, n6 6.0 s"
 
 
 def step(number: int) -> Event:
@@ -58,6 +72,23 @@ def test_time_left(limits: dict[str, Any], left: float | None) -> None:
     assert estimate.seconds(111.0) == left
 
 
+@pytest.mark.parametrize(
+    ("limits", "last"),
+    [
+        pytest.param({"max_steps": None}, None, id="no limit"),
+        pytest.param({"max_steps": 40}, 40, id="steps"),
+        pytest.param({"max_steps": 40, "max_samples_termination": 161}, 21, id="samples: 20 steps of 8, and one more"),
+        pytest.param({"max_steps": None, "max_epochs": 10}, 50, id="epochs of 5 steps"),
+        pytest.param({"max_steps": None, "max_time": 15}, None, id="seconds"),
+    ],
+)
+def test_last_step(limits: dict[str, Any], last: int | None) -> None:
+    estimate = TimeLeft(example_run(config=limits))
+    estimate.saw(step(5), 106.0)
+    estimate.saw(Event("EPOCH_END", {"epoch": 1}), 106.0)
+    assert estimate.last_step == last
+
+
 def steps(*numbers: int) -> Callable[[Progress], None]:
     return lambda progress: [progress.event(step(number)) for number in numbers] and None
 
@@ -73,7 +104,21 @@ def phase(name: str, **seconds: float) -> Callable[[Progress], None]:
     return show
 
 
-FAILURE = Failure("exit code 1", "here", 0, 1, "watch", 1, last_lines=("[red]Error[/red]",))
+def starts(*moments: dict[str, dict[str, float]]) -> Callable[[Progress], None]:
+    """Hosts whose ranks have ended these phases of their start."""
+
+    def show(progress: Progress) -> None:
+        for moment in moments:
+            times = {host: PhaseTimes() for host in moment}
+            for host, seconds in moment.items():
+                times[host].seconds |= seconds
+            progress.starting(times)
+
+    return show
+
+
+ALL = {"launch": 0.5, "imports": 2.0, "init": 3.0}
+FAILURE = Failure("exit code 1", "here", 0, 1, "training", 1, last_lines=("[red]Error[/red]",))
 
 
 def fail(progress: Progress) -> None:
@@ -110,14 +155,24 @@ EIGHT = {f"n{number}": 0.5 for number in range(1, 9)}
             id="many hosts",
         ),
         pytest.param(phase("check", **EIGHT, n9=0.9), ["check   9 hosts"], id="many quick hosts"),
-        pytest.param(steps(1), ["train   step 1"], id="one step"),
-        pytest.param(steps(1, 2, 3), ["train   step 1", "train   step 3"], id="steps: the last one is shown"),
+        pytest.param(
+            starts({"n1": {}, "n2": {}}, {"n1": {"launch": 0.5}, "n2": {}}),
+            [],
+            id="start: hosts are in its first phase",
+        ),
+        pytest.param(
+            starts({"n1": {"launch": 0.5}, "n2": {"launch": 0.6, "imports": 2.0}}, {"n1": ALL, "n2": ALL}),
+            ["launch  n1 0.5 s, n2 0.6 s", "imports n1 2.0 s, n2 2.0 s", "init    n1 3.0 s, n2 3.0 s"],
+            id="start: a line when all hosts have ended a phase",
+        ),
+        pytest.param(steps(1), ["train   step 1/20"], id="one step"),
+        pytest.param(steps(1, 2, 3), ["train   step 1/20", "train   step 3/20"], id="steps: the last one is shown"),
         pytest.param(
             lambda progress: (steps(1, 2)(progress), progress.event(Event("TRAIN_END")), fail(progress)),
             [
-                "train   step 1",
-                "train   step 2",
-                "failed  rank 1 on here (node rank 0): exit code 1, while in phase 'watch'",
+                "train   step 1/20",
+                "train   step 2/20",
+                "failed  rank 1 on here (node rank 0): exit code 1, during training",
             ],
             id="the last step is shown once",
         ),
@@ -139,13 +194,14 @@ def test_last_lines_of_a_log_are_no_markup() -> None:
 def test_a_terminal_renews_one_line_and_keeps_the_last(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "flagperf")
     text = shown(phase("image", n1=0.5, n2=9.0), steps(1, 2, 3), terminal=True)
-    assert "waiting for n2" in text
-    assert [line.split(" s  ", 1)[1] for line in plain(text) if " s  " in line] == [
+    assert re.search(r"image   n2 \d+ s", text)
+    kept = [line for line in plain(text) if re.match(r" +\d", line)]  # a renewed line begins with a turning sign
+    assert [line.split(" s  ", 1)[1] for line in kept] == [
         "image   n1, n2",
         "        n2: 9.0 s",
-        "train   step 3",
+        "train   step 3/20",
     ]
-    assert [message for message in caplog.messages if "train" in message] == ["train   step 1", "train   step 3"]
+    assert [message for message in caplog.messages if "train" in message] == ["train   step 1/20", "train   step 3/20"]
 
 
 def plain(text: str) -> list[str]:

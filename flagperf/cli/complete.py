@@ -1,0 +1,119 @@
+"""Shell completion: what may stand where the cursor is. Hydra writes the shells' scripts, which ask this for words."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import yaml
+
+from flagperf.cli.verbs import KINDS, OPTIONS, RESULTS, RUNS, VERBS
+from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
+from flagperf.config.search_path import CONF, cases, find, options, search_path
+from flagperf.run.folder import RUN_LOG
+
+OF_RUNS = ("report", "collect", "watch", "rerun", "compare")  # verbs that take folders of runs
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "data": ("check", "sample", "prepare"),
+    "check": ("vendor=",),
+}  # first of a verb
+QUERY = re.compile(r"query=(\w+)")
+
+
+def main(argv: Sequence[str]) -> NoReturn:
+    """Install completion, or answer a shell that asks for words."""
+    if shell := next((found[1] for word in argv if (found := QUERY.fullmatch(word))), None):
+        print(("\n" if shell == "fish" else " ").join(_quietly(os.environ.get("COMP_LINE", ""))))
+    else:
+        import hydra
+
+        hydra.main(config_path=str(CONF), config_name="config", version_base="1.3")(lambda _: None)()
+    sys.exit(0)
+
+
+def _quietly(line: str) -> list[str]:
+    try:
+        return complete(line)
+    except Exception:  # whatever is wrong with a line or a file: the prompt is no place to say it
+        return []
+
+
+def complete(line: str) -> list[str]:
+    """The words that the last one of a command line may become."""
+    words = line.split()[1:]
+    word = words.pop() if words and not line[-1].isspace() else ""
+    return sorted({text for text in _choices(words, word) if text.startswith(word)})
+
+
+def _choices(words: Sequence[str], word: str) -> Iterator[str]:
+    folders = search_path([Path(folder).expanduser() for folder in _config_dirs(words)])
+    given = [one for one in words if not one.startswith("-")]
+    verb = given[0] if given and given[0] in VERBS else ""
+    if word.startswith("-"):
+        yield from re.findall(r"(?<!\S)-[\w-]+", " ".join(name.partition(" install")[0] for name in OPTIONS))
+        return
+    if not words:
+        yield from VERBS
+    if verb in OF_RUNS and (verb == "compare" or len(given) == 1):
+        yield from _runs(word)
+    elif verb == "list":
+        yield from (*KINDS, RUNS, *cases(folders))
+    elif verb in WORDS and len(given) == 1:
+        yield from WORDS[verb]
+    if verb in ("", "run", "rerun", "doctor", "clean", "data", "check", "list"):
+        yield from _overrides(words, word, folders)
+
+
+def _config_dirs(words: Sequence[str]) -> Iterator[str]:
+    for before, word in itertools.pairwise(words):
+        if before in ("--config-dir", "-cd"):
+            yield word
+
+
+def _runs(word: str) -> Iterator[str]:
+    """Folders of runs below what is written so far, or below the default folder of results."""
+    for root in {Path(word or RESULTS), Path(word or RESULTS).parent, Path(RESULTS)}:
+        yield from (str(log.parent) for log in root.glob(f"*/{RUN_LOG}"))
+
+
+def _overrides(words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:
+    """`key=` before the equals sign, and the key's values after it."""
+    plus = word[: len(word) - len(word.lstrip("+"))]
+    key, equals, _ = word.removeprefix(plus).partition("=")
+    chosen = dict(one.split("=", 1) for one in words if "=" in one)
+    if equals:
+        yield from (f"{plus}{key}={value}" for value in _values(key, chosen, folders))
+    else:
+        yield from (f"{plus}{name}=" for name in (*GROUPS, "framework", SCALE, *KEYS, *_of_case(chosen, folders)))
+
+
+def _values(key: str, chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterable[str]:
+    """The options of a group or of a key; none where any text or number may stand, such as a path."""
+    if key == "hardware" and (vendor := chosen.get("vendor")):
+        return [name for name in options(key, folders) if _read(f"hardware/{name}", folders).get("vendor") == vendor]
+    if key == "model":
+        return cases(folders)
+    if key in (*GROUPS, "framework"):
+        return options(key, folders)
+    field = KEYS.get(key)
+    if field is None:
+        return ()
+    return ("true", "false") if field.type is bool else field.options
+
+
+def _of_case(chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterator[str]:
+    """The case's own settings, as its file has them."""
+    for key, value in _read(f"model/{chosen.get('model', 'resnet50')}", folders).items():
+        if not isinstance(value, (dict, list)) and key not in PARTS:
+            yield key
+
+
+def _read(name: str, folders: Sequence[Path]) -> dict[str, object]:
+    path = find(name, folders)
+    found = yaml.safe_load(path.read_text(encoding="utf-8")) if path else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,62 @@
+"""`flagperf list CASE`: what a case is, what can be set in it, and what a closed run may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from flagperf.config.about_case import AboutCase, Setting
+
+WIDEST = 50  # columns of a name with its value
+BETWEEN = " · "  # parts of what is said of a setting
+MUTABLE = "a closed run may change (and why)"
+FIXED = "only division=open may change: they make the case what it is, and its results comparable"
+
+
+def case_table(about: AboutCase) -> Group:
+    """All about a case. Columns fold at their words, so that nothing is cut off at any width."""
+    mutable = [setting for setting in about.settings if setting.why is not None]
+    fixed = [setting for setting in about.settings if setting.why is None]
+    return Group(
+        _columns(_head(about)),
+        Text(f"\n{MUTABLE}", style="bold"),
+        _columns(map(_row, mutable)),
+        Text(f"\n{FIXED}", style="bold"),
+        _columns(map(_row, fixed)),
+        Text("\nEvery run may also set where and how it runs: flagperf --help"),
+    )
+
+
+def _columns(rows: Iterator[tuple[str, str]]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(overflow="fold", max_width=WIDEST)
+    table.add_column(overflow="fold")
+    for name, said in rows:
+        table.add_row(Text(name), Text(said))
+    return table
+
+
+def _head(about: AboutCase) -> Iterator[tuple[str, str]]:
+    yield about.name, about.title
+    yield "revision", str(about.revision)
+    others = [name for name in about.frameworks if name != about.framework]
+    yield "framework", about.framework + (f" (framework=… also takes {', '.join(others)})" if others else "")
+    other_sizes = [size for size in about.sizes if size != about.size]
+    yield "size", about.size + (f" (list … size={other_sizes[0]} shows the other)" if other_sizes else "")
+    yield "target", about.target
+    yield "data", about.data + (", or sample data with size=tiny" if about.sample else "")
+    for line in about.tree.splitlines():
+        yield "", line
+    if not about.tunings:
+        yield "tunings", "none"
+    for number, (vendor, names) in enumerate(about.tunings.items()):
+        yield "" if number else "tunings", f"{vendor}: {', '.join(names)}"
+
+
+def _row(setting: Setting) -> tuple[str, str]:
+    said = [setting.comment, setting.allowed, f"({setting.why})" if setting.why else ""]
+    name = setting.key if setting.default is None else f"{setting.key}: {setting.default}"
+    return name, BETWEEN.join(filter(None, said))

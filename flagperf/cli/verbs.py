@@ -1,0 +1,250 @@
+"""The verbs: where each is, and what it is told about; all that `--help` and a wrong line say comes from here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+INTERRUPTED = 130
+WIDEST = 28  # columns of a name beside what it is
+EXIT_CODES = {
+    0: "done",
+    2: "wrong usage or configuration",
+    3: "a host cannot be used",
+    4: "no valid case",
+    5: "a training failed, or a writer of data",
+    6: "target missed (require_target=true)",
+    7: "a gate failed",
+    8: "a gate is undecided",
+    INTERRUPTED: "interrupted",
+}
+KINDS = {
+    "cases": "model",
+    "frameworks": "framework",
+    "vendors": "vendor",
+    "hardware": "hardware",
+    "clusters": "cluster",
+    "experiments": "experiment",
+}  # what `flagperf list` calls it → configuration group
+RUNS, RESULTS = "runs", "result"  # the word of `flagperf list` for what was run, and the default of `result_dir`
+OPTIONS = {
+    "-m, --multirun": "sweep over comma-separated values: one job per combination",
+    "--config-dir DIR": "a folder of your own with model/, vendor/, cluster/, experiment/ …; may be repeated",
+    "-sc, --shell-completion install=bash|zsh|fish": 'shell completion, e.g. eval "$(flagperf -sc install=bash)"',
+    "--version, -h, --help": "after a verb, --help is about that verb",
+}
+MULTIRUN, CONFIG_DIR, *_ = OPTIONS
+OVERRIDES = {
+    "model=NAME framework=NAME size=full|tiny": "the case",
+    "vendor=NAME hardware=NAME": "the accelerator",
+    "cluster=NAME runtime=docker|process": "the hosts, and how ranks start there",
+    "nnodes=N nproc=N": "nodes, and devices of each",
+    "data_dir=PATH": "the real data; sample data is used where size=tiny",
+    "max_steps=N max_epochs=N max_time=SECONDS": "stop early",
+    "train_batch_size=N lr=X precision=fp32|tf32|amp_fp16|amp_bf16": "settings of the case: flagperf list CASE",
+    "repeat=N": "rounds of the same job",
+    "division=closed|open": "open: any key of the case may change, and the report says so",
+    "dry_run=true": "print configuration, changes and commands; run nothing",
+}
+RUN_DIR = {"RUN_DIR": "a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them"}
+JOB = {"OVERRIDES…": "the same as those of the run: vendor=, hardware=, cluster=, nnodes= …"}
+
+
+@dataclass(frozen=True)
+class Verb:
+    """What one verb takes and does."""
+
+    module: str  # imported when it is called; its `main` takes the options, prints, and returns the exit code
+    words: str  # that follow it
+    what: str  # it does, in one line
+    explained: Mapping[str, str]  # word or override → what it is
+    examples: tuple[str, ...]
+    exit_codes: tuple[int, ...]
+    options: tuple[str, ...] = (CONFIG_DIR,)
+    more: str = ""  # that has to be known
+
+
+VERBS = {
+    "run": Verb(
+        "flagperf.cli.run",
+        "[OVERRIDES…]",
+        "(the default) compose the configuration, train, report",
+        OVERRIDES,
+        (
+            "flagperf run model=glm nproc=2 repeat=3",
+            "flagperf -m model=resnet50,glm nproc=1,2 max_steps=20",
+            "flagperf model=glm vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab data_dir=/data/glm",
+        ),
+        (0, 2, 3, 4, 5, 6, INTERRUPTED),
+        (MULTIRUN, CONFIG_DIR),
+        "Results go to result/run<date>-<time>; flagperf watch shows a run in another terminal.",
+    ),
+    "list": Verb(
+        "flagperf.cli.list",
+        "[KIND… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR]]",
+        "what can be chosen; CASE: all about one case, with its settings; runs: what was run",
+        {
+            "KIND": "cases, frameworks, vendors, hardware, clusters or experiments; all of them without a word",
+            "CASE": "target, data, tunings, and settings: default, unit, range, whether a closed run may change them",
+            "runs [RESULT_DIR]": "the runs of a result folder (result), newest first",
+        },
+        ("flagperf list hardware", "flagperf list bert framework=paddle", "flagperf list runs"),
+        (0, 2),
+    ),
+    "report": Verb(
+        "flagperf.cli.report",
+        "RUN_DIR",
+        "write the report of a run again, from the files alone",
+        RUN_DIR,
+        ("flagperf report result/run20260101-120000",),
+        (0, 2),
+        (),
+    ),
+    "collect": Verb(
+        "flagperf.cli.collect",
+        "RUN_DIR",
+        "bring the logs that a run had to leave on its hosts, and report it again",
+        RUN_DIR,
+        ("flagperf collect result/run20260101-120000",),
+        (0, 2, 3),
+        (),
+    ),
+    "watch": Verb(
+        "flagperf.cli.watch",
+        "RUN_DIR",
+        "what goes on in a run of another terminal",
+        RUN_DIR,
+        ("flagperf watch result/run20260101-120000",),
+        (0, 2, INTERRUPTED),
+        (),
+        "It ends with the run. Where the output is no terminal, it shows the run once and ends.",
+    ),
+    "rerun": Verb(
+        "flagperf.cli.rerun",
+        "RUN_DIR [OVERRIDES…]",
+        "give the command of a run again, from its folder alone",
+        {**RUN_DIR, "OVERRIDES…": "what shall differ, such as cluster= or data_dir= on another machine"},
+        ("flagperf rerun result/run20260101-120000", "flagperf rerun result/run20260101-120000 cluster=lab repeat=5"),
+        (0, 2, 3, 4, 5, 6, INTERRUPTED),
+    ),
+    "compare": Verb(
+        "flagperf.cli.compare",
+        "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [across=KEY] [same=1%] [noise=DIR] [markdown=FILE] [junit=FILE]",
+        "runs or jobs side by side, and an answer for CI",
+        {
+            "BASE OTHER…": "folders of runs or of jobs; BASE is what the others are held against",
+            "by=KEY": "hold the jobs against each other that have another value of KEY; one folder is enough",
+            "gate='p_train>-3%,accuracy>-1%'": "the largest loss of each figure; decides the exit code",
+            "across=KEY": "a key that may differ although it makes jobs unlike, such as precision",
+            "same=1%": "so small a difference is none",
+            "noise=DIR": "the result folder whose runs tell how much rounds vary; else those of the runs given",
+            "markdown=FILE junit=FILE": "write the answer for a pull request, and for CI",
+        },
+        (
+            "flagperf compare result/before result/after",
+            "flagperf compare result/before result/after gate='p_train>-3%' junit=gate.xml",
+            "flagperf compare result/sweep by=nproc",
+        ),
+        (0, 2, 7, 8),
+        (),
+    ),
+    "doctor": Verb(
+        "flagperf.cli.doctor.hosts",
+        "[OVERRIDES…]",
+        "can this job run on this cluster? one line a check, and what to do",
+        JOB,
+        ("flagperf doctor model=glm vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab data_dir=/data/glm",),
+        (0, 2, 3),
+    ),
+    "clean": Verb(
+        "flagperf.cli.clean",
+        "[OVERRIDES…]",
+        "remove what runs that died left behind on a cluster",
+        {"OVERRIDES…": "cluster=NAME; what runs that go on have made stays"},
+        ("flagperf clean cluster=lab",),
+        (0, 2, 3),
+    ),
+    "check": Verb(
+        "flagperf.cli.check_vendor",
+        "vendor=NAME",
+        "what a vendor's files lack, before any accelerator is at hand",
+        {"vendor=NAME": "its own file, its products, its tunings of all cases"},
+        ("flagperf check vendor=nvidia", "flagperf check vendor=acme --config-dir my_conf"),
+        (0, 2),
+    ),
+    "data": Verb(
+        "flagperf.cli.data",
+        "check|sample|prepare model=NAME data_dir=PATH [source=PATH] [OVERRIDES…]",
+        "look at a case's data_dir, write sample data, convert the original data",
+        {
+            "check": "look whether data_dir has what the case needs, and read the first samples",
+            "sample": "write the sample data of the case's tiny size to data_dir",
+            "prepare": "convert the original data, which lies in source=PATH, to data_dir",
+        },
+        (
+            "flagperf data check model=resnet50 data_dir=/data/imagenet",
+            "flagperf data prepare model=bert data_dir=/data/bert source=/data/wikipedia",
+        ),
+        (0, 2, 5, INTERRUPTED),
+    ),
+}
+
+HEAD = """\
+flagperf trains real models on AI accelerators and reports numbers that can be compared.
+
+usage: flagperf [VERB] [OVERRIDES…] [OPTIONS]
+
+  flagperf                                             resnet50 (tiny) on this machine's CPU, to its target
+  flagperf model=glm nproc=2 repeat=3                  another case, two ranks, three rounds
+  flagperf -m model=resnet50,glm nproc=1,2 max_steps=20            a sweep: one job per combination
+  flagperf model=glm vendor=nvidia hardware=A100 nproc=8 dry_run=true        print it all, run nothing
+"""
+
+
+def help_text() -> str:
+    """What `flagperf --help` prints."""
+    return "\n".join(
+        [
+            HEAD,
+            *_rows("verbs (flagperf VERB --help tells more)", {name: verb.what for name, verb in VERBS.items()}),
+            *_rows("overrides; the ones needed most", OVERRIDES),
+            *_rows("options", OPTIONS),
+            *_exit_codes(EXIT_CODES),
+        ]
+    )
+
+
+def verb_help(name: str) -> str:
+    """What `flagperf VERB --help` prints."""
+    verb = VERBS[name]
+    return "\n".join(
+        [
+            f"flagperf {name}: {verb.what}",
+            "",
+            f"usage: {usage(name)}",
+            "",
+            *([verb.more, ""] if verb.more else []),
+            *_rows("words", verb.explained),
+            *(_rows("options", {option: OPTIONS[option] for option in verb.options}) if verb.options else []),
+            *("examples:", *(f"  {example}" for example in verb.examples), ""),
+            *_exit_codes(verb.exit_codes),
+        ]
+    )
+
+
+def usage(name: str) -> str:
+    """How a verb is called, for help and for whoever called it in another way."""
+    return f"flagperf {name} {VERBS[name].words}"
+
+
+def _rows(title: str, rows: Mapping[str, str]) -> list[str]:
+    """Names beside what they are; a long name has a line of its own."""
+    width = min(max(map(len, rows)), WIDEST)
+    lines = [f"{title}:"]
+    for name, what in rows.items():
+        lines += [f"  {name:{width}}  {what}"] if len(name) <= width else [f"  {name}", f"  {'':{width}}  {what}"]
+    return [*lines, ""]
+
+
+def _exit_codes(codes: Iterable[int]) -> list[str]:
+    return [*_rows("exit codes", {str(code): EXIT_CODES[code] for code in codes})[:-1], ""]

@@ -1,0 +1,96 @@
+"""How far a training is: steps done of those to do, the last metric against its target, the time left."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from flagperf.config.values import RunConfig
+from flagperf.perflog import Event
+
+
+class TimeLeft:
+    """Estimates the seconds until the first of the configured limits ends training, from the pace so far."""
+
+    def __init__(self, run: RunConfig) -> None:
+        self._limits = run.limits
+        self._batch = run.train_batch_size * run.gradient_accumulation_steps * run.world_size  # samples of a step
+        self._began: float | None = None
+        self._first: tuple[int, float] | None = None  # the first step seen and when; after a resume that is not step 1
+        self._last: tuple[int, float] | None = None
+        self._epoch_steps: float | None = None  # known after the first epoch
+
+    def saw(self, event: Event, now: float) -> None:
+        if event.event == "TRAIN_START":
+            self._began = now
+        elif event.event == "STEP_END":
+            self._last = (int(event.value["step"]), now)
+            self._first = self._first or self._last
+        elif event.event == "EPOCH_END" and self._last is not None:
+            self._epoch_steps = self._last[0] / event.value["epoch"]
+
+    def seconds(self, now: float) -> float | None:
+        """None while nothing is known: no limit, or no pace yet."""
+        left = []
+        if self._limits.max_time is not None and self._began is not None:
+            left.append(self._began + self._limits.max_time - now)
+        if self._first and self._last and self._last[0] > self._first[0]:
+            pace = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
+            left += [(limit - self._last[0]) * pace for limit in self._step_limits()]
+        return max(0.0, min(left)) if left else None
+
+    @property
+    def last_step(self) -> int | None:
+        """The step at which the first of the limits ends training, as far as it is known."""
+        return min((math.ceil(limit) for limit in self._step_limits()), default=None)
+
+    def _step_limits(self) -> list[float]:
+        """The steps at which the configured limits end training."""
+        limits = self._limits
+        steps_of_each = (
+            (limits.max_steps, 1.0),
+            (limits.max_samples_termination, 1 / self._batch),
+            (limits.max_epochs, self._epoch_steps),
+        )
+        return [limit * steps for limit, steps in steps_of_each if limit is not None and steps is not None]
+
+
+def step_text(
+    value: Mapping[str, Any], unit: str, left: float | None, *, last: int | None = None, metric: str = ""
+) -> str:
+    """ "step 120/400  epoch 2  loss 0.4312  1523.1 images/s  acc1 0.51 (target 0.6)  at most 1:02 left" """
+    parts = [f"step {value['step']}" + (f"/{last}" if last is not None else "")]
+    if "epoch" in value:
+        parts.append(f"epoch {value['epoch']}")
+    if "loss" in value:
+        parts.append(f"loss {value['loss']:.4g}")
+    if "throughput" in value:
+        parts.append(f"{value['throughput']:.1f} {unit}")
+    if metric:
+        parts.append(metric)
+    if left is not None:
+        parts.append(f"at most {duration(left)} left")
+    return "  ".join(parts)
+
+
+def evaluation_text(value: Mapping[str, Any], goals: Mapping[str, float]) -> str:
+    """ "step 120  acc1 0.91 (target 0.6)" """
+    names = [name for name, figure in value.items() if isinstance(figure, float) and name != "time"]
+    return "  ".join([f"step {value.get('step', '?')}", *(_metric(name, value[name], goals) for name in names)])
+
+
+def goals_text(value: Mapping[str, Any], goals: Mapping[str, float]) -> str:
+    """The metrics of an evaluation that have a goal: "acc1 0.91 (target 0.6)"."""
+    return "  ".join(_metric(name, value[name], goals) for name in goals if isinstance(value.get(name), float))
+
+
+def _metric(name: str, figure: float, goals: Mapping[str, float]) -> str:
+    return f"{name} {figure:.4g}" + (f" (target {goals[name]:g})" if name in goals else "")
+
+
+def duration(seconds: float) -> str:
+    """Minutes and seconds, with hours where there are any: "1:02", "3:00:05"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
