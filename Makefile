@@ -18,6 +18,8 @@ WORKERS ?= 3
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose tests need torch or docker; importing them takes seconds in each worker.
 HEAVY   := cases cluster faults trainer
+# Tests of each framework beside PyTorch, a row of a table for each.
+OTHERS  := tests/cases/test_fingerprint.py tests/cluster/test_frameworks.py tests/faults/test_framework_faults.py
 
 .PHONY: run quick test slow paddle paddle-test tensorflow2 tensorflow2-test check clean packages
 
@@ -30,18 +32,19 @@ quick: $(DEV)
 test: $(DEV)
 	$(PYTEST) -m "not (slow or paddle or tensorflow2)"
 
-slow: $(DEV)
+slow: $(DEV) $(PADDLE) $(TENSORFLOW2)
 	$(PYTEST) -m slow
 
 paddle: $(PADDLE)
 
 paddle-test: $(DEV) $(PADDLE)
-	$(PYTEST) -m paddle tests/cases/bert/test_bert_paddle.py tests/trainer/test_paddle.py
+	$(PYTEST) -m "paddle and not slow" $(OTHERS) tests/cases/bert/test_bert_paddle.py tests/trainer/test_paddle.py
 
 tensorflow2: $(TENSORFLOW2)
 
 tensorflow2-test: $(DEV) $(TENSORFLOW2)
-	$(PYTEST) -m tensorflow2 tests/cases/image_classification/test_images_tensorflow2.py tests/trainer/test_tensorflow2.py
+	$(PYTEST) -m "tensorflow2 and not slow" $(OTHERS) tests/cases/image_classification/test_images_tensorflow2.py \
+	    tests/trainer/test_tensorflow2.py
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .

@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from flagperf.config.compose import compose_jobs
+from flagperf.config.values import RunConfig
 
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 RANKS = 2
@@ -28,10 +30,15 @@ class Baseline:
     launch: tuple[str, ...] = ()  # what starts it, between the interpreter and the script
 
     @functools.cached_property
-    def config(self) -> dict[str, Any]:
-        """The resolved configuration of the case."""
+    def job(self) -> RunConfig:
+        """The run of the case."""
         (job,) = compose_jobs(self.words, multirun=False, config_dirs=[])
-        return dict(job.config)
+        return job
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The resolved configuration of the case."""
+        return self.job.config
 
     @functools.cached_property
     def data(self) -> Path:
@@ -59,11 +66,10 @@ class Baseline:
             first_step: wall clock at its end; samples_per_second: of the whole job, after the warm-up; memory_gib: of
             rank 0, resident, at the peak.
         """
-        python = str(self.config["runtime"]["python"] or sys.executable)
         script = Path(__file__).parent / "bare" / self.script
         arguments = [str(self.data), str(self.config["train_batch_size"]), str(steps), str(warmup_steps)]
         with tempfile.TemporaryDirectory() as folder:  # a launcher may write its logs here
-            command = [python, *self.launch, str(script), *arguments]
+            command = [self.job.local_python, *self.launch, str(script), *arguments]
             done = subprocess.run(command, env=self.environment, cwd=folder, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{self.script} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

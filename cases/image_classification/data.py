@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.io import ImageReadMode, decode_image
 from torchvision.transforms import v2
 
-from flagperf.errors import ConfigError
+from cases.image_classification.refusals import no_images, too_many_classes, unreadable
 
 
 def images(root: str, num_classes: int, transforms: Sequence[Any]) -> ImageFolder:
@@ -24,21 +24,9 @@ def images(root: str, num_classes: int, transforms: Sequence[Any]) -> ImageFolde
     try:
         folder = ImageFolder(root, v2.Compose(list(transforms)), loader=read_image)
     except FileNotFoundError as error:
-        raise ConfigError(
-            "no images in this split of the data set",
-            where=root,
-            key="data_dir",
-            allowed="<class>/<image file> below it, at least one image in each class",
-            advice=str(error),
-        ) from None
+        raise no_images(root, str(error)) from None
     if len(folder.classes) > num_classes:
-        raise ConfigError(
-            "the data set has more classes than the network",
-            where=root,
-            key="num_classes",
-            given=num_classes,
-            allowed=f"at least {len(folder.classes)}, one for each folder of the split",
-        )
+        raise too_many_classes(root, num_classes, len(folder.classes))
     return folder
 
 
@@ -47,12 +35,7 @@ def read_image(path: str) -> Tensor:
     try:
         return decode_image(path, mode=ImageReadMode.RGB)
     except RuntimeError as error:
-        raise ConfigError(
-            "cannot read an image of the data set",
-            where=path,
-            given=str(error).splitlines()[0],
-            advice="replace it by a good copy, or remove it; the archive's checksum tells whether others are damaged",
-        ) from None
+        raise unreadable(path, str(error).splitlines()[0]) from None
 
 
 class RepeatedAugmentation:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -37,8 +38,8 @@ def main(options: argparse.Namespace) -> int:
             raise ConfigError("there is no such list, and no such case", given=kind, allowed=allowed)
         table = Table(title=kind, title_justify="left", box=None, show_header=False)
         for name, title in rows(kind, options.config_dir):
-            of_case = [", ".join(frameworks(name, folders))] if kind == "cases" else []
-            table.add_row(name, title, *of_case)
+            further = [", ".join(FURTHER[kind](name, folders))] if kind in FURTHER else []
+            table.add_row(*map(escape, (name, title, *further)))
         print_unfolded(table)
     return 0
 
@@ -84,9 +85,26 @@ def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:
     return [(name, _title(path.read_text(encoding="utf-8"))) for name, path in found if path]
 
 
+def install(framework: str, folders: Sequence[Path]) -> list[str]:
+    """How a user comes to an environment with a framework, as its file says it."""
+    file = search_path.find(f"framework/{framework}", folders)
+    said = _value("install", file.read_text(encoding="utf-8")) if file else None
+    return [said] if said else []
+
+
+# kind → what a line tells of a choice beside its title
+FURTHER: Mapping[str, Callable[[str, Sequence[Path]], Sequence[str]]] = {"cases": frameworks, "frameworks": install}
+
+
+def _value(key: str, text: str) -> str | None:
+    """The value of a key whose value is one text in its line."""
+    found = re.search(rf"^\s*{key}:\s*(.+?)\s*$", text, re.MULTILINE)
+    return found[1].split("  #")[0].strip().strip("\"'") if found else None
+
+
 def _title(text: str) -> str:
     """The value of `title:`, else the first comment that is not a command."""
-    if named := re.search(r"^\s*title:\s*(.+?)\s*$", text, re.MULTILINE):
-        return named[1].split("  #")[0].strip().strip("\"'")
+    if named := _value("title", text):
+        return named
     comments = re.findall(r"^# (?!@package|flagperf)(.+)$", text, re.MULTILINE)
     return comments[0] if comments else ""

@@ -228,11 +228,11 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
 
 
 def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
-    """The cases that are there in more than one revision, and in which."""
-    found: dict[str, set[int]] = {}
+    """The cases that are there in more than one revision, and in which. On another framework it is another case."""
+    found: dict[tuple[str, str], set[int]] = {}
     for result in (result for summary in summaries for result in summary.results):
-        found.setdefault(result.case, set()).add(result.revision)
-    return [(name, " and ".join(map(str, sorted(known)))) for name, known in found.items() if len(known) > 1]
+        found.setdefault((result.case, result.framework), set()).add(result.revision)
+    return [(name, " and ".join(map(str, sorted(known)))) for (name, _), known in found.items() if len(known) > 1]
 
 
 def problems(summary: Summary) -> Iterator[tuple[str, Verdict, Sequence[str], Failure | None]]:

@@ -65,3 +65,8 @@ def with_write(key: str, node: Any, kind: str, page: str, *arguments: Any) -> An
     if not callable(getattr(made, "write", None)):
         raise refused(f"this is no {kind}", f"{page} says what a {kind} is")
     return made
+
+
+def path_of(thing: Any) -> str:
+    """Module and name of a thing's class."""
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"

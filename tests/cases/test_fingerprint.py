@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import framework_environment
 import pytest
 import torch
 import yaml
 from torch import nn
 
-from cases.fingerprint import HEADER, SIZES, config_of, stated
+from cases.fingerprint import SIZES, config_of, header, stated
 from flagperf.config.search_path import CONF
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import recompute
@@ -33,12 +34,27 @@ def read(case: str) -> str:
 @pytest.mark.parametrize(("case", "size"), [pytest.param("resnet50", "full", id="resnet50 full"), *PARAMETERS])
 def test_a_case_is_what_it_states(case: str, size: str) -> None:
     """Renew the file by the command in its first line where this fails and the case is meant to be another one."""
-    found = stated(config_of(case, size))
+    config = config_of(case, size)
+    found = stated(config)
     wanted = yaml.safe_load(read(case))[size]
     forward, counted = wanted.pop("forward"), found.pop("forward")
     assert found == wanted
     assert counted["operations"] == pytest.approx(forward["operations"], rel=forward["within"])
-    assert read(case).startswith(HEADER.format(case=case))
+    assert read(case).startswith(header(case, config))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(f"{path.parent.name}/{path.stem}", marks=getattr(pytest.mark, path.parent.name))
+        for path in sorted((CONF / "model").glob("*/*.yaml"))
+    ],
+)
+def test_a_case_on_another_framework_is_what_it_states(case: str) -> None:
+    code = f"from cases.fingerprint import text; print(text({case!r}), end='')"
+    done = framework_environment.run(case.partition("/")[0], "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == read(case), "renew it: see the file's first line"
 
 
 def tiny_resnet() -> nn.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,6 +53,16 @@ def test_shipped_choices_have_titles(kind: str) -> None:
 )
 def test_the_users_own(tmp_path: Path, kind: str, file: str, text: str, row: tuple[str, str]) -> None:
     assert row in rows(kind, [write(tmp_path, {file: text})])
+
+
+def test_frameworks_with_how_to_get_each(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    run_command(["list", "frameworks"])
+    lines = {
+        line.split()[0]: re.split(r"\s{2,}", line.strip())[1:] for line in capsys.readouterr().out.splitlines()[1:]
+    }
+    assert lines["paddle"] == ["PaddlePaddle, ranks started by flagperf", "make paddle"]
+    assert lines["pytorch"] == ["PyTorch, ranks started by torchrun", "pip install 'flagperf[train]' for that python"]
 
 
 def test_a_users_file_replaces_the_shipped_one(tmp_path: Path) -> None:

@@ -411,8 +411,10 @@ class TestCluster:
 
 
 def image_mounts() -> list[str]:
-    """Folders of this machine that make a container of IMAGE a full system with this Python environment."""
-    return ["/usr", *dict.fromkeys((sys.base_prefix, sys.prefix))]
+    """Folders of this machine that make a container of IMAGE a full system, with Python and all its environments."""
+    own = Path(sys.prefix)
+    others = sorted(str(file.parent) for file in own.parent.glob(f"{own.name}-*/pyvenv.cfg"))  # of other frameworks
+    return ["/usr", *dict.fromkeys((sys.base_prefix, sys.prefix, *others))]
 
 
 def empty_image(*programs: Path) -> bytes:

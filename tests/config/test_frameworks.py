@@ -196,3 +196,13 @@ def test_what_a_framework_may_say(bench: Path, before: str, after: str, said: st
 
 def test_the_frameworks_of_a_case_in_lists(bench: Path) -> None:
     assert [frameworks(case, search_path([bench])) for case in ("toy", "other")] == [["pytorch", "mine"], ["pytorch"]]
+
+
+def test_the_experiment_that_compares_frameworks() -> None:
+    jobs = compose_jobs(["+experiment=frameworks", "max_steps=20"], multirun=True)
+    assert [(job.name, job.size, job.division) for job in jobs] == [
+        ("resnet50-pytorch-cpux1x1", "tiny", "closed"),
+        ("resnet50-tensorflow2-cpux1x1", "tiny", "closed"),
+        ("bert-pytorch-cpux1x1", "tiny", "closed"),
+        ("bert-paddle-cpux1x1", "tiny", "closed"),
+    ]

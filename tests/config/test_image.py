@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from flagperf.config.compose import compose
 from flagperf.config.image import build_context, content_tag
 from flagperf.config.platform import Image, ImageSettings, ImageSource
 from flagperf.docker.image_build import build_argv, build_secrets, lay_out, proxies
@@ -91,3 +95,44 @@ def test_what_is_said_to_docker_shows_no_password(folder: Path, tmp_path: Path) 
     }
     plain = dataclasses.replace(image, settings=ImageSettings())
     assert (build_secrets(plain), proxies(plain)) == ({}, "")
+
+
+PADDLE = {"numpy>=1.26", "h5py>=3.11"}
+TENSORFLOW = {"numpy>=1.26", "pillow>=10", "scikit-learn>=1.4"}
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        pytest.param(
+            ("vendor=cpu", "model=paddle/bert"), {"paddlepaddle<3.4,>=3.3", *PADDLE}, id="PaddlePaddle on the CPU"
+        ),
+        pytest.param(
+            ("vendor=nvidia", "hardware=A100", "model=paddle/bert"),
+            {"paddlepaddle-gpu<3.4,>=3.3", *PADDLE},
+            id="PaddlePaddle on NVIDIA",
+        ),
+        pytest.param(
+            ("vendor=cpu", "model=tensorflow2/resnet50"),
+            {"tensorflow-cpu<2.22,>=2.21", *TENSORFLOW},
+            id="TensorFlow 2 on the CPU",
+        ),
+        pytest.param(
+            ("vendor=nvidia", "hardware=A100", "model=tensorflow2/resnet50"),
+            {"tensorflow[and-cuda]<2.22,>=2.21", *TENSORFLOW},
+            id="TensorFlow 2 on NVIDIA",
+        ),
+    ],
+)
+def test_what_pip_installs_in_an_image(tmp_path: Path, words: tuple[str, ...], wanted: set[str]) -> None:
+    """Beside what flagperf itself needs, when the Dockerfile's own sed has put the accelerator's wheel in its place."""
+    image = compose([*words, "runtime=docker", "dry_run=true"]).image
+    assert image is not None
+    lay_out(image, tmp_path / "context")
+    file = tmp_path / "context/requirements.txt"
+    own = build_context(tmp_path, PLAIN)["requirements.txt"]
+    assert isinstance(own, bytes)
+    for expression in re.findall(r"sed -i '([^']+)' \S+", (tmp_path / "context/Dockerfile").read_text()):
+        subprocess.run(["sed", "-i", expression, file], check=True)
+    lines = {*file.read_text().splitlines()} - {*own.decode().splitlines()}
+    assert {str(Requirement(line)) for line in lines} == wanted

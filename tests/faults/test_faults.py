@@ -38,7 +38,7 @@ class Launcher:
 
     def wait(self) -> tuple[int, str]:
         """Exit code, and what was printed."""
-        output, _ = self.process.communicate(timeout=120)
+        output, _ = self.process.communicate(timeout=280)
         return self.process.returncode, output
 
     def left(self) -> list[str]:

@@ -315,7 +315,8 @@ def test_synthetic_is_said() -> None:
 def test_revisions_that_differ_are_said() -> None:
     """Jobs of several runs, put into one folder: their rows stand side by side."""
     revised, other = a_summary(a_result(revision=2), revision=2), a_summary(a_result(case="glm"), case="glm")
-    assert cells.warnings([a_summary(), other]) == []
+    on_another = a_summary(a_result(framework="tensorflow2", revision=2))  # a case of its own
+    assert cells.warnings([a_summary(), other, on_another]) == []
     assert cells.warnings([a_summary(), revised, other]) == [
         "resnet50 is here in revisions 1 and 2: the case was changed between them, and their results do not compare."
     ]

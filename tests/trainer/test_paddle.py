@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import paddle_environment
+import framework_environment
 import pytest
 import toy
-import yaml
+from framework_environment import Ended
 
-from flagperf.config.compose import compose
 from flagperf.perflog import Event
 
 pytestmark = pytest.mark.paddle
@@ -23,33 +21,9 @@ DROPOUT = ("network.config.hidden_dropout_prob=0.1", "network.config.attention_p
 TIMED = ("throughput", "step_time", "data_wait")
 
 
-class Ended(Exception):
-    """A training that did not end with exit status 0."""
-
-
 def train(folder: Path, *overrides: str, nproc: int = 1, resume: Path | None = None) -> list[list[Event]]:
-    """Train the tiny case, from the checkpoint in the folder `resume` on; the events of each rank.
-
-    Raises:
-        Ended: with the output of the first rank.
-    """
-    folder.mkdir()
-    given = ["model=bert", "framework=paddle", "size=tiny", "division=open", "dry_run=true", *SHORT, *overrides]
-    config = {**compose(given).config, "resume": resume and str(resume)}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = ("--nnodes", "1", "--nproc", str(nproc), "--node-rank", "0", "--address", "127.0.0.1", "--port", str(port))
-    log = folder / "node"
-    log.mkdir()
-    arguments = ("-m", "flagperf.trainer.start", *place, folder / "config.yaml")
-    done = paddle_environment.run(
-        *arguments, FLAGPERF_LOG_DIR=str(log), FLAGPERF_CHECKPOINT_DIR=str(folder / "checkpoint")
-    )
-    if done.returncode:
-        raise Ended((log / "rank0.out.log").read_text() + done.stdout + done.stderr)
-    return [toy.read_log(log / f"rank{rank}.out.log") for rank in range(nproc)]
+    """Train the tiny case; the events of each rank."""
+    return framework_environment.train(folder, "paddle", "model=bert", *SHORT, *overrides, nproc=nproc, resume=resume)
 
 
 def steps(events: Sequence[Event]) -> list[Mapping[str, Any]]:

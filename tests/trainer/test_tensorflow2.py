@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import framework_environment
 import pytest
 import toy
 from framework_environment import Ended
+from PIL import Image
 
 from flagperf.perflog import Event
 
@@ -43,6 +46,7 @@ def test_two_ranks_train_the_same_network(tmp_path: Path) -> None:
     assert finished["stop_reason"] == "max_steps"
     assert finished["example_flops"] == 35004416  # what PyTorch's counter finds, conf/fingerprint/resnet50.yaml
     assert set(finished["versions"]) == {"flagperf", "keras", "python", "tensorflow"}
+    assert toy.values(ranks[0], "BUILT")[0]["software"]["modules"] == {}
 
 
 def test_two_ranks_see_the_samples_of_one_that_accumulates(tmp_path: Path) -> None:
@@ -93,3 +97,46 @@ def test_what_goes_wrong_is_named(overrides: tuple[str, ...], message: str, tmp_
     with pytest.raises(Ended) as ended:
         train(tmp_path / "run", *overrides)
     assert message in str(ended.value)
+
+
+def test_an_image_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for split, number in itertools.product(("train", "val"), range(4)):
+        path = tmp_path / "data" / split / "a" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (40, 40), (number, 0, 0)).save(path)
+    broken = tmp_path / "data/train/a/2.png"
+    broken.write_bytes(b"no image")
+    with pytest.raises(Ended) as ended:
+        train(tmp_path / "run", f"data_dir={tmp_path}/data", "train_batch_size=4", "max_steps=1")
+    said = (
+        "ConfigError: cannot read an image of the data set\n"
+        f"  where:   {broken}\n"
+        "  given:   Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required.\n"
+        "  do:      replace it by a good copy, or remove it; the archive's checksum tells whether others are damaged\n"
+    )
+    assert said in str(ended.value)
+
+
+LEAVING = """
+import json, os, sys
+rank = 1 if os.fork() == 0 else 0
+cluster = {"cluster": {"worker": sys.argv[1:]}, "task": {"type": "worker", "index": rank}}
+os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "TF_CONFIG": json.dumps(cluster)}
+from flagperf.trainer.tensorflow2.ranks import World
+world = World.of().connected("gloo", 100)
+world.wait()
+if rank == 1:
+    os._exit(0)
+world.leave()
+print("all were here", flush=True)
+os._exit(0)
+"""
+
+
+def test_a_rank_leaves_though_another_has_gone_meanwhile() -> None:
+    with socket.socket() as one, socket.socket() as other:
+        for free in (one, other):
+            free.bind(("127.0.0.1", 0))
+        places = [f"127.0.0.1:{free.getsockname()[1]}" for free in (one, other)]
+    done = framework_environment.run("tensorflow2", "-c", LEAVING, *places)
+    assert (done.stdout, done.returncode) == ("all were here\n", 0), done.stderr

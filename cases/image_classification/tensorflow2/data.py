@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from cases.image_classification.refusals import no_images, too_many_classes, unreadable
 from flagperf.errors import ConfigError
 from flagperf.trainer.tensorflow2.data import Dataset
 
@@ -31,21 +32,9 @@ class Images(Dataset):
         files = [image_files(Path(root, name)) for name in self.classes]
         empty = [name for name, found in zip(self.classes, files, strict=True) if not found]
         if not self.classes or empty:
-            raise ConfigError(
-                "no images in this split of the data set",
-                where=root,
-                key="data_dir",
-                allowed="<class>/<image file> below it, at least one image in each class",
-                advice=f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class",
-            )
+            raise no_images(root, f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class")
         if len(self.classes) > num_classes:
-            raise ConfigError(
-                "the data set has more classes than the network",
-                where=root,
-                key="num_classes",
-                given=num_classes,
-                allowed=f"at least {len(self.classes)}, one for each folder of the split",
-            )
+            raise too_many_classes(root, num_classes, len(self.classes))
         self.paths = tf.constant([path for found in files for path in found])
         self.labels = tf.constant([label for label, found in enumerate(files) for _ in found], tf.int64)
 
@@ -56,6 +45,9 @@ class Images(Dataset):
         data = tf.io.read_file(self.paths[index])
         pixels = tf.clip_by_value(tf.round(self.cut(data, seed)), 0, 255)
         return tf.ensure_shape(tf.cast(pixels, tf.uint8), [self.image_size, self.image_size, 3]), self.labels[index]
+
+    def unreadable(self, index: int, reason: str) -> ConfigError:
+        return unreadable(self.paths[index].numpy().decode(), reason)
 
     def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         """The image of a file's content as it is seen, [image_size, image_size, 3], numbers from 0 to 255."""

@@ -11,7 +11,7 @@ from typing import Any
 import paddle
 from paddle import nn
 
-from flagperf.trainer.components import component
+from flagperf.trainer.components import component, path_of
 from flagperf.trainer.digest import digest
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.paddle.build import Parts
@@ -45,11 +45,6 @@ def fingerprint(network: nn.Layer) -> dict[str, Any]:
         "modules": digest(f"{name} {path}" for name, path in layers),
         "classes": dict(sorted(Counter(path for _, path in layers).items())),
     }
-
-
-def path_of(thing: Any) -> str:
-    """Module and name of a thing's class."""
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
 def optimizer_of(optimizer: Any, network: nn.Layer) -> dict[str, Any]:

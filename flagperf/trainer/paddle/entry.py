@@ -40,4 +40,5 @@ def leave_signals() -> None:
     """Let signals do what they do in any Python: Paddle's own handlers hide where a rank stands that is aborted."""
     paddle.disable_signal_handler()
     if "PYTHONFAULTHANDLER" in os.environ:
+        faulthandler.disable()  # it believes that its handlers are still there
         faulthandler.enable()

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from flagperf.trainer.components import component
+from flagperf.trainer.components import component, path_of
 from flagperf.trainer.digest import digest
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.pytorch.parts import Parts
@@ -35,7 +35,7 @@ def optimizer_of(optimizer: Optimizer, network: nn.Module) -> dict[str, Any]:
     names = {id(parameter): name for name, parameter in network.named_parameters()}
     step: Any = inspect.unwrap(optimizer.step)
     return {
-        "class": f"{type(optimizer).__module__}.{type(optimizer).__qualname__}",
+        "class": path_of(optimizer),
         "step": getattr(step, "__globals__", {}).get("__name__", type(step).__module__),
         "groups": [
             {
@@ -69,16 +69,11 @@ def schedule_of(parts: Parts) -> dict[str, Any]:
     with contextlib.suppress(Exception):
         of_case = rates(*case_schedule(parts.config, stated["made_by"]), intervals) if stated else None
     return {
-        "scheduler": None if parts.scheduler is None else class_of(parts.scheduler),
+        "scheduler": None if parts.scheduler is None else path_of(parts.scheduler),
         "interval": parts.settings.lr_interval,
         "rates": found,
         "rates_of_case": of_case,
     }
-
-
-def class_of(scheduler: Any) -> str:
-    """Class of a schedule."""
-    return f"{type(scheduler).__module__}.{type(scheduler).__qualname__}"
 
 
 # ---------------------------------------------------------------- two schedules that nobody trains with

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from flagperf.trainer.components import component
+from flagperf.trainer.components import component, path_of
 from flagperf.trainer.digest import digest
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.schedule import intervals_of
@@ -53,11 +53,6 @@ def fingerprint(network: keras.Model) -> dict[str, Any]:
 def count(weights: list[Any]) -> int:
     """Numbers in all of them."""
     return sum(math.prod(weight.shape) for weight in weights)
-
-
-def path_of(thing: Any) -> str:
-    """Module and name of a thing's class."""
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
 def optimizer_of(optimizer: Any, network: keras.Model) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +12,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from flagperf.trainer.ranks import Ranks
+
+GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)  # the peer of a collective ended
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class World(Ranks):
         kind = kinds.NCCL if backend == "nccl" else kinds.RING
         options = tf.distribute.experimental.CommunicationOptions(implementation=kind, timeout_seconds=timeout)
         return replace(self, strategy=tf.distribute.MultiWorkerMirroredStrategy(communication_options=options))
+
+    def leave(self) -> None:
+        """Wait until all ranks are here. One that knows it ends, which may break the wait of another: all were here."""
+        with contextlib.suppress(*GONE):
+            self.wait()
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum of float64 numbers over the ranks, element by element."""
@@ -62,7 +70,7 @@ class World(Ranks):
         return values
 
 
-@tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+@tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
 def _sum(strategy: tf.distribute.Strategy, values: tf.Tensor) -> tf.Tensor:
     return strategy.run(_summed, args=(values,))
 

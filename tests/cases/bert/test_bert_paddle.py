@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import framework_environment
 import numpy as np
-import paddle_environment
 import pytest
 import torch
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.config.search_path import CONF
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.task import Task
 
@@ -40,7 +39,9 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dic
     nodes = {"network": paddle_config("size=tiny")["network"], "full": paddle_config("size=full")["network"]}
     (folder / "network.yaml").write_text(yaml.safe_dump(nodes))
     script = Path(__file__).with_name("paddle_step.py")
-    done = paddle_environment.run(script, *(folder / name for name in ("network.yaml", "given.npz", "found.npz")))
+    done = framework_environment.run(
+        "paddle", script, *(folder / name for name in ("network.yaml", "given.npz", "found.npz"))
+    )
     assert done.returncode == 0, done.stderr
     with np.load(folder / "found.npz") as found:
         return torch_step(task, network, batch), dict(found)
@@ -91,10 +92,3 @@ def test_one_step_is_the_same(steps: tuple[dict[str, Any], dict[str, Any]]) -> N
     assert found["groups"].tolist() == wanted["groups"]
     for name in ("words", "follows", "loss", "grad_norm"):
         np.testing.assert_allclose(found[name], wanted[name], rtol=1e-4, atol=1e-5, err_msg=name)
-
-
-def test_the_fingerprint_is_up_to_date() -> None:
-    done = paddle_environment.run("-c", "from cases.paddle_fingerprint import text; print(text('bert'), end='')")
-    assert done.returncode == 0, done.stderr
-    path = CONF / "fingerprint/paddle/bert.yaml"
-    assert done.stdout == path.read_text(encoding="utf-8"), "renew it: see the file's first line"

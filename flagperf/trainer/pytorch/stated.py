@@ -1,0 +1,43 @@
+"""What a case on PyTorch states of its network and recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.fingerprint import example_operations, fingerprint
+from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.recipe import FREE, optimizer_of, plain, stand_in
+from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.stated import stated_optimizer, stated_schedule
+
+
+def stated(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a case states in the size of the configuration. No data is needed."""
+    task: Task = component(config, "task")
+    network = without_values(config)
+    operations, note = example_operations(task, network, config, Precision("fp32", torch.device("cpu")))
+    if operations is None and note != "the task has no example":  # it looks at values: they must be there
+        network = component(config, "network")
+        operations, note = example_operations(task, network, config, Precision("fp32", torch.device("cpu")))
+    given = list(task.parameters(network))
+    groups = given if isinstance(given[0], Mapping) else [{}]
+    own = [{key: plain(group[key]) for key in group if key not in FREE} for group in groups]
+    found = optimizer_of(component(config, "optimizer", given), network)
+    schedule = component(config, "lr_scheduler", stand_in([{}], config["lr"])) if config.get("lr_scheduler") else None
+    return {
+        "network": fingerprint(network),
+        "forward": {"operations": round(operations), "within": task.operations_within} if operations else None,
+        "optimizer": stated_optimizer(found, config, own),
+        "schedule": stated_schedule(config, schedule),
+    }
+
+
+def without_values(config: Mapping[str, Any]) -> torch.nn.Module:
+    """The network of a configuration, with shapes only."""
+    with torch.device("meta"):
+        network: torch.nn.Module = component(config, "network")
+    return network.to("meta")  # some libraries insist on the CPU
