@@ -23,7 +23,7 @@ FAULTS = {
     "a rank raises": (
         ("raise", 1),
         (),
-        f"rank 1 {HERE}exit code 1",
+        rf"rank 1 {HERE}RuntimeError: the workload fails as it was told \(exit code 1\)",
         "RuntimeError: the workload fails as it was told",
     ),
     "the first rank is killed": (("kill", 0), (), f"rank 0 {HERE}signal SIGKILL", None),
@@ -42,7 +42,7 @@ FAULTS = {
     "the loss is no number, of all ranks at once": (
         ("diverge", 1),
         (),
-        f"rank [01] {HERE}exit code 1",
+        rf"rank [01] {HERE}TrainingError: training diverged: the loss was nan at step 1 \(exit code 1\)",
         "TrainingError: training diverged: the loss was nan at step 1",
     ),
 }
@@ -70,7 +70,7 @@ def test_a_fault_is_named_alike_on_each_framework(
     case = (f"model={MODELS[framework]}", f"framework={framework}", f"sample_dir={samples}")
     flagperf = launch(tmp_path / "run", *case, *SMALL, *task, *words)
     code, output = flagperf.wait()
-    assert re.search(f"  failed  {cause}, while in phase 'watch'\n", output), output
+    assert re.search(f"  failed  {cause}, during training\n", output), output
     assert (code, flagperf.left()) == (5, [])
     (result,) = (tmp_path / "run").glob("*/round1/result.json")
     last_lines = json.loads(result.read_text())["failure"]["last_lines"]
