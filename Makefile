@@ -5,6 +5,7 @@
 # make paddle  an environment with PaddlePaddle beside that of PyTorch: `flagperf framework=paddle` finds it
 # make paddle-test   run the tests that train with it
 # make tensorflow2, tensorflow2-test   likewise with TensorFlow 2
+# make mindspore, mindspore-test       likewise with MindSpore
 # make check   lint, types, imports, shell
 PYTHON ?= python3
 VENV   ?= .venv
@@ -12,6 +13,7 @@ RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
 PADDLE := $(VENV)-paddle/.installed
 TENSORFLOW2 := $(VENV)-tensorflow2/.installed
+MINDSPORE := $(VENV)-mindspore/.installed
 
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
@@ -21,18 +23,18 @@ HEAVY   := cases cluster faults trainer
 # Tests of each framework beside PyTorch, a row of a table for each.
 OTHERS  := tests/cases/test_fingerprint.py tests/cluster/test_frameworks.py tests/faults/test_framework_faults.py
 
-.PHONY: run quick test slow paddle paddle-test tensorflow2 tensorflow2-test check clean packages
+.PHONY: run quick test slow paddle paddle-test tensorflow2 tensorflow2-test mindspore mindspore-test check clean packages
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
 quick: $(DEV)
-	$(PYTEST) -m "not (slow or torch or browser or paddle or tensorflow2)" $(HEAVY:%=--ignore=tests/%)
+	$(PYTEST) -m "not (slow or torch or browser or paddle or tensorflow2 or mindspore)" $(HEAVY:%=--ignore=tests/%)
 
 test: $(DEV)
-	$(PYTEST) -m "not (slow or paddle or tensorflow2)"
+	$(PYTEST) -m "not (slow or paddle or tensorflow2 or mindspore)"
 
-slow: $(DEV) $(PADDLE) $(TENSORFLOW2)
+slow: $(DEV) $(PADDLE) $(TENSORFLOW2) $(MINDSPORE)
 	$(PYTEST) -m slow
 
 paddle: $(PADDLE)
@@ -45,6 +47,12 @@ tensorflow2: $(TENSORFLOW2)
 tensorflow2-test: $(DEV) $(TENSORFLOW2)
 	$(PYTEST) -m "tensorflow2 and not slow" $(OTHERS) tests/cases/image_classification/test_images_tensorflow2.py \
 	    tests/trainer/test_tensorflow2.py
+
+mindspore: $(MINDSPORE)
+
+mindspore-test: $(DEV) $(MINDSPORE)
+	$(PYTEST) -m "mindspore and not slow" $(OTHERS) tests/cases/image_classification/test_images_mindspore.py \
+	    tests/trainer/test_mindspore.py
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .
@@ -83,5 +91,11 @@ $(TENSORFLOW2): pyproject.toml
 	$(VENV)-tensorflow2/bin/python -m pip install -q -e '.[tensorflow2]'
 	@touch $@
 
+$(MINDSPORE): pyproject.toml
+	$(PYTHON) -m venv $(VENV)-mindspore
+	@echo "installing flagperf and MindSpore into $(VENV)-mindspore: 3 GB, once"
+	$(VENV)-mindspore/bin/python -m pip install -q -e '.[mindspore]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV)-paddle $(VENV)-tensorflow2 build dist *.egg-info result
+	rm -rf $(VENV) $(VENV)-paddle $(VENV)-tensorflow2 $(VENV)-mindspore build dist *.egg-info result

@@ -91,6 +91,7 @@ BASELINES = {
         ("-m", "paddle.distributed.launch", "--nproc_per_node", str(RANKS), "--backend", "gloo"),
     ),
     "tensorflow2": Baseline(("model=resnet50", "framework=tensorflow2"), "resnet50_tensorflow2.py"),
+    "mindspore": Baseline(("model=resnet50", "framework=mindspore"), "resnet50_mindspore.py"),
 }
 
 

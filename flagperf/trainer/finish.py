@@ -124,3 +124,12 @@ def mfu(
         passes = 4 if settings.activation_checkpointing else 3  # forward, twice as much backward, forward again
         value = utilisation(forward["per_unit"], passes, throughput, peak * size)
     return {"flops_per_sample": forward.get("per_sample"), "mfu": value, "mfu_note": note}
+
+
+def forward_by_task(operations: float | None, trained: Trained) -> dict[str, Any]:
+    """`forward` of a framework that counts no operations: those of one sample, as the task knows them."""
+    if operations is None:
+        note = "the task does not say how many operations a sample takes"
+        return {"example": None, "example_note": note, "note": note}
+    per_unit = operations * trained.samples / max(1, trained.units)
+    return {"example": operations, "example_note": None, "per_sample": operations, "per_unit": per_unit}

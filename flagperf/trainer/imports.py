@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from flagperf.errors import ConfigError
+
 
 @contextlib.contextmanager
 def lasting() -> Iterator[None]:
@@ -37,6 +39,24 @@ def import_components(config: Mapping[str, Any]) -> None:
     for target in (*([plugin] if plugin else []), *targets([config.get(key) for key in config["framework"]["parts"]])):
         with contextlib.suppress(Exception):
             pkgutil.resolve_name(target)
+
+
+def import_plugin(name: str) -> None:
+    """Import the module that adds a vendor's device to the framework.
+
+    Raises:
+        ConfigError: it cannot be imported.
+    """
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise ConfigError(
+            "the vendor's plug-in module cannot be imported",
+            where="config.yaml",
+            key="vendor.plugin",
+            given=name,
+            advice=str(error),
+        ) from error
 
 
 def targets(node: Any) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 from flagperf_run import OPEN, Done, User, assert_nothing_left
 from hosts import IMAGE, TestCluster
 
-CASES = {"paddle": "bert", "tensorflow2": "resnet50"}
+CASES = {"paddle": "bert", "tensorflow2": "resnet50", "mindspore": "resnet50"}
 SMALL = ("size=tiny", "nnodes=2", "max_steps=3", "log_freq=1", "num_workers=0", "train_batch_size=8")
 RUNTIMES = {
     "docker": ("runtime=docker", "vendor.image.{framework}.name=" + IMAGE, OPEN),
@@ -32,6 +32,8 @@ def train(lab: TestCluster, home: Path, framework: str, runtime: str, *words: st
         pytest.param("paddle", "process", marks=[pytest.mark.paddle, pytest.mark.slow]),
         pytest.param("tensorflow2", "docker", marks=[pytest.mark.tensorflow2, pytest.mark.slow]),
         pytest.param("tensorflow2", "process", marks=[pytest.mark.tensorflow2, pytest.mark.slow]),
+        pytest.param("mindspore", "docker", marks=[pytest.mark.mindspore, pytest.mark.slow]),
+        pytest.param("mindspore", "process", marks=[pytest.mark.mindspore, pytest.mark.slow]),
     ],
 )
 def test_a_training_on_two_hosts(lab: TestCluster, tmp_path: Path, framework: str, runtime: str) -> None:

@@ -203,6 +203,7 @@ def test_the_experiment_that_compares_frameworks() -> None:
     assert [(job.name, job.size, job.division) for job in jobs] == [
         ("resnet50-pytorch-cpux1x1", "tiny", "closed"),
         ("resnet50-tensorflow2-cpux1x1", "tiny", "closed"),
+        ("resnet50-mindspore-cpux1x1", "tiny", "closed"),
         ("bert-pytorch-cpux1x1", "tiny", "closed"),
         ("bert-paddle-cpux1x1", "tiny", "closed"),
     ]

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from test_faults import HOST, TWO_NODES, launch
 
-MODELS = {"pytorch": "resnet50", "paddle": "bert", "tensorflow2": "resnet50"}
+MODELS = {"pytorch": "resnet50", "paddle": "bert", "tensorflow2": "resnet50", "mindspore": "resnet50"}
 MARKS = {
     "pytorch": [pytest.mark.torch, pytest.mark.slow],
     "paddle": pytest.mark.paddle,
     "tensorflow2": pytest.mark.tensorflow2,
+    "mindspore": pytest.mark.mindspore,
 }
 SMALL = ("size=tiny", "division=open", "train_batch_size=4", "num_workers=0", "log_freq=1", "max_steps=20")
 HERE = rf"on {HOST} \(node rank 0\): "

@@ -6,11 +6,11 @@ Images travel as uint8 to the device, where the task makes them numbers around z
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import tensorflow as tf
 
-from cases.image_classification.refusals import no_images, too_many_classes, unreadable
+from cases.image_classification.folders import labelled
+from cases.image_classification.refusals import unreadable
 from flagperf.errors import ConfigError
 from flagperf.trainer.tensorflow2.data import Dataset
 
@@ -28,15 +28,10 @@ class Images(Dataset):
 
     def __init__(self, root: str, num_classes: int, image_size: int) -> None:
         self.root, self.image_size = root, image_size
-        self.classes = sorted(path.name for path in Path(root).glob("*") if path.is_dir())
-        files = [image_files(Path(root, name)) for name in self.classes]
-        empty = [name for name, found in zip(self.classes, files, strict=True) if not found]
-        if not self.classes or empty:
-            raise no_images(root, f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class")
-        if len(self.classes) > num_classes:
-            raise too_many_classes(root, num_classes, len(self.classes))
-        self.paths = tf.constant([path for found in files for path in found])
-        self.labels = tf.constant([label for label, found in enumerate(files) for _ in found], tf.int64)
+        found = labelled(root, num_classes, KINDS)
+        self.classes = found.classes
+        self.paths = tf.constant(found.paths)
+        self.labels = tf.constant(found.labels, tf.int64)
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
@@ -100,11 +95,6 @@ class CentreCrops(Images):
         large = tf.image.resize(image, sides * self.resize_size // tf.reduce_min(sides), antialias=True)
         top, left = tf.unstack((tf.shape(large)[:2] - self.image_size) // 2)
         return tf.image.crop_to_bounding_box(large, top, left, self.image_size, self.image_size)
-
-
-def image_files(folder: Path) -> list[str]:
-    """The images below a folder, sorted."""
-    return sorted(str(path) for path in folder.rglob("*") if path.suffix.lower() in KINDS)
 
 
 def decoded(data: tf.Tensor) -> tf.Tensor:

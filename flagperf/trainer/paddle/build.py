@@ -12,7 +12,6 @@ import numpy as np
 import paddle
 from paddle import nn
 
-from flagperf.errors import ConfigError
 from flagperf.target import check_target
 from flagperf.trainer.agenda import Position
 from flagperf.trainer.checkpoints import check_agreed
@@ -25,16 +24,7 @@ from flagperf.trainer.paddle.task import Task
 from flagperf.trainer.paddle.weights import load_weights
 from flagperf.trainer.same_data import check_same_data
 from flagperf.trainer.settings import Settings
-
-# Settings that the loop of Paddle does not have → the only value that they may have.
-UNSUPPORTED: Mapping[str, Any] = {
-    "compile": False,
-    "memory_format": "contiguous_format",
-    "activation_checkpointing": False,
-    "sync_bn": False,
-    "lr_interval": "step",
-    "synthetic": False,
-}
+from flagperf.trainer.supported import PYTORCH_ONLY, check_supported
 
 
 @dataclass(frozen=True)
@@ -67,7 +57,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         ConfigError: the configuration cannot be used here.
     """
     settings, world = Settings.read(config), World.of()
-    check_supported(settings)
+    check_supported(settings, PYTORCH_ONLY, "PaddlePaddle")
     device = open_device(config["vendor"], settings, world)
     saved = None if config["resume"] is None else load(config, world)
     seed(settings.seed + 1 + world.rank)
@@ -91,20 +81,6 @@ def build(config: Mapping[str, Any]) -> Parts:
     scaler = paddle.amp.GradScaler(enable=settings.precision == "amp_fp16")
     seed(settings.seed + 1 + world.rank)  # dropout differs from rank to rank
     return Parts(config, settings, world, device, saved, data, rendezvous, task, network, schedule, optimizer, scaler)
-
-
-def check_supported(settings: Settings) -> None:
-    """Refuse settings that the loop of Paddle does not have, with a ConfigError."""
-    given = {name: getattr(settings, name) for name in UNSUPPORTED} | {"ema.decay": settings.ema.decay}
-    for name, only in {**UNSUPPORTED, "ema.decay": None}.items():
-        if given[name] != only:
-            raise ConfigError(
-                "there is no such setting with PaddlePaddle",
-                where="config.yaml",
-                key=name,
-                given=given[name],
-                allowed="null" if only is None else str(only).lower(),
-            )
 
 
 def seed(number: int) -> None:

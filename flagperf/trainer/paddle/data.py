@@ -7,27 +7,16 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
 
-import numpy as np
 from paddle.io import BatchSampler, DataLoader
 
 from flagperf.trainer.agenda import Position
-from flagperf.trainer.batches import EndlessBatches, eval_batches
+from flagperf.trainer.batches import eval_batches
 from flagperf.trainer.components import component
 from flagperf.trainer.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.numpy_batches import TrainBatches
 from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.settings import Settings
 from flagperf.trainer.splits import check_disjoint
-
-
-class TrainBatches(EndlessBatches):
-    """This rank's batches without end, in an order that NumPy's generator draws."""
-
-    def generator(self, seed: int) -> np.random.Generator:
-        return np.random.default_rng(seed)
-
-    def permutation(self, count: int, generator: np.random.Generator) -> list[int]:
-        numbers: list[int] = generator.permutation(count).tolist()
-        return numbers
 
 
 class Indices(BatchSampler):  # type: ignore[misc]

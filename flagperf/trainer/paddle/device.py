@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -13,6 +12,7 @@ import paddle
 from flagperf.errors import ConfigError
 from flagperf.trainer.clock import Clock, DeviceClock
 from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
+from flagperf.trainer.imports import import_plugin
 from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.settings import Settings
 
@@ -24,7 +24,7 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
         ConfigError: the plug-in is missing, there is no such device, or it cannot do what the settings ask for.
     """
     if vendor["plugin"]:
-        _import_plugin(vendor["plugin"])
+        import_plugin(vendor["plugin"])
     kind: str = vendor["device"]
     if kind == "cpu":
         if settings.precision != "fp32":
@@ -60,19 +60,6 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
         )
     paddle.set_device(f"{kind}:{ranks.local_rank}")
     return kind
-
-
-def _import_plugin(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(
-            "the vendor's plug-in module cannot be imported",
-            where="config.yaml",
-            key="vendor.plugin",
-            given=name,
-            advice=str(error),
-        ) from error
 
 
 def device_name(kind: str) -> str:

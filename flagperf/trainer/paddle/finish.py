@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import paddle
 from paddle import nn
 
-from flagperf.trainer.finish import Own
+from flagperf.trainer.finish import Own, forward_by_task
 from flagperf.trainer.paddle.build import Parts
 from flagperf.trainer.paddle.device import device_name, peak_memory
 from flagperf.trainer.trained import Trained
@@ -24,7 +23,7 @@ def own(parts: Parts, trained: Trained) -> Own:
         peak_memory_kind=memory_kind,
         device_name=device_name(parts.device),
         versions={"paddlepaddle": paddle.__version__},
-        forward=forward_operations(parts, trained),
+        forward=forward_by_task(parts.task.operations(parts.config), trained),
     )
 
 
@@ -34,13 +33,3 @@ def checksum(network: nn.Layer) -> str:
     for parameter in network.parameters():
         digest.update(parameter.numpy().tobytes())
     return digest.hexdigest()[:16]
-
-
-def forward_operations(parts: Parts, trained: Trained) -> dict[str, Any]:
-    """Operations of one forward pass, as the task knows them: Paddle counts none of a multiplication of matrices."""
-    operations = parts.task.operations(parts.config)
-    if operations is None:
-        note = "the task does not say how many operations a sample takes"
-        return {"example": None, "example_note": note, "note": note}
-    per_unit = operations * trained.samples / max(1, trained.units)
-    return {"example": operations, "example_note": None, "per_sample": operations, "per_unit": per_unit}

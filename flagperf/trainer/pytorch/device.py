@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -13,6 +12,7 @@ import torch
 from flagperf.errors import ConfigError
 from flagperf.trainer.clock import Clock, DeviceClock
 from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
+from flagperf.trainer.imports import import_plugin
 from flagperf.trainer.pytorch.ranks import World
 
 
@@ -23,7 +23,7 @@ def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
         ConfigError: the plug-in module is missing, there is no such device, or there are too few of them.
     """
     if vendor["plugin"]:
-        _import_plugin(vendor["plugin"])
+        import_plugin(vendor["plugin"])
     if vendor["device"] == "cpu":
         if world.local_size > 1:  # torchrun leaves one thread to each rank
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // world.local_size))
@@ -48,19 +48,6 @@ def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
         )
     torch.accelerator.set_device_index(world.local_rank)
     return torch.device(vendor["device"], world.local_rank)
-
-
-def _import_plugin(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(
-            "the vendor's plug-in module cannot be imported",
-            where="config.yaml",
-            key="vendor.plugin",
-            given=name,
-            advice=str(error),
-        ) from error
 
 
 def device_name(device: torch.device) -> str:

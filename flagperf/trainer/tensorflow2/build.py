@@ -9,12 +9,12 @@ from typing import Any
 
 import keras
 
-from flagperf.errors import ConfigError
 from flagperf.target import check_target
 from flagperf.trainer.agenda import Position
 from flagperf.trainer.components import component
 from flagperf.trainer.same_data import check_same_data
 from flagperf.trainer.settings import Settings
+from flagperf.trainer.supported import PYTORCH_ONLY, check_supported
 from flagperf.trainer.tensorflow2.checkpoint import Saved, load
 from flagperf.trainer.tensorflow2.data import Data, open_data
 from flagperf.trainer.tensorflow2.device import open_device
@@ -22,16 +22,6 @@ from flagperf.trainer.tensorflow2.ranks import World
 from flagperf.trainer.tensorflow2.task import Task
 from flagperf.trainer.tensorflow2.weights import load_weights
 
-# Settings that the loop of TensorFlow does not have → the only value that they may have.
-UNSUPPORTED: Mapping[str, Any] = {
-    "compile": False,
-    "memory_format": "contiguous_format",
-    "activation_checkpointing": False,
-    "sync_bn": False,
-    "ddp": {},
-    "lr_interval": "step",
-    "synthetic": False,
-}
 POLICY = {"amp_fp16": "mixed_float16", "amp_bf16": "mixed_bfloat16"}
 
 
@@ -61,7 +51,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         ConfigError: the configuration cannot be used here.
     """
     settings, world = Settings.read(config), World.of()
-    check_supported(settings)
+    check_supported(settings, {**PYTORCH_ONLY, "ddp": {}}, "TensorFlow")
     device = open_device(config["vendor"], settings, world)
     began = perf_counter()
     world = world.connected(config["vendor"]["backend"], settings.process_group_timeout)
@@ -90,17 +80,3 @@ def make_optimizer(config: Mapping[str, Any], settings: Settings, schedule: Any)
     if settings.precision == "amp_fp16":
         return keras.optimizers.LossScaleOptimizer(optimizer)
     return optimizer
-
-
-def check_supported(settings: Settings) -> None:
-    """Refuse settings that the loop of TensorFlow does not have, with a ConfigError."""
-    given = {name: getattr(settings, name) for name in UNSUPPORTED} | {"ema.decay": settings.ema.decay}
-    for name, only in {**UNSUPPORTED, "ema.decay": None}.items():
-        if given[name] != only:
-            raise ConfigError(
-                "there is no such setting with TensorFlow",
-                where="config.yaml",
-                key=name,
-                given=given[name],
-                allowed="null" if only is None else str(only).lower(),
-            )

@@ -8,30 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.agenda import Position
-from flagperf.trainer.batches import EndlessBatches, Numbered, eval_batches
+from flagperf.trainer.batches import Numbered, eval_batches
 from flagperf.trainer.components import component
 from flagperf.trainer.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.numpy_batches import TrainBatches
 from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.settings import Settings
 from flagperf.trainer.splits import check_disjoint
 
 NODE = re.compile(r"\{\{.*?\}\}|\[Op:.*", re.DOTALL)  # of a message of TensorFlow: where in the graph it happened
-
-
-class TrainBatches(EndlessBatches):
-    """This rank's batches without end, in an order that NumPy's generator draws."""
-
-    def generator(self, seed: int) -> np.random.Generator:
-        return np.random.default_rng(seed)
-
-    def permutation(self, count: int, generator: np.random.Generator) -> list[int]:
-        numbers: list[int] = generator.permutation(count).tolist()
-        return numbers
 
 
 class Dataset:

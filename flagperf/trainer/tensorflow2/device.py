@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import tensorflow as tf
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
+from flagperf.trainer.imports import import_plugin
 from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.settings import Settings
 
@@ -21,7 +21,7 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
         ConfigError: the plug-in is missing, or there is no such device.
     """
     if vendor["plugin"]:
-        _import_plugin(vendor["plugin"])
+        import_plugin(vendor["plugin"])
     kind: str = vendor["device"].upper()
     found = tf.config.list_physical_devices()
     devices = [device for device in found if device.device_type == kind]
@@ -44,19 +44,6 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     return kind
-
-
-def _import_plugin(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(
-            "the vendor's plug-in module cannot be imported",
-            where="config.yaml",
-            key="vendor.plugin",
-            given=name,
-            advice=str(error),
-        ) from error
 
 
 def device_name(kind: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from flagperf.trainer.finish import Own
+from flagperf.trainer.finish import Own, forward_by_task
 from flagperf.trainer.tensorflow2.build import Parts
 from flagperf.trainer.tensorflow2.built import count
 from flagperf.trainer.tensorflow2.device import device_name, peak_memory
@@ -26,7 +25,7 @@ def own(parts: Parts, trained: Trained) -> Own:
         peak_memory_kind=memory_kind,
         device_name=device_name(parts.device),
         versions={"tensorflow": tf.__version__, "keras": keras.__version__},
-        forward=forward_operations(parts, trained),
+        forward=forward_by_task(parts.task.operations(parts.network), trained),
     )
 
 
@@ -36,13 +35,3 @@ def checksum(network: keras.Model) -> str:
     for weight in network.trainable_weights:
         digest.update(np.asarray(weight).tobytes())
     return digest.hexdigest()[:16]
-
-
-def forward_operations(parts: Parts, trained: Trained) -> dict[str, Any]:
-    """Operations of one forward pass, as the task knows them."""
-    operations = parts.task.operations(parts.network)
-    if operations is None:
-        note = "the task does not say how many operations a sample takes"
-        return {"example": None, "example_note": note, "note": note}
-    per_unit = operations * trained.samples / max(1, trained.units)
-    return {"example": operations, "example_note": None, "per_sample": operations, "per_unit": per_unit}

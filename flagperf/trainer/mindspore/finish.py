@@ -1,0 +1,36 @@
+"""What MindSpore tells of a rank when the training is over."""
+
+from __future__ import annotations
+
+import hashlib
+
+import mindspore
+from mindspore import nn
+
+from flagperf.trainer.finish import Own, forward_by_task
+from flagperf.trainer.mindspore.build import Parts
+from flagperf.trainer.mindspore.built import count
+from flagperf.trainer.mindspore.device import device_name, peak_memory
+from flagperf.trainer.trained import Trained
+
+
+def own(parts: Parts, trained: Trained) -> Own:
+    """Look at the network and the device of this rank."""
+    memory, memory_kind = peak_memory(parts.device)
+    return Own(
+        parameters=count(parts.network.trainable_params()),
+        parameters_checksum=checksum(parts.network),
+        peak_memory=memory,
+        peak_memory_kind=memory_kind,
+        device_name=device_name(parts.device),
+        versions={"mindspore": mindspore.__version__},
+        forward=forward_by_task(parts.task.operations(parts.network), trained),
+    )
+
+
+def checksum(network: nn.Cell) -> str:
+    """A number that tells whether the parameters of two ranks are the same: a digest of all their bytes."""
+    digest = hashlib.sha256()
+    for parameter in network.trainable_params():
+        digest.update(parameter.asnumpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,38 @@
+"""The weights that a training starts from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from mindspore import Tensor, nn
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.mindspore.task import Task
+from flagperf.trainer.misfits import check_fit
+
+
+def load_weights(network: nn.Cell, task: Task, path: str) -> None:
+    """Fill the network from the file of `init_checkpoint`, an .npz file with its parameters by their names.
+
+    Raises:
+        ConfigError: the file cannot be read, or its names or shapes are not those of the network.
+    """
+    if not Path(path).is_file():
+        raise ConfigError("no such file", where="config.yaml", key="init_checkpoint", given=path)
+    try:
+        with np.load(path) as file:
+            arrays = dict(file)
+    except Exception as error:  # which one depends on where the file is damaged
+        raise ConfigError(
+            "cannot read the weights",
+            where=path,
+            key="init_checkpoint",
+            given=f"a file that is damaged or holds other objects ({type(error).__name__})",
+            allowed="NumPy's .npz, with arrays only",
+        ) from error
+    given = task.initial_weights(arrays)
+    wanted = network.parameters_dict()
+    check_fit(path, given, wanted)
+    for name, parameter in wanted.items():
+        parameter.set_data(Tensor(given[name], parameter.dtype))
