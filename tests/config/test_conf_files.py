@@ -40,9 +40,10 @@ def test_begins_with_its_command(name: str) -> None:
     """Hydra wants its package line first; the command comes next."""
     lines = text(name).removeprefix("# @package _global_\n").splitlines()
     group, _, option = name.partition("/")
-    framework, _, case = option.rpartition("/")
-    writer = f".venv-{framework}/bin/python -m cases.{framework}_" if framework else "python -m cases."
-    assert lines[0].startswith("# flagperf" if group != "fingerprint" else f"# {writer}fingerprint {case}")
+    framework, _, _ = option.rpartition("/")
+    python = f".venv-{framework}/bin/python" if framework else "python"
+    writer = f"# {python} -m cases.fingerprint {option}"
+    assert lines[0].startswith("# flagperf" if group != "fingerprint" else writer)
     if group in ("model", "hardware", "vendor") and option in of(group):
         assert f"{group}={option}" in lines[0]
 
@@ -101,7 +102,7 @@ def test_other_groups(group: str) -> None:
 
 @pytest.mark.parametrize("experiment", of("experiment"))
 def test_experiment(experiment: str) -> None:
-    """Composed as a sweep where its command says -m. Each job has the values of the file; a suite has every case."""
+    """Composed as a sweep where its command says -m, over the cases that it names. Each job has the file's values."""
     multirun = f"flagperf -m +experiment={experiment}\n" in text(f"experiment/{experiment}")
     jobs = compose_jobs([f"+experiment={experiment}", "dry_run=true"], multirun=multirun)
     file = yaml.safe_load(text(f"experiment/{experiment}"))
@@ -109,8 +110,10 @@ def test_experiment(experiment: str) -> None:
     choices = {
         key.removeprefix("override /"): option for entry in file.get("defaults", []) for key, option in entry.items()
     }
-    over_cases = multirun and "model" in file["hydra"]["sweeper"]["params"]
-    assert [job.case for job in jobs] == (CASES if over_cases else ["resnet50"] * len(jobs))
+    swept = file["hydra"]["sweeper"]["params"] if multirun else {}
+    named = [model.rpartition("/")[2] for model in swept.get("model", "resnet50").split(",")]
+    cases = CASES if named == ["glob(*)"] else named if "model" in swept else named * len(jobs)
+    assert [job.case for job in jobs] == cases
     for job in jobs:
         assert {key: leaves(job.config).get(key) for key in said} == said
         assert {group: job.config[group] for group in choices} == choices
