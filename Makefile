@@ -16,6 +16,7 @@ WORKERS ?= 3
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose tests need torch or docker; importing them takes seconds in each worker.
 HEAVY   := cases cluster faults trainer
+
 .PHONY: run quick test slow check clean packages $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
