@@ -1,29 +1,23 @@
 # make run     train resnet50 (tiny) on two ranks of this machine's CPU, to its target
 # make quick   run the tests that need neither torch nor docker nor a browser: after each change
 # make test    run the tests
-# make slow    run the tests that are left out of `make test`
-# make paddle  an environment with PaddlePaddle beside that of PyTorch: `flagperf framework=paddle` finds it
-# make paddle-test   run the tests that train with it
-# make tensorflow2, tensorflow2-test   likewise with TensorFlow 2
-# make mindspore, mindspore-test       likewise with MindSpore
+# make slow    run the tests that are left out of `make test`: long ones, and those of the other frameworks
+# make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
+# make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
 # make check   lint, types, imports, shell
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
-PADDLE := $(VENV)-paddle/.installed
-TENSORFLOW2 := $(VENV)-tensorflow2/.installed
-MINDSPORE := $(VENV)-mindspore/.installed
+FRAMEWORKS := paddle tensorflow2 mindspore
 
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose tests need torch or docker; importing them takes seconds in each worker.
 HEAVY   := cases cluster faults trainer
-# Tests of each framework beside PyTorch, a row of a table for each.
-OTHERS  := tests/cases/test_fingerprint.py tests/cluster/test_frameworks.py tests/faults/test_framework_faults.py
 
-.PHONY: run quick test slow paddle paddle-test tensorflow2 tensorflow2-test mindspore mindspore-test check clean packages
+.PHONY: run quick test slow check clean packages $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
@@ -34,25 +28,13 @@ quick: $(DEV)
 test: $(DEV)
 	$(PYTEST) -m "not (slow or paddle or tensorflow2 or mindspore)"
 
-slow: $(DEV) $(PADDLE) $(TENSORFLOW2) $(MINDSPORE)
-	$(PYTEST) -m slow
+slow: $(DEV) $(FRAMEWORKS)
+	$(PYTEST) -m "slow or paddle or tensorflow2 or mindspore"
 
-paddle: $(PADDLE)
+$(FRAMEWORKS): %: $(VENV)-%/.installed
 
-paddle-test: $(DEV) $(PADDLE)
-	$(PYTEST) -m "paddle and not slow" $(OTHERS) tests/cases/bert/test_bert_paddle.py tests/trainer/test_paddle.py
-
-tensorflow2: $(TENSORFLOW2)
-
-tensorflow2-test: $(DEV) $(TENSORFLOW2)
-	$(PYTEST) -m "tensorflow2 and not slow" $(OTHERS) tests/cases/image_classification/test_images_tensorflow2.py \
-	    tests/trainer/test_tensorflow2.py
-
-mindspore: $(MINDSPORE)
-
-mindspore-test: $(DEV) $(MINDSPORE)
-	$(PYTEST) -m "mindspore and not slow" $(OTHERS) tests/cases/image_classification/test_images_mindspore.py \
-	    tests/trainer/test_mindspore.py
+$(FRAMEWORKS:%=%-test): %-test: $(DEV) %
+	$(PYTEST) -m "$* and not slow" $(HEAVY:%=tests/%)
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .
@@ -79,23 +61,11 @@ $(DEV): pyproject.toml $(RUN) | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install -q -e '.[train,test,dev]'
 	@touch $@
 
-$(PADDLE): pyproject.toml
-	$(PYTHON) -m venv $(VENV)-paddle
-	@echo "installing flagperf and PaddlePaddle into $(VENV)-paddle: 1 GB, once"
-	$(VENV)-paddle/bin/python -m pip install -q -e '.[paddle]'
-	@touch $@
-
-$(TENSORFLOW2): pyproject.toml
-	$(PYTHON) -m venv $(VENV)-tensorflow2
-	@echo "installing flagperf and TensorFlow into $(VENV)-tensorflow2: 2 GB, once"
-	$(VENV)-tensorflow2/bin/python -m pip install -q -e '.[tensorflow2]'
-	@touch $@
-
-$(MINDSPORE): pyproject.toml
-	$(PYTHON) -m venv $(VENV)-mindspore
-	@echo "installing flagperf and MindSpore into $(VENV)-mindspore: 3 GB, once"
-	$(VENV)-mindspore/bin/python -m pip install -q -e '.[mindspore]'
+$(VENV)-%/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-$*
+	@echo "installing flagperf and $* into $(VENV)-$*: 1 to 3 GB, once"
+	$(VENV)-$*/bin/python -m pip install -q -e '.[$*]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-paddle $(VENV)-tensorflow2 $(VENV)-mindspore build dist *.egg-info result
+	rm -rf $(VENV) $(FRAMEWORKS:%=$(VENV)-%) build dist *.egg-info result
