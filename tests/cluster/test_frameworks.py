@@ -60,6 +60,6 @@ def test_the_host_is_named_whose_rank_was_killed(
 ) -> None:
     task = (f"task._target_=faulty.{framework}.Faulty", "+task.fault=kill", f"+task.rank={rank}", FAULTY, OPEN)
     done = train(lab, tmp_path, framework, runtime, *task, "max_steps=20")
-    assert f"  failed  {who}: signal SIGKILL, while in phase 'watch'\n" in done.output, done.output
+    assert f"  failed  {who}: signal SIGKILL, during training\n" in done.output, done.output
     assert done.exit_code == 5
     assert_nothing_left(lab)
