@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -19,32 +18,28 @@ MARKS = {
 SMALL = ("size=tiny", "division=open", "train_batch_size=4", "num_workers=0", "log_freq=1", "max_steps=20")
 HERE = rf"on {HOST} \(node rank 0\): "
 
-# name → the fault and the rank that has it, further words, expressions for the cause and the last line below it
+# name → the fault and the rank that has it, further words, an expression for the cause
 FAULTS = {
     "a rank raises": (
         ("raise", 1),
         (),
         rf"rank 1 {HERE}RuntimeError: the workload fails as it was told \(exit code 1\)",
-        "RuntimeError: the workload fails as it was told",
     ),
-    "the first rank is killed": (("kill", 0), (), f"rank 0 {HERE}signal SIGKILL", None),
+    "the first rank is killed": (("kill", 0), (), f"rank 0 {HERE}signal SIGKILL"),
     "a rank is killed on the second of two nodes": (
         ("kill", 1),
         TWO_NODES,
         r"rank 1 on right \(node rank 1\): signal SIGKILL",
-        None,
     ),
     "a rank hangs": (
         ("hang", 1),
         ("deadlines.stall=4",),
         rf"rank 1 {HERE}hang: no progress for 4 s \(deadlines.stall\)",
-        None,
     ),
     "the loss is no number, of all ranks at once": (
         ("diverge", 1),
         (),
         rf"rank [01] {HERE}TrainingError: training diverged: the loss was nan at step 1 \(exit code 1\)",
-        "TrainingError: training diverged: the loss was nan at step 1",
     ),
 }
 
@@ -56,7 +51,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("framework", [pytest.param(name, marks=marks) for name, marks in MARKS.items()])
-@pytest.mark.parametrize(("fault", "words", "cause", "last_line"), FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize(("fault", "words", "cause"), FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_is_named_alike_on_each_framework(
     tmp_path: Path,
     samples: Path,
@@ -64,7 +59,6 @@ def test_a_fault_is_named_alike_on_each_framework(
     fault: tuple[str, int],
     words: tuple[str, ...],
     cause: str,
-    last_line: str | None,
 ) -> None:
     kind, rank = fault
     task = (f"task._target_=faulty.{framework}.Faulty", f"+task.fault={kind}", f"+task.rank={rank}")
@@ -73,6 +67,3 @@ def test_a_fault_is_named_alike_on_each_framework(
     code, output = flagperf.wait()
     assert re.search(f"  failed  {cause}, during training\n", output), output
     assert (code, flagperf.left()) == (5, [])
-    (result,) = (tmp_path / "run").glob("*/round1/result.json")
-    last_lines = json.loads(result.read_text())["failure"]["last_lines"]
-    assert last_line is None or last_lines[-1] == last_line

@@ -27,5 +27,5 @@ def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     perflog.log("BUILT", built(parts))
     trained = Training(parts, perflog).run()
     perflog.log("FINISHED", finished(config, parts.settings, parts.world, trained, own(parts, trained), began))
-    parts.world.wait()  # rank 0 serves the others until all have their figures
+    parts.world.leave()  # rank 0 serves the others until all have their figures
     trained.check_loss()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import socket
@@ -41,6 +42,11 @@ class World(Ranks):
             os.environ.setdefault(name, str(int(timeout)))
         store = TCPStore(address, int(os.environ["MASTER_PORT"]), self.size, self.rank == 0, patience)
         _init_with_store(backend, patience, self.size, self.rank, store)
+
+    def leave(self) -> None:
+        """Wait until all ranks are here. One that knows it ends, which may break the wait of another: all were here."""
+        with contextlib.suppress(RuntimeError):
+            self.wait()
 
     def average(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """Means of float32 tensors over the ranks, by one collective for all of them."""
