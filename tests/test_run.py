@@ -122,7 +122,7 @@ def test_a_sweep_runs_each_value_and_goes_on_after_a_failed_job(tmp_path: Path) 
     assert sorted(verdicts) == [("failed", "INVALID"), ("finished", "VALID")]
     assert "cannot read an image of the data set" in done.stdout
     assert f"{broken}/train/0/bad" in done.stdout
-    assert done.returncode == 5
+    assert done.returncode == 2  # what the user gave is wrong, also where a rank finds it
 
 
 def test_a_missed_target_is_an_exit_code_of_its_own(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_a_run_is_followed_host_by_host(lab: TestCluster, tmp_path: Path) -> Non
     done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=4", "repeat=2", "log_level=debug")
     assert done.exit_code == 0, done.output
     assert (done.output.count(f"warning {UNCHECKED}\n"), done.log.count(f"]{UNCHECKED}\n")) == (1, 2)
-    steps = [line for line in done.output.splitlines() if " s  train   step 4  epoch 1" in line]
+    steps = [line for line in done.output.splitlines() if " s  train   step 4/4  epoch 1" in line]
     assert len(steps) == 2
     for host in ("h1", "h2"):
         assert re.findall(rf"\[DEBUG\].*\]{host}: phase '(\w+)' ended after \d+\.\d{{3}} s\n", done.log) == 2 * [
