@@ -129,12 +129,14 @@ VERBS = {
     ),
     "compare": Verb(
         "flagperf.cli.compare",
-        "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [across=KEY] [same=1%] [noise=DIR] [markdown=FILE] [junit=FILE]",
+        "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR] "
+        "[markdown=FILE] [junit=FILE]",
         "runs or jobs side by side, and an answer for CI",
         {
             "BASE OTHER…": "folders of runs or of jobs; BASE is what the others are held against",
             "by=KEY": "hold the jobs against each other that have another value of KEY; one folder is enough",
             "gate='p_train>-3%,accuracy>-1%'": "the largest loss of each figure; decides the exit code",
+            "align=1%": "the largest error of loss and final metric against BASE, with equal settings, seed and data",
             "across=KEY": "a key that may differ although it makes jobs unlike, such as precision",
             "same=1%": "so small a difference is none",
             "noise=DIR": "the result folder whose runs tell how much rounds vary; else those of the runs given",
@@ -143,6 +145,7 @@ VERBS = {
         (
             "flagperf compare result/before result/after",
             "flagperf compare result/before result/after gate='p_train>-3%' junit=gate.xml",
+            "flagperf compare result/cpu result/device align=1%",
             "flagperf compare result/sweep by=nproc",
         ),
         (0, 2, 7, 8),

@@ -93,7 +93,7 @@ def junit(decisions: Iterable[Decision]) -> str:
     wrong = sum(decision.outcome != "passed" for decision in found)
     suite = ElementTree.Element("testsuite", name="flagperf compare", tests=str(len(found)), failures=str(wrong))
     for decision in found:
-        case = ElementTree.SubElement(suite, "testcase", classname=decision.pair, name=str(decision.condition))
+        case = ElementTree.SubElement(suite, "testcase", classname=decision.pair, name=decision.condition)
         if decision.outcome != "passed":
             ElementTree.SubElement(case, "failure", type=decision.outcome, message=decision.why)
     ElementTree.indent(suite)
