@@ -15,6 +15,7 @@ from flagperf.compare.earlier import earlier_rounds
 from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
 from flagperf.compare.jobs import NamedJob, Pairs, compare, pair_by, pair_runs
 from flagperf.compare.likeness import MUST
+from flagperf.compare.page import Compared, page
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
 from flagperf.plan.values import CONFIG
@@ -22,7 +23,7 @@ from flagperf.report import scaling
 from flagperf.results.values import Summary
 from flagperf.run.console import Terminal, print_unfolded
 
-OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit")
+OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit", "html")
 DECIDING = ("gate", "align")
 SAME = "1%"  # so small a difference is none, as a share of the base
 
@@ -45,6 +46,8 @@ def main(options: argparse.Namespace) -> int:
     _show_scaling([job.summary for run in runs for job in run])
     _write(given, "markdown", render.markdown(found, decisions, margin))
     _write(given, "junit", render.junit(decisions))
+    if "html" in given:
+        _write(given, "html", page(Compared(pairs.pairs, found, aligned, decisions, pairs.alone, margin)))
     return EXIT_CODES[worst([decision.outcome for decision in decisions])]
 
 

@@ -130,7 +130,7 @@ VERBS = {
     "compare": Verb(
         "flagperf.cli.compare",
         "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR] "
-        "[markdown=FILE] [junit=FILE]",
+        "[markdown=FILE] [junit=FILE] [html=FILE]",
         "runs or jobs side by side, and an answer for CI",
         {
             "BASE OTHER…": "folders of runs or of jobs; BASE is what the others are held against",
@@ -141,6 +141,7 @@ VERBS = {
             "same=1%": "so small a difference is none",
             "noise=DIR": "the result folder whose runs tell how much rounds vary; else those of the runs given",
             "markdown=FILE junit=FILE": "write the answer for a pull request, and for CI",
+            "html=FILE": "write one page: the jobs side by side, normalised to BASE, and the plots of align=",
         },
         (
             "flagperf compare result/before result/after",

@@ -39,7 +39,8 @@ FREE = (
 class Alignment:
     """One training held against its reference. Losses are step → loss, of the logged steps."""
 
-    pair: str  # the two jobs
+    base_name: str  # of the reference
+    other_name: str
     seed: int
     share: float  # the largest error
     reference: Mapping[int, float]
@@ -55,7 +56,7 @@ class Alignment:
     @property
     def loss_error(self) -> float | None:
         """Mean relative error of the loss; None without a common step."""
-        errors = [self._error(step) for step in self.steps]
+        errors = [self.error(step) for step in self.steps]
         return statistics.fmean(errors) if errors else None
 
     @property
@@ -67,7 +68,7 @@ class Alignment:
     @property
     def left(self) -> int | None:
         """The first step whose loss lies outside of the band."""
-        return next((step for step in self.steps if self._error(step) > self.share), None)
+        return next((step for step in self.steps if self.error(step) > self.share), None)
 
     @property
     def outcome(self) -> Outcome:
@@ -80,9 +81,12 @@ class Alignment:
 
     @property
     def decision(self) -> Decision:
-        return Decision(f"align={100 * self.share:g}%", self.pair, self.outcome, self._why())
+        return Decision(
+            f"align={100 * self.share:g}%", f"{self.base_name} → {self.other_name}", self.outcome, self._why()
+        )
 
-    def _error(self, step: int) -> float:
+    def error(self, step: int) -> float:
+        """Relative error of the loss of one step that both logged."""
         return relative_error(self.reference[step], self.other[step])
 
     def _why(self) -> str:
@@ -93,7 +97,7 @@ class Alignment:
             parts.append(
                 inside
                 if self.left is None
-                else f"step {self.left} is the first outside, by {_percent(self._error(self.left))}"
+                else f"step {self.left} is the first outside, by {_percent(self.error(self.left))}"
             )
         if self.metric:
             error = self.metric_error
@@ -144,7 +148,7 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
     name = metric(reference.summary)
     return [
         Alignment(
-            f"{names[0]} → {names[1]}",
+            *names,
             seed,
             share,
             _losses(reference, left[seed]),

@@ -18,7 +18,7 @@ from flagperf.results import result, summary
 JOB = "resnet50-pytorch-A100x2x8"
 USAGE = (
     "flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] "
-    "[noise=DIR] [markdown=FILE] [junit=FILE]"
+    "[noise=DIR] [markdown=FILE] [junit=FILE] [html=FILE]"
 )
 TOO_FEW = "compare takes at least two runs, or one with by="
 
@@ -56,8 +56,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_exit_code_is_the_gates(
     runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, gate: str, code: int, outcome: str
 ) -> None:
-    files = [tmp_path / "c.md", tmp_path / "c.xml"]
-    words = [f"gate={gate}", f"markdown={files[0]}", f"junit={files[1]}"]
+    files = [tmp_path / "c.md", tmp_path / "c.xml", tmp_path / "c.html"]
+    words = [f"gate={gate}", f"markdown={files[0]}", f"junit={files[1]}", f"html={files[2]}"]
     assert run_command(["compare", str(runs / "old"), str(runs / "new"), *words]) == code
     assert outcome in capsys.readouterr().out
     written = [file.read_bytes() for file in files]
@@ -81,10 +81,12 @@ def test_losses_are_held_against_a_reference(
             log.write_text(
                 "".join(_seeded(line, factor if name == "device" else 1.0) for line in log.read_text().splitlines())
             )
-    words = ["compare", str(tmp_path / "reference"), str(tmp_path / "device"), "align=1%", f"junit={tmp_path}/a.xml"]
+    words = ["compare", str(tmp_path / "reference"), str(tmp_path / "device"), "align=1%"]
+    words += [f"junit={tmp_path}/a.xml", f"html={tmp_path}/a.html"]
     assert run_command(words) == code
     assert outcome in capsys.readouterr().out
     assert f'failures="{code // 7}"' in (tmp_path / "a.xml").read_text()
+    assert '"title":"Loss, seed 0: band of 1 %"' in (tmp_path / "a.html").read_text()
 
 
 def _seeded(line: str, factor: float) -> str:
