@@ -26,11 +26,12 @@ def node_files(folder: Path) -> dict[str, set[str]]:
     return {node.name: {path.name for path in node.iterdir()} for node in folder.iterdir() if node.is_dir()}
 
 
+@pytest.mark.timeout(900)  # seconds; a busy machine takes a quarter of it
 @pytest.mark.parametrize(
     ("model", "nproc", "runtime"),
     [
         pytest.param("glm", 1, DOCKER, id="glm 2x1", marks=pytest.mark.slow),  # less than 2x2
-        pytest.param("resnet50", 2, DOCKER, id="resnet50 2x2"),
+        pytest.param("resnet50", 2, DOCKER, id="resnet50 2x2", marks=pytest.mark.slow),  # four ranks: takes the longest
         pytest.param("glm", 2, DOCKER, id="glm 2x2"),
         pytest.param("resnet50", 1, DOCKER, id="resnet50 2x1", marks=pytest.mark.slow),
         pytest.param("glm", 1, PROCESS, id="glm 2x1 without docker"),
@@ -40,7 +41,7 @@ def test_a_real_training_reaches_its_target(
     lab: TestCluster, tmp_path: Path, model: str, nproc: int, runtime: tuple[str, ...]
 ) -> None:
     words = (f"model={model}", "size=tiny", "nnodes=2", f"nproc={nproc}", "num_workers=0", "require_target=true")
-    done = User(lab, tmp_path).run(*runtime, *words)
+    done = User(lab, tmp_path).run(*runtime, *words, timeout=800)
     assert done.exit_code == 0, done.output
     name = f"{model}-pytorch-cpux2x{nproc}"
     result = done.result(name)
