@@ -129,8 +129,7 @@ VERBS = {
     ),
     "compare": Verb(
         "flagperf.cli.compare",
-        "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR] "
-        "[markdown=FILE] [junit=FILE] [html=FILE]",
+        "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR] [html=FILE …]",
         "runs or jobs side by side, and an answer for CI",
         {
             "BASE OTHER…": "folders of runs or of jobs; BASE is what the others are held against",

@@ -18,7 +18,7 @@ from flagperf.results import result, summary
 JOB = "resnet50-pytorch-A100x2x8"
 USAGE = (
     "flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] "
-    "[noise=DIR] [markdown=FILE] [junit=FILE] [html=FILE]"
+    "[noise=DIR] [html=FILE …]"
 )
 TOO_FEW = "compare takes at least two runs, or one with by="
 
