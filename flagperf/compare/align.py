@@ -47,6 +47,7 @@ class Alignment:
     other: Mapping[int, float]
     metric: str | None  # figure of the case's target; None: the case has none
     metrics: tuple[float | None, float | None]  # at the end, of the reference and of the other
+    unpaired: tuple[int, ...] = ()  # seeds of rounds that count in one of the jobs alone
 
     @property
     def steps(self) -> list[int]:
@@ -104,6 +105,8 @@ class Alignment:
             parts.append(f"{self.metric} " + ("not known of both" if error is None else f"off by {_percent(error)}"))
         parts += _only("the reference", self.reference.keys() - self.other.keys())
         parts += _only("the other", self.other.keys() - self.reference.keys())
+        if self.unpaired:
+            parts.append(f"only one of them has a round that counts with seed {', '.join(map(str, self.unpaired))}")
         if len(self.steps) < ENOUGH:
             parts.append(f"{ENOUGH} steps are needed: log_freq=1")
         return ", ".join(parts)
@@ -155,6 +158,7 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
             _losses(other, right[seed]),
             name,
             (left[seed].values.get(name or ""), right[seed].values.get(name or "")),
+            tuple(sorted(left.keys() ^ right.keys())),
         )
         for seed in common
     ]

@@ -138,6 +138,9 @@ def test_rounds_of_one_seed_belong_together(tmp_path: Path) -> None:
     reference, other = training(tmp_path / "a"), training(tmp_path / "b", losses=times(2, 1))
     found = align(rounds(reference, 3, 4, 5), rounds(other, 5, 3, 3), 0.01)
     assert [(one.seed, one.reference, one.other) for one in found] == [(5, {}, times(2, 1)), (3, LOSSES, {})]
+    assert found[0].decision.why.endswith(
+        "only one of them has a round that counts with seed 4, 5 steps are needed: log_freq=1"
+    )
 
 
 MAY_DIFFER: dict[str, dict[str, Any]] = {
