@@ -24,7 +24,7 @@ from flagperf.compare.jobs import NamedJob, compare
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result
 
-ROUNDS, STEPS = 5, 400  # a side, and of a round
+ROUNDS, STEPS = 5, 1000  # a side, and of a round
 IDLE = 20  # of the regression: one step of so many does not count
 GATES = parse("p_train>-3%,p_train>-1%")
 CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time.perf_counter}
