@@ -1,4 +1,4 @@
-"""`flagperf compare BASE OTHER…`: holds runs or jobs against each other; with `gate=` it answers by its exit code."""
+"""`flagperf compare BASE OTHER…`: holds runs or jobs against each other; `gate=` and `align=` decide the exit code."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from pathlib import Path
 from flagperf import report
 from flagperf.cli.verbs import usage
 from flagperf.compare import render
+from flagperf.compare.align import align
 from flagperf.compare.earlier import earlier_rounds
 from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
 from flagperf.compare.jobs import NamedJob, Pairs, compare, pair_by, pair_runs
 from flagperf.compare.likeness import MUST
+from flagperf.compare.page import Compared, page
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
 from flagperf.plan.values import CONFIG
@@ -21,25 +23,31 @@ from flagperf.report import scaling
 from flagperf.results.values import Summary
 from flagperf.run.console import Terminal, print_unfolded
 
-OPTIONS = ("by", "gate", "across", "same", "noise", "markdown", "junit")
-SAME = 0.01  # so small a difference is none, as a share of the base
+OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit", "html")
+DECIDING = ("gate", "align")
+SAME = "1%"  # so small a difference is none, as a share of the base
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print a table a pair of jobs; the exit code is that of the gate, 0 without one."""
+    """Print a table a pair of jobs; the exit code is that of the worst decision, 0 without one."""
     folders, given = _arguments(options.arguments)
-    margin, across = _share(given.get("same")), _across(given.get("across"))
+    margin, across = _share("same", given.get("same", SAME)), _across(given.get("across"))
+    band = _share("align", given["align"]) if "align" in given else None
     conditions = parse(given["gate"]) if "gate" in given else ()
     runs = [_read(folder) for folder in folders]
     pairs = _pairs(runs, given.get("by"))
     jobs = [job for pair in pairs.pairs for job in pair]
     history = earlier_rounds(jobs, _history(given.get("noise"), jobs))
     found = [compare(base, other, margin=margin, across=across, earlier=history) for base, other in pairs.pairs]
+    aligned = [one for pair in pairs.pairs for one in align(*pair, band, across)] if band is not None else []
     decisions = [decide(condition, comparison) for comparison in found for condition in conditions]
+    decisions += [one.decision for one in aligned]
     _show(found, decisions, pairs.alone, margin)
     _show_scaling([job.summary for run in runs for job in run])
     _write(given, "markdown", render.markdown(found, decisions, margin))
     _write(given, "junit", render.junit(decisions))
+    if "html" in given:
+        _write(given, "html", page(Compared(pairs.pairs, found, aligned, decisions, pairs.alone, margin)))
     return EXIT_CODES[worst([decision.outcome for decision in decisions])]
 
 
@@ -55,8 +63,9 @@ def _arguments(arguments: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
     if len(folders) < (1 if "by" in given else 2):
         shown = " ".join(arguments) or '""'
         raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=usage("compare"))
-    if "junit" in given and "gate" not in given:
-        raise ConfigError("junit= writes what a gate decided", key="junit", given=given["junit"], advice="add gate=…")
+    if "junit" in given and not any(key in given for key in DECIDING):
+        advice = " or ".join(f"{key}=…" for key in DECIDING)
+        raise ConfigError("junit= writes what was decided", key="junit", given=given["junit"], advice=f"add {advice}")
     return folders, given
 
 
@@ -65,16 +74,14 @@ def _is_option(argument: str) -> bool:
     return bool(equals) and key.isidentifier()
 
 
-def _share(text: str | None) -> float:
+def _share(key: str, text: str) -> float:
     """A share as "1%" or "0.01"."""
-    if text is None:
-        return SAME
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         value = math.nan
     if not 0 <= value < 1:
-        raise ConfigError("no share", key="same", given=text, allowed="a share such as 1% or 0.01")
+        raise ConfigError("no share", key=key, given=text, allowed="a share such as 1% or 0.01")
     return value
 
 

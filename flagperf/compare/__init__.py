@@ -1,4 +1,4 @@
 """Two or more jobs → how their figures differ, and whether the rounds can tell.
 
-In: Summaries. Out: Comparisons, and their text. Nothing is run, and no log is read here.
+In: Summaries, and for align= the logs of rank 0. Out: Comparisons, and their text. Nothing is run here.
 """

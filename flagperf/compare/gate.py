@@ -32,7 +32,7 @@ class Condition:
 class Decision:
     """What came of one condition for one pair of jobs."""
 
-    condition: Condition
+    condition: str
     pair: str  # the two jobs
     outcome: Outcome
     why: str
@@ -61,17 +61,17 @@ def decide(condition: Condition, comparison: Comparison) -> Decision:
         ConfigError: the jobs do not have the figure.
     """
     figure = _figure(condition.figure, comparison)
-    found, pair = figure.estimate, f"{comparison.base_name} → {comparison.other_name}"
+    found, pair, asked = figure.estimate, f"{comparison.base_name} → {comparison.other_name}", str(condition)
     if found.low is None or found.high is None:
-        return Decision(condition, pair, "undecided", f"{change(found.ratio)}; one round each says no more: repeat=5")
+        return Decision(asked, pair, "undecided", f"{change(found.ratio)}; one round each says no more: repeat=5")
     bound, said = 1 + condition.percent / 100, f"{change(found.ratio)} ({change(found.low)} to {change(found.high)})"
     low, high = (found.low, found.high) if condition.above else (-found.high, -found.low)
     bound = bound if condition.above else -bound
     if low > bound:
-        return Decision(condition, pair, "passed", said)
+        return Decision(asked, pair, "passed", said)
     if high <= bound:
-        return Decision(condition, pair, "failed", said)
-    return Decision(condition, pair, "undecided", f"{said}: more rounds would narrow it, repeat=N")
+        return Decision(asked, pair, "failed", said)
+    return Decision(asked, pair, "undecided", f"{said}: more rounds would narrow it, repeat=N")
 
 
 def _figure(name: str, comparison: Comparison) -> Figure:

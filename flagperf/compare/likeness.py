@@ -29,6 +29,7 @@ NAMED = {  # what may differ, beside the case's mutable keys: shown name → key
     "nnodes": "nnodes",
     "nproc": "nproc",
 }
+NOT_SET = ("version of ", "code of ", "device")  # how the rows of `differences` begin that no setting makes
 
 
 def check_alike(base: Summary, other: Summary, names: tuple[str, str], across: Collection[str]) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
 HEADS = ("figure", "base", "other", "change", "95 % interval", "effect", "verdict")
+DIFFERS = ("differs", "base", "other")
 STYLES = {"better": "green", "worse": "red", "undecided": "yellow", "passed": "green", "failed": "red"}
 NOTE = (
     "By {}. change: other against base. same: the whole interval lies within {:g} %. "
@@ -55,10 +56,11 @@ def terminal(comparison: Comparison, margin: float) -> Group:
     for row in rows(comparison):
         table.add_row(*(Text(text, style=STYLES.get(text, "")) for text in row))
     head = Text.assemble(comparison.base_name, "  →  ", (comparison.other_name, "bold"))
-    return Group(head, *(Text(f"  {line}") for line in differing(comparison)), table, Text(_note(comparison, margin)))
+    return Group(head, *(Text(f"  {line}") for line in differing(comparison)), table, Text(note(comparison, margin)))
 
 
-def _note(comparison: Comparison, margin: float) -> str:
+def note(comparison: Comparison, margin: float) -> str:
+    """How the intervals were made, and what the words mean."""
     known = dict.fromkeys(figure.estimate.method for figure in comparison.figures if figure.estimate.low is not None)
     return NOTE.format("; ".join(known), 100 * margin) if known else ONE_ROUND
 
@@ -76,9 +78,9 @@ def _markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], 
         yield f"| {' | '.join(HEADS)} |"
         yield "|---|---:|---:|---:|---:|---:|---|"
         yield from (f"| {' | '.join(map(_escaped, row))} |" for row in rows(comparison))
-        yield f"\n{_note(comparison, margin)}"
+        yield f"\n{note(comparison, margin)}"
         if comparison.differs:
-            yield "\n| differs | base | other |\n|---|---|---|"
+            yield f"\n| {' | '.join(DIFFERS)} |\n|---|---|---|"
             yield from (f"| {' | '.join(map(_escaped, row))} |" for row in comparison.differs)
 
 
@@ -93,7 +95,7 @@ def junit(decisions: Iterable[Decision]) -> str:
     wrong = sum(decision.outcome != "passed" for decision in found)
     suite = ElementTree.Element("testsuite", name="flagperf compare", tests=str(len(found)), failures=str(wrong))
     for decision in found:
-        case = ElementTree.SubElement(suite, "testcase", classname=decision.pair, name=str(decision.condition))
+        case = ElementTree.SubElement(suite, "testcase", classname=decision.pair, name=decision.condition)
         if decision.outcome != "passed":
             ElementTree.SubElement(case, "failure", type=decision.outcome, message=decision.why)
     ElementTree.indent(suite)

@@ -224,6 +224,7 @@ class Hardware:
     vendor: str | None = None  # whose product it is; None: any
     devices_per_node: Count | None = None
     devices_per_card: Count = 1
+    price_per_hour: Positive | None = None  # of one device, in one currency for all products that are compared
     device_names: tuple[Pattern, ...] = ()  # what a device calls itself; empty: any name is taken
 
 

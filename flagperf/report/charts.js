@@ -4,16 +4,20 @@
 function lines(spec, width, figure) {
   const points = spec.series.flatMap((series) => series.points);
   const marks = spec.marks || [];
-  let ys = extent([...points.map((point) => point[1]), ...marks.map((mark) => mark.at)]);
+  const band = spec.band || [];
+  const levels = [...marks.map((mark) => mark.at), ...band.flatMap(([, low, high]) => [low, high])];
+  let ys = extent([...points.map((point) => point[1]), ...levels]);
   ys = spec.zero && ys[0] >= 0 ? [0, ys[1] * 1.05 || 1] : padded(ys);
   const { plot, x, y, box } = frame(width, spec, extent(points.map((point) => point[0])), ys);
+  const path = (along) => along.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");
+  const edges = [...band.map(([a, low]) => [a, low]), ...band.map(([a, , high]) => [a, high]).reverse()];
+  if (edges.length) plot.append(svg("polygon", { class: "band", points: path(edges) }));
   for (const mark of marks) {
     plot.append(line("mark", box.left, y(mark.at), box.right, y(mark.at)));
     plot.append(svg("text", { x: box.left + 4, y: y(mark.at) - 4 }, mark.label));
   }
   spec.series.forEach((series, index) => {
-    const path = series.points.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");
-    plot.append(svg("polyline", { class: "curve", points: path, stroke: colour(index) }));
+    plot.append(svg("polyline", { class: "curve", points: path(series.points), stroke: colour(index) }));
     const dotted = spec.dots || series.points.length === 1;
     for (const [a, b] of dotted ? series.points : []) {
       plot.append(svg("circle", { cx: x(a), cy: y(b), r: 2.6, fill: colour(index) }));

@@ -72,7 +72,14 @@ def _values(events: Sequence[Event], event: str, x: str, y: str, factor: float =
     return [[a, b * factor] for a, b in points if a is not None and b is not None and math.isfinite(b)]
 
 
-def _lines(title: str, x: str, y: str, series: Mapping[str, Sequence[Point]], **more: Any) -> Chart:
+def lines(title: str, x: str, y: str, series: Mapping[str, Sequence[Point]], **more: Any) -> Chart:
+    """A plot of curves, those without points left out; {} where there is none.
+
+    Args:
+        series: name → points [x, y], by x. JSON must be able to hold them: no NaN.
+        more: `zero`: y begins at 0; `dots`: each point is marked; `marks`: [{at, label}], levels of y;
+            `band`: [[x, low, high]], an area behind the curves.
+    """
     shown = [{"name": name, "points": thin(points)} for name, points in series.items() if points]
     return {"kind": "lines", "title": title, "x": x, "y": y, "series": shown, **more} if shown else {}
 
@@ -81,16 +88,16 @@ def _curves(summary: Summary, rounds: Mapping[int, Sequence[Event]]) -> Iterator
     def series(event: str, name: str) -> dict[str, list[Point]]:
         return {f"round {number}": _values(events, event, "step", name) for number, events in rounds.items()}
 
-    yield _lines("Loss", "step", "loss", series("STEP_END", "loss"), zero=True)
+    yield lines("Loss", "step", "loss", series("STEP_END", "loss"), zero=True)
     target = summary.results[0].target if summary.results else None
     if target:
         marks = [{"at": target.value, "label": f"target {condition(target)}"}]
         unit = f"{target.metric} [{target.unit}]" if target.unit else target.metric
-        yield _lines(
+        yield lines(
             "Metric of the evaluations", "step", unit, series("EVALUATE", target.metric), marks=marks, dots=True
         )
     rate = summary.config["throughput_unit"]
-    yield _lines("Throughput of the job", "step", rate, series("STEP_END", "throughput"), zero=True)
+    yield lines("Throughput of the job", "step", rate, series("STEP_END", "throughput"), zero=True)
 
 
 def _step_times(rounds: Mapping[int, Sequence[Event]]) -> Chart:
@@ -184,4 +191,4 @@ def _monitors(round_folder: Path, result: Result, events: Sequence[Event]) -> It
         for title, points in curves(folder, result.monitors.get("nodes", {}).get(folder.name, {})).items():
             found.setdefault(title, {})[f"{host} · node rank {node_rank}"] = [[x - zero, y] for x, y in points]
     for title, series in found.items():
-        yield _lines(title, f"s, round {result.round}", title.rpartition(", ")[2], series, zero=True)
+        yield lines(title, f"s, round {result.round}", title.rpartition(", ")[2], series, zero=True)

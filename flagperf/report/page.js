@@ -101,5 +101,5 @@ function compare(one, other) {
 
 const charts = JSON.parse(document.getElementById("data").textContent);
 for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.job].map(chart));
-document.querySelectorAll("table").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
+document.querySelectorAll("table:not(.beside)").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
 addEventListener("beforeprint", () => document.querySelectorAll("details.job").forEach((job) => (job.open = true)));

@@ -14,7 +14,7 @@ import yaml
 from flagperf import __version__
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
-from flagperf.report.charts import job_charts
+from flagperf.report.charts import Chart, job_charts
 from flagperf.report.files import command_of
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable, verdict
@@ -22,11 +22,12 @@ from flagperf.results.sys_info import read_sys_info
 from flagperf.results.values import Summary
 from flagperf.results.verdict import worst
 
+HERE = Path(__file__).parent
 SCRIPTS = ("plot.js", "charts.js", "page.js")
 
 Rows = Sequence[Mapping[str, str]]
 
-_NUMBER = re.compile(r"-?[\d,.]+(e[-+]?\d+)?( ± .*| %|/.*)?|nan|-?inf")
+_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± .*| %.*|/.*| \(n=\d+\))?|nan|-?inf")
 
 
 class HtmlReport:
@@ -40,17 +41,12 @@ class HtmlReport:
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The whole page."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    here = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(here), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     keys = cells.sweep_keys(summaries)
     jobs = [_job(run_dir / summary.name, summary) for summary in summaries]
-    text = environment.get_template("page.html.j2").render(
+    return render(
+        "page.html.j2",
+        {job["id"]: job.pop("charts") for job in jobs},
         name=run_dir.resolve().name,
-        version=__version__,
         started=_started(summaries),
         verdict=worst(verdict(summary) for summary in summaries),
         headline=cells.headline(summaries),
@@ -63,9 +59,31 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         scaling=grid(scaling.scaling_rows(summaries)),
         scaling_note=scaling.NOTE,
         jobs=jobs,
-        style=(here / "page.css").read_text(encoding="utf-8"),
-        scripts=[(here / name).read_text(encoding="utf-8") for name in SCRIPTS],
-        data=_embedded({job["id"]: job.pop("charts") for job in jobs}),
+    )
+
+
+def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path = HERE, **values: Any) -> str:
+    """A page in one file: a template of a folder, on frame.html.j2, with style and scripts.
+
+    Args:
+        charts: what stands in the elements of class "charts", by their data-job.
+        values: what the template names.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader([folder, HERE]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    text = environment.get_template(template).render(
+        version=__version__,
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        scripts=[(HERE / name).read_text(encoding="utf-8") for name in SCRIPTS],
+        data=_embedded(charts),
+        **values,
     )
     return plain(text)
 

@@ -95,10 +95,11 @@ def per_round(results: Sequence[Result]) -> dict[str, list[float]]:
 
 
 def _statistics(results: Sequence[Result]) -> dict[str, Statistics]:
-    return {figure: _describe(values) for figure, values in per_round(results).items()}
+    return {figure: describe(values) for figure, values in per_round(results).items()}
 
 
-def _describe(values: Sequence[float]) -> Statistics:
+def describe(values: Sequence[float]) -> Statistics:
+    """Statistics of one figure, from a value a round; at least one."""
     mean = statistics.fmean(values)
     stdev = statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
     cv = stdev / abs(mean) if stdev is not None and mean else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ from example_results import CONFIG, write_round
 
 from flagperf import report
 from flagperf.cli.main import run_command
+from flagperf.perflog import parse
 from flagperf.results import result, summary
 
 JOB = "resnet50-pytorch-A100x2x8"
 USAGE = (
-    "flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [across=KEY] [same=1%] [noise=DIR] "
-    "[markdown=FILE] [junit=FILE]"
+    "flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] "
+    "[noise=DIR] [html=FILE …]"
 )
 TOO_FEW = "compare takes at least two runs, or one with by="
 
@@ -54,13 +56,48 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_exit_code_is_the_gates(
     runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, gate: str, code: int, outcome: str
 ) -> None:
-    files = [tmp_path / "c.md", tmp_path / "c.xml"]
-    words = [f"gate={gate}", f"markdown={files[0]}", f"junit={files[1]}"]
+    files = [tmp_path / "c.md", tmp_path / "c.xml", tmp_path / "c.html"]
+    words = [f"gate={gate}", f"markdown={files[0]}", f"junit={files[1]}", f"html={files[2]}"]
     assert run_command(["compare", str(runs / "old"), str(runs / "new"), *words]) == code
     assert outcome in capsys.readouterr().out
     written = [file.read_bytes() for file in files]
     assert run_command(["compare", str(runs / "old"), str(runs / "new"), *words]) == code
     assert [file.read_bytes() for file in files] == written  # to the byte
+
+
+@pytest.mark.parametrize(
+    ("factor", "code", "outcome"),
+    [
+        pytest.param(1.0, 0, "passed  align=1%  seed 0, 10 steps in common, mean error of the loss 0 %", id="inside"),
+        pytest.param(1.02, 7, "failed  align=1%  seed 0, 10 steps in common, mean error of the loss 2 %", id="outside"),
+    ],
+)
+def test_losses_are_held_against_a_reference(
+    runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, factor: float, code: int, outcome: str
+) -> None:
+    for name in ("reference", "device"):
+        shutil.copytree(runs / "old", tmp_path / name, ignore=shutil.ignore_patterns("round[23]", "result.json"))
+        for log in (tmp_path / name).glob(f"{JOB}/round*/*/rank*.out.log"):
+            log.write_text(
+                "".join(_seeded(line, factor if name == "device" else 1.0) for line in log.read_text().splitlines())
+            )
+    words = ["compare", str(tmp_path / "reference"), str(tmp_path / "device"), "align=1%"]
+    words += [f"junit={tmp_path}/a.xml", f"html={tmp_path}/a.html"]
+    assert run_command(words) == code
+    assert outcome in capsys.readouterr().out
+    assert f'failures="{code // 7}"' in (tmp_path / "a.xml").read_text()
+    assert '"title":"Loss, seed 0: band of 1 %"' in (tmp_path / "a.html").read_text()
+
+
+def _seeded(line: str, factor: float) -> str:
+    """A line of a rank's log, with a seed and with other losses."""
+    event = parse(line)
+    assert event
+    if event.event == "SUBMIT_INFO":
+        event = replace(event, value={**event.value, "config": {"seed": 0}})
+    if event.event == "STEP_END":
+        event = replace(event, value={**event.value, "loss": event.value["loss"] * factor})
+    return f"{event.line()}\n"
 
 
 def test_scales_are_shown_together(runs: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -122,15 +159,21 @@ def test_earlier_rounds_are_found_beside_the_runs(
         ),
         pytest.param(
             ["OLD", "NEW", "junit=x.xml"],
-            "junit= writes what a gate decided\n  where:   command line\n  key:     junit\n  given:   x.xml\n"
-            "  do:      add gate=…",
-            id="junit without a gate",
+            "junit= writes what was decided\n  where:   command line\n  key:     junit\n  given:   x.xml\n"
+            "  do:      add gate=… or align=…",
+            id="junit and nothing to decide",
         ),
         pytest.param(
             ["OLD", "NEW", "same=much"],
             "no share\n  where:   command line\n  key:     same\n  given:   much\n"
             "  allowed: a share such as 1% or 0.01",
             id="no share",
+        ),
+        pytest.param(
+            ["OLD", "NEW", "align=-1%"],
+            "no share\n  where:   command line\n  key:     align\n  given:   -1%\n"
+            "  allowed: a share such as 1% or 0.01",
+            id="no share to align within",
         ),
         pytest.param(
             ["OLD", "NEW", "across=precison"],

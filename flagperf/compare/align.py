@@ -1,0 +1,196 @@
+"""Two trainings with equal settings, seed and data, one the reference: do their losses and final metrics agree?
+
+The rule is Tecorigin's for FlagPerf: the mean relative error of the loss over the steps, and that of the final metric,
+are at most a given share.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flagperf.compare.gate import Decision, Outcome
+from flagperf.compare.jobs import NamedJob
+from flagperf.compare.likeness import NAMED, NOT_SET, check_alike, differences
+from flagperf.errors import ConfigError
+from flagperf.results.rank_log import first_rank_log
+from flagperf.results.summary import metric, usable
+from flagperf.results.values import Result
+
+ENOUGH = 5  # steps that both logged; fewer tell nothing of a curve
+SHOWN = 5  # steps that are named, of those that only one logged
+SCALE = ("nnodes", "nproc")  # their product counts
+# Changes no number that is trained on but by rounding: what is written, where the data lies (its fingerprint is held
+# against the other's), and by which of its ways the device computes the same.
+FREE = (
+    *(key for key in NAMED if key not in SCALE),
+    *("log_freq", "sinks", "checkpoint_freq", "process_group_timeout", "vendor"),
+    *("train_path", "eval_path", "weights_path", "train_annotations", "eval_annotations", "tokenizer_path"),
+    *("compile", "memory_format", "activation_checkpointing", "checkpoint_modules", "cudnn_benchmark"),
+    *("deterministic", "optimizer.fused", "optimizer.foreach", "code_dir", "runtime", "cluster"),
+    *("seed",),  # that of each round counts
+)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """One training held against its reference. Losses are step → loss, of the logged steps."""
+
+    base_name: str  # of the reference
+    other_name: str
+    seed: int
+    share: float  # the largest error
+    reference: Mapping[int, float]
+    other: Mapping[int, float]
+    metric: str | None  # figure of the case's target; None: the case has none
+    metrics: tuple[float | None, float | None]  # at the end, of the reference and of the other
+    unpaired: tuple[int, ...] = ()  # seeds of rounds that count in one of the jobs alone
+
+    @property
+    def steps(self) -> list[int]:
+        """Those that both logged."""
+        return sorted(self.reference.keys() & self.other.keys())
+
+    @property
+    def loss_error(self) -> float | None:
+        """Mean relative error of the loss; None without a common step."""
+        errors = [self.error(step) for step in self.steps]
+        return statistics.fmean(errors) if errors else None
+
+    @property
+    def metric_error(self) -> float | None:
+        """Relative error of the final metric; None where one is not known."""
+        base, other = self.metrics
+        return None if base is None or other is None else relative_error(base, other)
+
+    @property
+    def left(self) -> int | None:
+        """The first step whose loss lies outside of the band."""
+        return next((step for step in self.steps if self.error(step) > self.share), None)
+
+    @property
+    def outcome(self) -> Outcome:
+        errors = [error for error in (self.loss_error, self.metric_error) if error is not None]
+        if len(self.steps) < ENOUGH:
+            return "undecided"
+        if max(errors) > self.share:
+            return "failed"
+        return "undecided" if self.metric and self.metric_error is None else "passed"
+
+    @property
+    def decision(self) -> Decision:
+        return Decision(
+            f"align={100 * self.share:g}%", f"{self.base_name} → {self.other_name}", self.outcome, self._why()
+        )
+
+    def error(self, step: int) -> float:
+        """Relative error of the loss of one step that both logged."""
+        return relative_error(self.reference[step], self.other[step])
+
+    def _why(self) -> str:
+        parts = [f"seed {self.seed}", f"{len(self.steps)} steps in common"]
+        if self.loss_error is not None:
+            parts.append(f"mean error of the loss {_percent(self.loss_error)}")
+            inside = "each step within the band"
+            parts.append(
+                inside
+                if self.left is None
+                else f"step {self.left} is the first outside, by {_percent(self.error(self.left))}"
+            )
+        if self.metric:
+            error = self.metric_error
+            parts.append(f"{self.metric} " + ("not known of both" if error is None else f"off by {_percent(error)}"))
+        parts += _only("the reference", self.reference.keys() - self.other.keys())
+        parts += _only("the other", self.other.keys() - self.reference.keys())
+        if self.unpaired:
+            parts.append(f"only one of them has a round that counts with seed {', '.join(map(str, self.unpaired))}")
+        if len(self.steps) < ENOUGH:
+            parts.append(f"{ENOUGH} steps are needed: log_freq=1")
+        return ", ".join(parts)
+
+
+def relative_error(reference: float, value: float) -> float:
+    """Distance of a value from its reference, as a share of that; infinite where there is none."""
+    if reference == value:
+        return 0.0
+    error = abs(value - reference) / abs(reference) if reference else math.inf
+    return math.inf if math.isnan(error) else error
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _only(who: str, steps: Collection[int]) -> list[str]:
+    if not steps:
+        return []
+    named = [str(step) for step in sorted(steps)[:SHOWN]] + ["…"] * (len(steps) > SHOWN)
+    return [f"only {who} logged {len(steps)} steps ({', '.join(named)})"]
+
+
+def align(reference: NamedJob, other: NamedJob, share: float, across: Collection[str] = ()) -> list[Alignment]:
+    """Hold each training of a job against the one of the reference that had the same seed.
+
+    Args:
+        share: the largest error, of the loss in the mean and of the final metric.
+        across: keys in which the jobs may differ although they are then unlike, such as precision.
+
+    Raises:
+        ConfigError: settings, seed or data differ.
+    """
+    names = reference.name, other.name
+    check_alike(reference.summary, other.summary, names, across)
+    _check_settings(reference, other, across)
+    left, right = _seeds(reference), _seeds(other)
+    common = [seed for seed in left if seed in right]
+    if not common:
+        raise _differ(names, "seed", *(", ".join(map(str, seeds)) or "not known" for seeds in (left, right)))
+    name = metric(reference.summary)
+    return [
+        Alignment(
+            *names,
+            seed,
+            share,
+            _losses(reference, left[seed]),
+            _losses(other, right[seed]),
+            name,
+            (left[seed].values.get(name or ""), right[seed].values.get(name or "")),
+            tuple(sorted(left.keys() ^ right.keys())),
+        )
+        for seed in common
+    ]
+
+
+def _check_settings(reference: NamedJob, other: NamedJob, across: Collection[str]) -> None:
+    """Refuse settings that differ and change what is computed."""
+    left, right = (math.prod(int(job.summary.config[key]) for key in SCALE) for job in (reference, other))
+    free = (*FREE, *across, *(SCALE if left == right else ()))
+    for key, base, given in differences(reference.summary, other.summary):
+        if not key.startswith(NOT_SET) and not any(key == one or key.startswith(f"{one}.") for one in free):
+            raise _differ((reference.name, other.name), key, base, given)
+
+
+def _differ(names: tuple[str, str], key: str, base: str, given: str) -> ConfigError:
+    return ConfigError(
+        "these trainings cannot be aligned: they were to compute different things",
+        where=names[1],
+        key=key,
+        given=given,
+        allowed=f"{base}, as in {names[0]}",
+        advice=f"train again with the same {key}",
+    )
+
+
+def _seeds(job: NamedJob) -> dict[int, Result]:
+    """Seed → the first round that had it and counts."""
+    return {result.seed: result for result in reversed(usable(job.summary.results)) if result.seed is not None}
+
+
+def _losses(job: NamedJob, result: Result) -> dict[int, float]:
+    log = first_rank_log(Path(job.name) / f"round{result.round}")
+    values = [event.value for event in log.all("STEP_END")] if log else []
+    found = {value.get("step"): value.get("loss") for value in values}
+    return {int(step): float(loss) for step, loss in found.items() if step is not None and loss is not None}

@@ -1,0 +1,115 @@
+"""What a buyer asks of several products, a line a figure and a column a job, each beside its ratio to the first job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from flagperf.compare.jobs import NamedJob
+from flagperf.report import cells
+from flagperf.results.summary import describe, usable
+from flagperf.results.values import Result, Statistics, Summary
+
+RATE = "p_train"
+ENERGY = {"node": "whole nodes", "rapl": "processors and memory", "devices": "accelerators"}
+NOTE = (
+    "Each figure is the mean over the rounds, and below it its ratio to the first column. Time to target: start to end "
+    "of the processes, in rounds that reached it. MFU: against the peak of the data sheet. Power and energy: during "
+    "the training. Price: of all devices of the job, as their hardware files say."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of one job."""
+
+    text: str
+    ratio: str  # to the first job; "" where one of the two is not known
+    share: str  # of the largest of the line, as CSS has it
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure of all jobs."""
+
+    name: str
+    better: str  # what is better: more, less
+    cells: tuple[Cell, ...]
+
+
+def lines(jobs: Sequence[NamedJob]) -> list[Line]:
+    """Throughput, energy, time to target, MFU, power and price of jobs; a figure that none has is left out."""
+    return [line for line in _lines([job.summary for job in jobs]) if any(cell.share != "0%" for cell in line.cells)]
+
+
+def _lines(jobs: Sequence[Summary]) -> Iterator[Line]:
+    unit = jobs[0].config["throughput_unit"]
+    yield _line(f"throughput, {RATE} [{unit}]", "more", jobs, lambda result: result.values.get(RATE))
+    for kind, what in ENERGY.items():
+        yield _line(f"energy per sample, {what} [J]", "less", jobs, _energy(kind, "energy_per_sample_j"))
+    yield _line("time to target [s]", "less", jobs, _time_to_target)
+    yield _line("MFU", "more", jobs, lambda result: result.values.get("mfu"), _percent)
+    for kind, what in ENERGY.items():
+        yield _line(f"power, {what} [W]", "less", jobs, _power(kind))
+    prices = [_price(job) for job in jobs]
+    yield _made("price per hour", "less", [None if price is None else describe([price]) for price in prices])
+
+
+Value = Callable[[Result], float | None]
+
+
+def _line(
+    name: str,
+    better: str,
+    jobs: Sequence[Summary],
+    value: Value,
+    shown: Callable[[Statistics], str] = cells.spread,
+) -> Line:
+    found = [[known for one in usable(job.results) if (known := value(one)) is not None] for job in jobs]
+    return _made(name, better, [describe(values) if values else None for values in found], shown)
+
+
+def _made(
+    name: str,
+    better: str,
+    figures: Sequence[Statistics | None],
+    shown: Callable[[Statistics], str] = cells.spread,
+) -> Line:
+    first, most = figures[0], max((figure.mean for figure in figures if figure), default=0.0)
+
+    def cell(figure: Statistics | None) -> Cell:
+        if figure is None or not math.isfinite(most) or most <= 0:
+            return Cell(cells.ABSENT, "", "0%")
+        ratio = f"×{figure.mean / first.mean:.2f}" if first and first.mean else ""
+        return Cell(shown(figure), ratio, f"{100 * figure.mean / most:.1f}%")
+
+    return Line(name, f"{better} is better", tuple(map(cell, figures)))
+
+
+def _percent(figure: Statistics) -> str:
+    return cells.percent(figure.mean)
+
+
+def _time_to_target(result: Result) -> float | None:
+    return result.values.get("e2e_time") if result.target_reached else None
+
+
+def _energy(kind: str, key: str) -> Value:
+    return lambda result: result.monitors.get("energy", {}).get(kind, {}).get(key)
+
+
+def _power(kind: str) -> Value:
+    """W, the mean of the training; of the whole job."""
+
+    def power(result: Result) -> float | None:
+        energy, seconds = _energy(kind, "energy_j")(result), result.values.get("raw_train_time")
+        return energy / seconds if energy and seconds else None
+
+    return power
+
+
+def _price(job: Summary) -> float | None:
+    """Of all devices of the job."""
+    price = job.config["hardware"].get("price_per_hour")
+    return None if price is None else float(price) * int(job.config["nnodes"]) * int(job.config["nproc"])

@@ -1,0 +1,159 @@
+"""The page of a comparison: vendors side by side, normalised to the first; in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, Page, browser
+from jobs_of import JOB, job
+
+from flagperf.compare.align import Alignment
+from flagperf.compare.jobs import NamedJob, compare
+from flagperf.compare.page import Compared, alignment_charts, page
+from flagperf.compare.side_by_side import Cell, Line, lines
+
+ENERGY = {"devices": {"energy_j": 6e6, "energy_per_sample_j": 1.25, "coverage": 1.0}}
+VALUES = {"p_train": 2000.0, "mfu": 0.4, "e2e_time": 3600.0, "raw_train_time": 3000.0, "final_acc1": 76.0}
+
+
+def product(run: str, name: str, factor: float, **hardware: Any) -> NamedJob:
+    """A job on a product that is faster by a factor, takes as much power, and so needs less energy a sample."""
+    values = VALUES | {"p_train": 2000 * factor, "mfu": 0.4 * factor, "e2e_time": 3600 / factor}
+    energy = {"devices": {**ENERGY["devices"], "energy_per_sample_j": 1.25 / factor}}
+    config = {"vendor": {"name": run}, "hardware": {"name": name, **hardware}}
+    return job(run, [0.0], values=values, config=config, monitors={"nodes": {}, "energy": energy})
+
+
+FIRST = product("acme", "A100", 1.0, price_per_hour=2.0)
+SECOND = product("other", "Chip", 1.25, price_per_hour=1.5)
+BARE = job("bare", [0.0], values={"p_train": 1000.0}, target_reached=False)
+
+
+def cells(*shown: tuple[str, str, str]) -> tuple[Cell, ...]:
+    return tuple(Cell(*one) for one in shown)
+
+
+def test_lines() -> None:
+    assert lines([FIRST, SECOND, BARE]) == [
+        Line(
+            "throughput, p_train [images/s]",
+            "more is better",
+            cells(("2,000", "×1.00", "80.0%"), ("2,500", "×1.25", "100.0%"), ("1,000", "×0.50", "40.0%")),
+        ),
+        Line(
+            "energy per sample, accelerators [J]",
+            "less is better",
+            cells(("1.250", "×1.00", "100.0%"), ("1.000", "×0.80", "80.0%"), ("–", "", "0%")),
+        ),
+        Line(
+            "time to target [s]",
+            "less is better",
+            cells(("3,600", "×1.00", "100.0%"), ("2,880", "×0.80", "80.0%"), ("–", "", "0%")),
+        ),
+        Line("MFU", "more is better", cells(("40 %", "×1.00", "80.0%"), ("50 %", "×1.25", "100.0%"), ("–", "", "0%"))),
+        Line(
+            "power, accelerators [W]",
+            "less is better",
+            cells(("2,000", "×1.00", "100.0%"), ("2,000", "×1.00", "100.0%"), ("–", "", "0%")),
+        ),
+        Line(
+            "price per hour",
+            "less is better",
+            cells(("32.00", "×1.00", "100.0%"), ("24.00", "×0.75", "75.0%"), ("–", "", "0%")),
+        ),
+    ]
+
+
+def test_what_the_first_lacks_has_no_ratio() -> None:
+    assert lines([BARE, FIRST])[1].cells == cells(("–", "", "0%"), ("1.250", "", "100.0%"))
+
+
+ALIGNED = Alignment(
+    f"acme/{JOB}",
+    f"other/{JOB}",
+    3,
+    0.01,
+    {1: 4.0, 2: 2.0, 3: 1.0},
+    {1: 4.0, 2: 2.1, 3: float("nan")},
+    None,
+    (None, None),
+)
+
+
+def test_the_plots_of_an_alignment() -> None:
+    assert alignment_charts(ALIGNED) == [
+        {
+            "kind": "lines",
+            "title": "Loss, seed 3: band of 1 %",
+            "x": "step",
+            "y": "loss",
+            "series": [
+                {"name": "reference", "points": [[1, 4.0], [2, 2.0], [3, 1.0]]},
+                {"name": "other", "points": [[1, 4.0], [2, 2.1]]},
+            ],
+            "band": [[1, 3.96, 4.04], [2, 1.98, 2.02], [3, 0.99, 1.01]],
+        },
+        {
+            "kind": "lines",
+            "title": "Error of the loss, seed 3",
+            "x": "step",
+            "y": "%",
+            "series": [{"name": "error", "points": [[1, 0.0], [2, pytest.approx(5.0)]]}],
+            "marks": [{"at": 1.0, "label": "1 %"}],
+            "zero": True,
+        },
+    ]
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of three products, of which the second was held against the first with align=."""
+    pairs = [(FIRST, SECOND), (FIRST, BARE)]
+    found = [compare(*pair, margin=0.01) for pair in pairs]
+    shown = Compared(pairs, found, [ALIGNED], [ALIGNED.decision], ("acme/<b>left</b>",), 0.01)
+    path = tmp_path_factory.mktemp("page") / "compare.html"
+    path.write_text(page(shown), encoding="utf-8")
+    assert page(shown) == path.read_text(encoding="utf-8")  # to the byte
+    return path
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    if CHROMIUM is None:
+        pytest.skip("needs chromium")
+    with browser(tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+@pytest.mark.browser
+def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
+    tab.open(html)
+    drawn = tab.evaluate("[...document.querySelectorAll('figure')].map((f) => f.querySelector('svg') !== null)")
+    heads = tab.evaluate("[...document.querySelectorAll('.beside thead th')].map((head) => head.innerText)")
+    assert (drawn, heads) == (
+        [True, True],
+        ["figure", "acme\nA100 2x8\namp_bf16", "other\nChip 2x8\namp_bf16", "bare\nA100 2x8\namp_bf16"],
+    )
+    assert tab.evaluate("document.querySelectorAll('.band').length") == 1
+    assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [420, 900, 1400])
+def test_nothing_sticks_out(tab: Page, html: Path, width: int) -> None:
+    """The table of the products is all to be seen; the others scroll in their own frames."""
+    tab.open(html, width=width)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert tab.evaluate(
+        "[...document.querySelectorAll('.scroll:has(.beside)')].map((t) => t.scrollWidth - t.clientWidth)"
+    ) == [0]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_can_be_read(tab: Page, html: Path, dark: bool) -> None:
+    tab.open(html, dark=dark)
+    assert tab.evaluate((Path(__file__).parents[1] / "data" / "contrast.js").read_text()) == []
