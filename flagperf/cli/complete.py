@@ -17,7 +17,7 @@ from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
 from flagperf.run.folder import RUN_LOG
 
-OF_RUNS = ("report", "collect", "watch", "rerun", "compare")  # verbs that take folders of runs
+OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "bundle", "export")  # verbs that take folders of runs
 WORDS: Mapping[str, tuple[str, ...]] = {
     "data": ("check", "sample", "prepare"),
     "check": ("vendor=",),

@@ -1,0 +1,93 @@
+"""`flagperf verify FILE.tar.zst`: checks a bundle, and computes its figures a second time."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from flagperf.bundle.archive import unpack
+from flagperf.bundle.held import Held, hold
+from flagperf.bundle.signature import public_key
+from flagperf.cli.words import expect, paths_and_options
+from flagperf.run.console import print_unfolded
+from flagperf.verify import Row, check
+
+NOT_AS_STATED = 9
+STYLES = {"agrees": "green", "differs": "bold red", "not recomputed": "dim"}
+LONGEST = 24  # characters of a value in the table
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print a table a round; the exit code is 0 where hashes, signature and every figure agree, else 9."""
+    paths, given = paths_and_options("verify", options.arguments, ("key",))
+    expect("verify", paths, 1, "one bundle")
+    key = public_key(Path(given["key"])) if "key" in given else None
+    with tempfile.TemporaryDirectory(prefix="flagperf-verify-") as folder:
+        run = unpack(paths[0], Path(folder))
+        held, rows = hold(run, key), check(run)
+    for place, of_place in groupby(rows, key=lambda row: row.place):
+        print_unfolded(_table(place, list(of_place)))
+        print()
+    differing = [row for row in rows if row.answer == "differs"]
+    for line in (*_of_files(held), *_of_figures(rows, differing)):
+        print_unfolded(line)
+    return NOT_AS_STATED if held.wrong or not held.is_trusted or differing else 0
+
+
+def _table(place: str, rows: Sequence[Row]) -> Table:
+    table = Table(title=place, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("figure", overflow="fold")
+    table.add_column("stated", justify="right", overflow="fold")
+    table.add_column("recomputed", justify="right", overflow="fold")
+    table.add_column("")
+    table.add_column("from, or why not", overflow="fold")
+    for row in rows:
+        found = "" if row.answer == "not recomputed" else _shown(row.found, row.stated)
+        table.add_row(
+            Text(row.figure),
+            Text(_shown(row.stated, row.found)),
+            Text(found),
+            Text(row.answer, style=STYLES[row.answer]),
+            Text(row.how),
+        )
+    return table
+
+
+def _shown(value: Any, other: Any) -> str:
+    """A value of the table; of two numbers that differ, all digits that tell them apart."""
+    if isinstance(value, float):
+        close = isinstance(other, (int, float)) and value != other and math.isclose(value, other, rel_tol=1e-4)
+        return f"{value:.12g}" if close and not math.isclose(value, other, rel_tol=1e-9) else f"{value:.6g}"
+    if isinstance(value, (dict, list)):
+        return f"{len(value)} fields" if isinstance(value, dict) else f"{len(value)} entries"
+    text = "–" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _of_files(held: Held) -> list[Text]:
+    if not held.wrong:
+        lines = [Text(f"hashes: all {held.files} files agree", style="green")]
+    else:
+        lines = [Text(f"hashes: {len(held.wrong)} files differ from the statement", style="bold red")]
+    lines += [Text(f"  {sentence}", style="bold red") for sentence in held.wrong]
+    lines.append(Text(f"signature: {held.signature}", style="" if held.is_trusted else "bold red"))
+    return [*lines, Text(f"secret values left out: {held.hidden}")]
+
+
+def _of_figures(rows: Sequence[Row], differing: Sequence[Row]) -> list[Text]:
+    count = Counter(row.answer for row in rows)
+    said = ", ".join(f"{count[answer]} {answer}" for answer in STYLES)
+    lines = [Text(f"figures: {said}", style="bold red" if differing else "green")]
+    for row in differing:
+        stated, found = _shown(row.stated, row.found), _shown(row.found, row.stated)
+        lines.append(Text(f"  {row.place}: {row.figure} is {stated}, recomputed {found} ({row.how})", style="bold red"))
+    return lines
