@@ -27,13 +27,14 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     """Raises ConfigError where the file holds no Ed25519 key that can be used without a passphrase."""
     data = _read(path)
     load = serialization.load_ssh_private_key if data.startswith(OPENSSH) else serialization.load_pem_private_key
+    key: object
     try:
         key = load(data, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        problem = "no private key, or one with a passphrase"
-        raise ConfigError(problem, key="key", given=path, allowed=str(error), advice=f"make one: {MAKE}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise ConfigError("not an Ed25519 key", key="key", given=path, advice=f"make one: {MAKE}")
+        allowed = "an Ed25519 private key without a passphrase, as OpenSSH or OpenSSL write it"
+        raise ConfigError("no key to sign with", key="key", given=path, allowed=allowed, advice=f"make one: {MAKE}")
     return key
 
 
@@ -43,13 +44,14 @@ def public_key(path: Path) -> Ed25519PublicKey:
     if b"PRIVATE KEY-----" in data:
         return private_key(path).public_key()
     load = serialization.load_ssh_public_key if data.startswith(OPENSSH) else serialization.load_pem_public_key
+    key: object
     try:
         key = load(data)
-    except (ValueError, UnsupportedAlgorithm) as error:
-        allowed = "an Ed25519 public key as OpenSSH or PEM write it"
-        raise ConfigError(f"no public key: {error}", key="key", given=path, allowed=allowed) from None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigError("not an Ed25519 key", key="key", given=path)
+        allowed = "an Ed25519 public key, as OpenSSH or OpenSSL write it"
+        raise ConfigError("no key to check a signature with", key="key", given=path, allowed=allowed)
     return key
 
 
@@ -110,4 +112,4 @@ def _read(path: Path) -> bytes:
     try:
         return path.expanduser().read_bytes()
     except OSError as error:
-        raise ConfigError("the key cannot be read", key="key", given=path, allowed=error.strerror) from None
+        raise ConfigError(f"the key cannot be read: {error.strerror}", key="key", given=path) from None

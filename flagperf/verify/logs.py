@@ -71,7 +71,8 @@ class Round:
     @property
     def figures(self) -> Mapping[str, Any]:
         """Those of result.json, which are the fields of FINISHED."""
-        return dict(self.stated.get("values") or {})
+        found = self.stated.get("values")
+        return found if isinstance(found, dict) else {}
 
     @cached_property
     def measured(self) -> list[Mapping[str, Any]]:

@@ -113,7 +113,7 @@ def _epochs(round_: Round) -> int:
 
 def _stop_reason(round_: Round) -> str:
     possible, stated = stop_reasons(round_), round_.figures.get("stop_reason")
-    return str(stated) if stated in possible else " or ".join(possible)
+    return str(stated) if stated in possible else " or ".join(possible) or "none of its limits"
 
 
 def _final_loss(round_: Round) -> Any:

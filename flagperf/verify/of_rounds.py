@@ -8,8 +8,8 @@ from typing import Any
 
 from flagperf.verify.values import Row, held, is_number, same
 
+ROUNDING = 1e-9  # share of the mean: the deviation of equal numbers need not come out as 0
 USED = ("VALID", "SUSPECT")
-WORST = ("VALID", "SUSPECT", "RUNNING", "INVALID")
 
 
 def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
@@ -27,8 +27,9 @@ def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapp
         values = [value for one in used if is_number(value := _value(one, figure))]
         found = _statistics(values) if values else {}
         for key in ("n", "mean", "stdev", "min", "max", "cv"):
-            name = f"{figure} {key}"
-            yield held(place, name, stated.get(key), found.get(key), f"of the {len(values)} rounds that count")
+            close = ROUNDING if key == "cv" else ROUNDING * abs(found.get("mean", 0.0))
+            how = f"of the {len(values)} rounds that count"
+            yield held(place, f"{figure} {key}", stated.get(key), found.get(key), how, (ROUNDING, close))
 
 
 def _value(result: Mapping[str, Any], figure: str) -> Any:
