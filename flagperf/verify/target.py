@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flagperf.verify.logs import Round
+from flagperf.verify.values import UnknownError
 
 LIMITS = {  # key of the configuration → the figure that it limits
     "max_steps": "global_steps",
@@ -20,6 +21,8 @@ BESIDE = ("step", "samples", "time", "epoch")  # of EVALUATE: no metrics
 
 def metrics(round_: Round) -> dict[str, Any]:
     """The metrics of the last evaluation of the training, as rank 0 logged them; empty where there was none."""
+    if not round_.ranks or not round_.ranks[0].all("FINISHED"):
+        raise UnknownError("no log of a rank that finished")
     found = round_.ranks[0].all("EVALUATE")
     return {name: value for name, value in found[-1].value.items() if name not in BESIDE} if found else {}
 
