@@ -54,7 +54,8 @@ def _xlsx(record: Mapping[str, Any]) -> bytes:
         rows = make(record)
         names = tables.columns(rows)
         sheet = book.create_sheet(name)
-        for line in ([*names], *([row.get(column) for column in names] for row in rows)):
+        lines: list[list[Any]] = [[*names], *([row.get(column) for column in names] for row in rows)]
+        for line in lines:
             sheet.append([plain(value) if isinstance(value, str) else value for value in line])
         for cells in sheet.iter_rows():
             for cell in cells:

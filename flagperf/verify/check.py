@@ -11,6 +11,7 @@ from flagperf.verify.logs import Round, read_json, read_round, read_yaml
 from flagperf.verify.of_job import rows_of_job
 from flagperf.verify.of_monitors import rows_of_monitors
 from flagperf.verify.of_ranks import rows_of_ranks
+from flagperf.verify.of_result import rows_of_result
 from flagperf.verify.of_rounds import rows_of_rounds
 from flagperf.verify.values import Row, UnknownError
 
@@ -32,7 +33,9 @@ def _job(job: Path) -> Iterator[Row]:
     rounds = [read_round(job / f"round{number}", config, asked) for number in numbers]
     for one in rounds:
         place = f"{job.name}/{one.folder.name}"
-        for rows in (rows_of_job, rows_of_ranks, rows_of_monitors) if one.figures else (_without_figures,):
+        for rows in (
+            (rows_of_job, rows_of_result, rows_of_ranks, rows_of_monitors) if one.figures else (_without_figures,)
+        ):
             yield from _guarded(place, partial(rows, place, one))
     summary = read_json(job / "summary.json")
     yield from _guarded(job.name, partial(rows_of_rounds, job.name, summary, [one.stated for one in rounds]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from flagperf.verify.logs import Round
 from flagperf.verify.of_ranks import steady as after_warmup
 from flagperf.verify.of_ranks import stretches
-from flagperf.verify.target import asked_limits, is_reached, metrics, stop_reasons, target_reached
+from flagperf.verify.target import is_reached, metrics, stop_reasons
 from flagperf.verify.values import Derivation, Row, UnknownError, rows, same
 
 PEAKS = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}  # precision → format of its peak
@@ -68,13 +69,6 @@ def _built(*names: str) -> Callable[[Round], Any]:
         return value
 
     return found
-
-
-def _as_built(round_: Round) -> dict[str, Any]:
-    """BUILT, with the image that the first host told, which no rank knows."""
-    found = {**round_.ranks[0].last("BUILT").value}
-    image = (round_.stated["built"].get("software") or {}).get("image")
-    return found if image is None else {**found, "software": {**found["software"], "image": image}}
 
 
 def _mfu(round_: Round) -> float | None:
@@ -171,62 +165,26 @@ WHY_NOT = {
     "sample_data": "the data itself is not in the logs",
     "target": "what the target was, each training decides by its data",
 }
-LAUNCHER = {  # of result.json, beside `values`: figure → why not
-    "verdict": "flagperf report applies the rules of the verdict",
-    "seconds": "measured by the launcher; no log holds it",
-    "phases": "measured by the launcher; no log holds it",
-}
+OF_RANKS = "ranks"  # each of these has a row of its own
 
 
 def rows_of_job(place: str, round_: Round) -> Iterator[Row]:
-    """A row for each field of FINISHED that result.json states, and for what it says beside them."""
+    """A row for each field of FINISHED that result.json states."""
     stated = round_.figures
-    yield from _as_logged(place, round_)
-    yield from rows(place, stated, OF_A_JOB | _finals(stated), round_)
-    for figure, why in WHY_NOT.items():
-        if figure in stated:
-            yield Row(place, figure, stated[figure], None, "not recomputed", why)
-    beside = {
-        "target_reached": Derivation(
-            target_reached, f"the last EVALUATE; limits asked: {asked_limits(round_) or 'none'}"
-        ),
-        "built": Derivation(_as_built, "BUILT of the lowest rank; the image is of sys_info.log"),
-        "seed": Derivation(lambda one: one.ranks[0].last("SUBMIT_INFO").value["config"]["seed"], "SUBMIT_INFO"),
-    }
-    yield from rows(place, round_.stated, beside, round_)
-    for figure, why in LAUNCHER.items():
-        if figure in round_.stated:
-            said = "per node" if figure == "phases" else round_.stated[figure]
-            yield Row(place, figure, said, None, "not recomputed", why)
-
-
-def _as_logged(place: str, round_: Round) -> Iterator[Row]:
-    """result.json against the FINISHED of every rank: a row for each figure that differs, and for ranks without one."""
-    differing: dict[str, list[tuple[int, Any]]] = {}
-    for rank in round_.ranks:
-        logged = rank.all("FINISHED")
-        if not logged:
-            yield Row(place, f"rank {rank.number}: FINISHED", None, None, "not recomputed", "it logged none")
-            continue
-        for figure in sorted(round_.figures.keys() | logged[-1].value.keys()):
-            value = logged[-1].value.get(figure)
-            if not same(round_.figures.get(figure), value, (0.0, 0.0)):
-                differing.setdefault(figure, []).append((rank.number, value))
-    for figure, found in differing.items():
-        said = f"FINISHED of rank{'s' if len(found) > 1 else ''} {', '.join(str(number) for number, _ in found)}"
-        yield Row(place, figure, round_.figures.get(figure), found[0][1], "differs", said)
+    ways = {**OF_A_JOB, **_finals(stated)}
+    yield from rows(place, stated, ways, round_)
+    for figure, value in stated.items():
+        if figure not in ways and figure != OF_RANKS:
+            yield Row(place, figure, value, None, "not recomputed", WHY_NOT.get(figure, "it is not known how"))
 
 
 def _finals(stated: Mapping[str, Any]) -> dict[str, Derivation]:
     """final_<metric> of the last evaluation."""
     names = [name.removeprefix("final_") for name in stated if name.startswith("final_") and name != "final_loss"]
-    return {
-        f"final_{name}": Derivation(lambda round_, name=name: _final(round_, name), "the last EVALUATE")
-        for name in names
-    }
+    return {f"final_{name}": Derivation(partial(_final, name), "the last EVALUATE") for name in names}
 
 
-def _final(round_: Round, name: str) -> Any:
+def _final(name: str, round_: Round) -> Any:
     found = metrics(round_)
     if name == "accuracy" and name not in found:
         wanted = (round_.config.get("target") or {}).get("metric")

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -183,8 +184,12 @@ def _of_monitor(place: str, monitor: Monitor) -> Iterator[Row]:
             continue
         for key, (compute, how) in OF_A_SERIES.items():
             if key in part:
-                way = Derivation(lambda one, f=figure, k=key, c=compute: c(one.series(f, k)), how, STAMPS)
+                way = Derivation(partial(_compute, compute, figure, key), how, STAMPS)
                 yield row(place, f"{title} {key}", part[key], way, monitor)
+
+
+def _compute(compute: Callable[[Series], float], figure: str, key: str, monitor: Monitor) -> float:
+    return compute(monitor.series(figure, key))
 
 
 def _of_energy_of_job(place: str, round_: Round, kind: str, figures: Mapping[str, Any]) -> Iterator[Row]:

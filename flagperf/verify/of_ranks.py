@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from flagperf.verify.logs import Rank, Round
 from flagperf.verify.values import CLOCKS, Derivation, Row, UnknownError, row
@@ -48,7 +49,7 @@ def steady(rank: Rank) -> list[Stretch]:
     return [stretch for stretch in found if stretch.first >= begin]
 
 
-def percentile(rank: Rank, share: float) -> float | None:
+def percentile(share: float, rank: Rank) -> float | None:
     """The step time below which this share of the steps after the warm-up lies, between the two nearest ones."""
     after = steady(rank)
     if any(stretch.last - stretch.first != 1 for stretch in after):
@@ -79,11 +80,11 @@ def _compute_time(rank: Rank) -> float:
     most = sum(one.seconds for one in stretches(rank)) - sum(event.value["data_wait"] for event in rank.all("STEP_END"))
     if rank.measured["compute_time"] <= most * (1 + 1e-9):
         raise UnknownError(f"{INSIDE}. Its steps took {most:.6g} s beside waiting for data, and it is not more")
-    return most
+    return float(most)
 
 
 def _by_the_wall_clock(rank: Rank) -> float:
-    return rank.last("TRAIN_END").seconds - rank.last("TRAIN_START").seconds - rank.measured["wall_drift"]
+    return rank.last("TRAIN_END").seconds - rank.last("TRAIN_START").seconds - float(rank.measured["wall_drift"])
 
 
 OF_A_RANK = {
@@ -102,7 +103,7 @@ OF_A_RANK = {
     ),
     "loss_checksum": Derivation(_checksum, "CRC-32 of the losses of its STEP_ENDs"),
     **{
-        f"step_time_p{percent}": Derivation(lambda rank, share=percent / 100: percentile(rank, share), "its STEP_ENDs")
+        f"step_time_p{percent}": Derivation(partial(percentile, percent / 100), "its STEP_ENDs")
         for percent in (50, 90, 99)
     },
 }

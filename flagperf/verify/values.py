@@ -55,8 +55,8 @@ def row(place: str, figure: str, stated: Any, way: Derivation, source: Any) -> R
     except UnknownError as why:
         return Row(place, figure, stated, None, "not recomputed", str(why))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        why = f"the logs do not hold what it needs: {type(error).__name__} {error}"
-        return Row(place, figure, stated, None, "not recomputed", why)
+        lacking = f"the logs do not hold what it needs: {type(error).__name__} {error}"
+        return Row(place, figure, stated, None, "not recomputed", lacking)
     return held(place, figure, stated, found, way.how, way.within)
 
 

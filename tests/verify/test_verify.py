@@ -79,6 +79,18 @@ DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
         | {("", f"steps_to_target {key}") for key in ("n", "stdev", "cv")},
     ),
     "seed of a result": (RESULT, '"seed": 0', '"seed": 1', {(ROUND, "seed"), ("", "round 1: seed")}),
+    "hardware of a result": (
+        RESULT,
+        '"hardware": "cpu"',
+        '"hardware": "H100"',
+        {(ROUND, "hardware"), ("", "round 1: hardware")},
+    ),
+    "batch of a configuration": (
+        f"{JOB}/config.yaml",
+        "train_batch_size: 32",
+        "train_batch_size: 64",
+        {(place, "train_batch_size of config.yaml") for place in ("round1", "round2")},
+    ),
     "monitor of a result": (
         RESULT,
         r'"mean": 0\.2031',
