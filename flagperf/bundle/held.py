@@ -30,11 +30,10 @@ def hold(folder: Path, key: Ed25519PublicKey | None) -> Held:
     if not path.is_file():
         raise ConfigError("this is no bundle of flagperf: no statement is in it", given=STATEMENT)
     text = path.read_bytes()
-    hashes, predicate = statement.read(text, Path(STATEMENT))
+    hashes, hidden = statement.read(text, Path(STATEMENT))
     there = {one.relative_to(folder).as_posix(): one for one in folder.rglob("*") if one.is_file()}
     others = {name: one for name, one in there.items() if name not in (STATEMENT, ENVELOPE)}
     said, is_trusted = _signature(there.get(ENVELOPE), text, key)
-    hidden = predicate.get("hidden", {}).get("values", 0)
     return Held(len(hashes), tuple(_wrong(hashes, others)), said, is_trusted, hidden)
 
 

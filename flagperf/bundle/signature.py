@@ -6,7 +6,6 @@ https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 from pathlib import Path
@@ -82,7 +81,7 @@ def is_signed(envelope: bytes, statement: bytes, key: Ed25519PublicKey) -> bool:
 def _is_good(signature: dict[str, Any], statement: bytes, key: Ed25519PublicKey) -> bool:
     try:
         key.verify(base64.b64decode(signature["sig"], validate=True), _encoding(statement))
-    except (InvalidSignature, binascii.Error, KeyError):
+    except (InvalidSignature, ValueError, TypeError):
         return False
     return True
 

@@ -27,14 +27,14 @@ def statement(hashes: Mapping[str, str], predicate: Mapping[str, Any]) -> bytes:
     return (json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def read(text: bytes, where: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    """File → SHA-256, and the predicate. Raises ConfigError where it is no such statement."""
+def read(text: bytes, where: Path) -> tuple[dict[str, str], int]:
+    """File → SHA-256, and how many secret values were left out. Raises ConfigError where it is no such statement."""
     try:
         record = json.loads(text)
         if (record["_type"], record["predicateType"]) != (TYPE, PREDICATE):
             raise ValueError(f"it is a {record['_type']} about {record['predicateType']}")
         hashes = {str(one["name"]): str(one["digest"]["sha256"]) for one in record["subject"]}
-        return hashes, dict(record["predicate"])
+        return hashes, int(record["predicate"]["hidden"]["values"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError("the statement of this bundle cannot be read", where=str(where), given=str(error)) from None
 

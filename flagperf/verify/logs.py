@@ -80,7 +80,7 @@ class Round:
         if not self.ranks:
             raise UnknownError("no log of a rank is there")
         world = int(self.config["nnodes"]) * int(self.config["nproc"])
-        if [rank.number for rank in self.ranks] != list(range(world)):
+        if len(self.ranks) != world or [rank.number for rank in self.ranks] != list(range(world)):
             raise UnknownError(f"there are logs of {len(self.ranks)} of {world} ranks")
         return [rank.measured for rank in self.ranks]
 

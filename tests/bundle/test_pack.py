@@ -279,3 +279,43 @@ def test_files_that_are_not_as_stated_are_named(run: Path, tmp_path: Path) -> No
         f"{JOB}/changes.yaml: is missing",
         f"{JOB}/summary.json: sha256 is {digests[0]}…, the statement says {digests[1]}…",
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("no JSON", id="text"),
+        pytest.param('{"_type": "another"}', id="type"),
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param(
+            '{"_type": "https://in-toto.io/Statement/v1", "predicateType": "urn:flagperf:bundle:1", '
+            '"subject": [5], "predicate": []}',
+            id="fields",
+        ),
+    ],
+)
+def test_a_statement_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "statement.json").write_text(text)
+    with pytest.raises(ConfigError, match="the statement of this bundle cannot be read"):
+        hold(tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("no JSON", id="text"),
+        pytest.param("[]", id="list"),
+        pytest.param('{"payloadType": "application/json", "payload": "", "signatures": []}', id="type"),
+        pytest.param(
+            '{"payloadType": "application/vnd.in-toto+json", "payload": "", "signatures": [5]}', id="signatures"
+        ),
+        pytest.param(
+            '{"payloadType": "application/vnd.in-toto+json", "payload": "e30=", "signatures": [{"sig": 5}]}', id="sig"
+        ),
+    ],
+)
+def test_an_envelope_that_cannot_be_read(run: Path, tmp_path: Path, text: str) -> None:
+    pack(run, tmp_path / "b.tar.zst")
+    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    (found / "statement.dsse.json").write_text(text)
+    assert not hold(found, private_key(a_key(tmp_path)).public_key()).is_trusted
