@@ -88,7 +88,8 @@ def without_values(text: str, named: Container[str] = ()) -> str:
         quote = '\\"' if value.startswith("\\") else value[0]
         if quote not in ('\\"', '"', "'"):
             quote = "" if sign == "=" else '"' if sign.startswith('"') else "'"  # a bare * has a meaning in YAML
-        return f"{name}{sign}{quote}{HIDDEN}{quote}"
+        behind = value[len(value.rstrip()) :]  # what parts it from a comment
+        return f"{name}{sign}{quote}{HIDDEN}{quote}{behind}"
 
     return without_logins(_GIVEN.sub(hide, text))
 
