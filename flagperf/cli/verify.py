@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -57,22 +56,23 @@ def _table(place: str, rows: Sequence[Row]) -> Table:
     table.add_column("")
     table.add_column("from, or why not", overflow="fold")
     for row in rows:
-        found = "" if row.answer == "not recomputed" else _shown(row.found, row.stated)
-        table.add_row(
-            Text(row.figure),
-            Text(_shown(row.stated, row.found)),
-            Text(found),
-            Text(row.answer, style=STYLES[row.answer]),
-            Text(row.how),
-        )
+        stated, found = _values(row)
+        table.add_row(Text(row.figure), Text(stated), Text(found), Text(row.answer, STYLES[row.answer]), Text(row.how))
     return table
 
 
-def _shown(value: Any, other: Any) -> str:
-    """A value of the table; of two numbers that differ, all digits that tell them apart."""
+def _values(row: Row) -> tuple[str, str]:
+    """Stated and recomputed; of two numbers that differ, all digits that tell them apart."""
+    values, digits = (row.stated, row.found), 6
+    if row.answer == "differs" and all(isinstance(value, float) for value in values):
+        digits = next((count for count in range(6, 17) if len({f"{value:.{count}g}" for value in values}) > 1), 17)
+    stated, found = (_shown(value, digits) for value in values)
+    return stated, "" if row.answer == "not recomputed" else found
+
+
+def _shown(value: Any, digits: int) -> str:
     if isinstance(value, float):
-        close = isinstance(other, (int, float)) and value != other and math.isclose(value, other, rel_tol=1e-4)
-        return f"{value:.12g}" if close and not math.isclose(value, other, rel_tol=1e-9) else f"{value:.6g}"
+        return f"{value:.{digits}g}"
     if isinstance(value, (dict, list)):
         return f"{len(value)} fields" if isinstance(value, dict) else f"{len(value)} entries"
     text = "–" if value is None else str(value)
@@ -94,7 +94,7 @@ def _of_figures(rows: Sequence[Row], doubtful: Sequence[Row]) -> list[Text]:
     said = f"{count['agrees']} agree, {count['differs']} differ, {count['not recomputed']} are not recomputed"
     lines = [Text(f"figures: {said}", style="bold red" if doubtful else "green")]
     for row in doubtful:
-        found = f"recomputed {_shown(row.found, row.stated)}" if row.answer == "differs" else "not recomputed"
-        said = f"  {row.place}: {row.figure} is {_shown(row.stated, row.found)}, {found} ({row.how})"
-        lines.append(Text(said, style="bold red"))
+        stated, found = _values(row)
+        again = f"recomputed {found}" if row.answer == "differs" else row.answer
+        lines.append(Text(f"  {row.place}: {row.figure} is {stated}, {again} ({row.how})", style="bold red"))
     return lines
