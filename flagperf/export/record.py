@@ -39,6 +39,7 @@ UNITS = {  # figure of a round → its unit; empty text: that of the case's thro
     "step_time_p90": "s",
     "step_time_p99": "s",
     "mfu": "share",
+    "mfu_achieved": "share",
     "flops_per_sample": "FLOP",
     "parameters": "parameters",
     "peak_memory": "GiB",

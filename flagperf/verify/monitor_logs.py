@@ -10,14 +10,14 @@ from pathlib import Path
 
 QUARTER = 900.0  # seconds; time zones differ by whole quarters of an hour
 LARGEST = {"cpu": 1.0, "mem": 1.0, "pwr": 100_000.0}  # of a node; what is below 0 or above this is no figure
-DEVICE = (  # figure, its unit in the log, and between what it lies
+DEVICE = (  # figure, its unit in the log, and between what it lies: the words of a line
     ("temperature", "C", -60.0, 200.0),
     ("power", "W", 0.0, 10_000.0),
     ("memory_used", "MiB", 0.0, math.inf),
     ("memory_total", "MiB", 0.0, math.inf),
     ("utilisation", "%", 0.0, 100.0),
-    ("energy", "J", 0.0, math.inf),
 )
+EXTRA = (("energy", "J", 0.0, math.inf), ("clock", "MHz", 0.0, 100_000.0))  # behind them, where the tool tells it
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,13 @@ def _of_devices(text: str) -> list[Sample]:
 def _device(line: str) -> dict[str, float] | None:
     """The figures of a line that can be; None where it is no line of a device."""
     words = line.split()
-    if not 5 <= len(words) <= 6:
+    if len(words) < len(DEVICE):
         return None
+    extra = {figure[1]: figure for figure in EXTRA}
+    behind = [(word, extra.get(word.lstrip("-+.e0123456789"))) for word in words[len(DEVICE) :]]
+    figures = [*zip(words, DEVICE, strict=False), *((word, figure) for word, figure in behind if figure)]
     found: dict[str, float] = {}
-    for word, (name, unit, low, high) in zip(words, DEVICE, strict=False):
+    for word, (name, unit, low, high) in figures:
         match = re.fullmatch(rf"(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?){unit}", word)
         if match is None and word != "N/A":
             return None

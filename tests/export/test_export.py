@@ -18,6 +18,7 @@ from recorded import recorded_run
 from flagperf import report
 from flagperf.export.files import write
 from flagperf.export.record import UNITS, benchmark
+from flagperf.results.summary import FIGURES, STEPS
 from flagperf.run import command_file
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +135,9 @@ def test_figures_have_units_and_statistics(tmp_path: Path) -> None:
 
 def test_the_schema_names_each_figure() -> None:
     described = set(SCHEMA["$defs"]["round"]["properties"]["figures"]["properties"])
-    assert described | {"steps_to_target"} == set(UNITS)
+    assert described | {STEPS} == set(UNITS)
+    summed_up = set(SCHEMA["$defs"]["job"]["properties"]["figures"]["properties"])
+    assert {*FIGURES, STEPS} <= summed_up <= set(UNITS)
 
 
 def _set(*path: Any) -> Callable[[Any], None]:

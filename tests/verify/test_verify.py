@@ -16,6 +16,7 @@ from flagperf.monitor_log import Device, stamp
 from flagperf.perflog import Event
 from flagperf.results import result
 from flagperf.verify import Row, check
+from flagperf.verify.monitor_logs import Sample, samples
 
 JOB = "resnet50-pytorch-cpux1x2"
 RESULT = f"{JOB}/round1/result.json"
@@ -240,6 +241,26 @@ def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zo
     assert [row.how for name, row in rows.items() if name == "energy of rapl"] == [
         "not measured: node0_noderank0: its monitors do not tell it"
     ]
+
+
+FIVE = {"temperature": 31.0, "power": 57.5, "memory_used": 15.0, "memory_total": 40536.0, "utilisation": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        pytest.param("31C 57.5W 15MiB 40536MiB 0%", FIVE, id="five words"),
+        pytest.param("31C 57.5W 15MiB 40536MiB 0% 3600J", {**FIVE, "energy": 3600.0}, id="counter"),
+        pytest.param("31C 57.5W 15MiB 40536MiB 0% 1410MHz", {**FIVE, "clock": 1410.0}, id="clock"),
+        pytest.param("31C N/A N/A N/A N/A", {"temperature": 31.0}, id="not known"),
+        pytest.param(
+            "31C 65535W 9MiB 8MiB 0%", {"temperature": 31.0, "memory_total": 8.0, "utilisation": 0.0}, id="no figures"
+        ),
+    ],
+)
+def test_a_line_of_a_device(tmp_path: Path, line: str, device: dict[str, float]) -> None:
+    (tmp_path / "acme_monitor.log").write_text(f"2026-01-01-00:00:00\n{line}\n\n2026-01-01-00:00:05\ntorn 3\n\n")
+    assert samples(tmp_path / "acme_monitor.log", 1767225600.0) == [Sample(1767225600.0, (device,))]
 
 
 # ---------------------------------------------------------------- whatever the files hold
