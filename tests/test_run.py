@@ -70,7 +70,7 @@ def test_a_tiny_case_reaches_its_target_and_is_reported_again(tmp_path: Path) ->
 
 
 def test_a_run_is_bundled_verified_and_exported(tmp_path: Path) -> None:
-    done = flagperf("model=glm", "nproc=2", "repeat=2", "log_freq=1", "max_steps=12", "max_cv=1", cwd=tmp_path)
+    done = flagperf("model=glm", "nproc=2", "log_freq=1", "max_steps=12", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = tmp_path.glob("result/run*")
     for words in (("bundle", str(run), "run.tar.zst"), ("export", str(run), "benchmark.json")):
