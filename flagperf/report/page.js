@@ -77,7 +77,24 @@ function chart(spec) {
 
 // ---------------------------------------------------------------- tables
 
+/** A table that is wider than its frame stands as cards, whatever the width: nothing is cut and nothing scrolls. */
+function fitted(table) {
+  const frame = table.parentElement;
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.firstChild.textContent.trim());
+  for (const row of table.tBodies[0].rows) {
+    [...row.cells].forEach((cell, column) => (cell.dataset.head = heads[column]));
+  }
+  let known = 0;
+  new ResizeObserver(() => {
+    if (frame.clientWidth === known) return;
+    known = frame.clientWidth;
+    table.classList.remove("cards");
+    table.classList.toggle("cards", frame.scrollWidth > frame.clientWidth);
+  }).observe(frame);
+}
+
 function sortable(table) {
+  table.classList.add("sorts");
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
     const button = html("button", { type: "button" }, ...head.childNodes);
@@ -101,5 +118,6 @@ function compare(one, other) {
 
 const charts = JSON.parse(document.getElementById("data").textContent);
 for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.job].map(chart));
+document.querySelectorAll("table").forEach(fitted);
 document.querySelectorAll("table:not(.beside)").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
 addEventListener("beforeprint", () => document.querySelectorAll("details.job").forEach((job) => (job.open = true)));

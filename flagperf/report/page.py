@@ -25,6 +25,8 @@ from flagperf.results.verdict import worst
 HERE = Path(__file__).parent
 SCRIPTS = ("plot.js", "charts.js", "page.js")
 
+NO_BREAK = "\u00a0"
+
 Rows = Sequence[Mapping[str, str]]
 
 _NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± .*| %.*|/.*| \(n=\d+\))?|nan|-?inf")
@@ -93,7 +95,13 @@ def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
     names = list(rows[0]) if rows else []
     texts = {name: {row[name] for row in rows} - {cells.ABSENT} for name in names}
     numeric = {name: not text and bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
-    return {"columns": [(name, numeric[name]) for name in names], "rows": [list(row.values()) for row in rows]}
+    lines = [[_bound(text) if numeric[name] else text for name, text in row.items()] for row in rows]
+    return {"columns": [(name, numeric[name]) for name in names], "rows": lines}
+
+
+def _bound(number: str) -> str:
+    """A number that breaks, where there is no room, before its deviation and nowhere else."""
+    return number.replace(" ", NO_BREAK).replace(f"{NO_BREAK}±", " ±")
 
 
 def _job(folder: Path, summary: Summary) -> dict[str, Any]:

@@ -91,11 +91,37 @@ def test_shapes_say_what_they_are(tab: Page, html: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [320, 375, 768, 1280, 1920])
-def test_nothing_sticks_out(tab: Page, html: Path, width: int) -> None:
-    """Tables scroll in their own frames; the page itself never scrolls sideways."""
+HIDDEN = """(() => {
+  const wide = (part) => (part.scrollWidth > part.clientWidth ? [part.ariaLabel || part.tagName] : []);
+  const seen = (head) => getComputedStyle(head.closest("thead")).display === "table-header-group";
+  const named = (cell, head) => seen(head) || getComputedStyle(cell, "::before").content === `"${head.textContent}"`;
+  const hidden = (cell) => {
+    const { left, right } = cell.getBoundingClientRect();
+    return left < 0 || right > innerWidth || !named(cell, cell.closest("table").tHead.rows[0].cells[cell.cellIndex]);
+  };
+  const cells = [...document.querySelectorAll("tbody td")].filter(hidden).map((cell) => cell.outerHTML);
+  return [document.documentElement.scrollWidth, ...[...document.querySelectorAll(".scroll, pre")].flatMap(wide), ...cells];
+})()"""
+
+
+@pytest.mark.parametrize("width", [320, 420, 900, 1400, 1920])
+def test_everything_is_seen_at_any_width(tab: Page, html: Path, width: int) -> None:
+    """Neither the page nor a table scrolls sideways, and each cell stands below its heading or bears it."""
     tab.open(html, width=width)
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    tab.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
+    tab.settle()
+    assert tab.evaluate(HIDDEN) == [width]
+
+
+def test_tables_are_cards_where_there_is_no_room(tab: Page, html: Path) -> None:
+    cards = "document.querySelector('#results table').classList.contains('cards')"
+    found = {}
+    for width in (1920, 420):
+        tab.open(html, width=width)
+        found[width] = tab.evaluate(cards)
+    tab.resize(1920, 900)
+    tab.settle()
+    assert (found, tab.evaluate(cards)) == ({1920: False, 420: True}, False)
 
 
 def test_plots_follow_the_width(tab: Page, html: Path) -> None:
