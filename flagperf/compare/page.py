@@ -13,9 +13,9 @@ from flagperf.compare.align import Alignment
 from flagperf.compare.gate import Decision
 from flagperf.compare.jobs import NamedJob
 from flagperf.compare.values import Comparison
-from flagperf.report.charts import Chart, Point, lines, thin
 from flagperf.report.page import grid
 from flagperf.report.page import render as render_page
+from flagperf.report.plots import Chart, Point, lines, thin
 
 
 @dataclass(frozen=True)

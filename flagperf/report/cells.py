@@ -161,7 +161,10 @@ def target(summary: Summary) -> str:
 def _steps(summary: Summary) -> str:
     """Optimizer steps to the target, of several rounds that reached it."""
     steps = summary.statistics.get(STEPS)
-    return f" after {number(steps.min)} to {number(steps.max)} steps" if steps and steps.n > 1 else ""
+    if not steps or steps.n < 2:
+        return ""
+    least, most = number(steps.min), number(steps.max)
+    return f" after {least} steps" if least == most else f" after {least} to {most} steps"
 
 
 def condition(goal: Target) -> str:

@@ -27,18 +27,23 @@ function tip(figure, plot, x, y, text) {
   box.style.top = `${Math.max(0, mine.top - whole.top + y * unit)}px`;
 }
 
+/** What the colours stand for, where there are several: [colour, name]. */
+function keys(spec) {
+  if (spec.kind === "lines") return spec.series.map((series, index) => [index, series.name]);
+  const used = new Set(
+    spec.rows.flatMap((row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]))),
+  );
+  return spec.names.map((name, index) => [index, name]).filter(([, name]) => used.has(name));
+}
+
 function legend(spec) {
-  const names = {
-    lines: () => spec.series.map((series) => series.name),
-    spans: () => [...new Set(spec.rows.flatMap((row) => row.spans.map((span) => span[2])))],
-  };
-  const shown = (names[spec.kind] || (() => []))();
+  const shown = keys(spec);
   if (shown.length < 2) return [];
   return [
     html(
       "ul",
       { class: "legend" },
-      ...shown.map((name, index) => html("li", {}, html("i", { style: `background: ${colour(index)}` }), name)),
+      ...shown.map(([index, name]) => html("li", {}, html("i", { style: `background: ${colour(index)}` }), name)),
     ),
   ];
 }
@@ -51,7 +56,7 @@ function summarise(spec) {
   return `${spec.title}, ${spec.y} over ${spec.x}: ${ends.join("; ")}`;
 }
 
-const KINDS = { lines, bars, spans, dots };
+const KINDS = { lines, spans, dots };
 
 function chart(spec) {
   const place = html("div");

@@ -14,8 +14,10 @@ import yaml
 from flagperf import __version__
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
-from flagperf.report.charts import Chart, job_charts
+from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
+from flagperf.report.plots import Chart
+from flagperf.report.round_charts import round_charts
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable, verdict
 from flagperf.results.sys_info import read_sys_info
@@ -44,10 +46,11 @@ class HtmlReport:
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The whole page."""
     keys = cells.sweep_keys(summaries)
-    jobs = [_job(run_dir / summary.name, summary) for summary in summaries]
+    logs = [read_logs(run_dir / summary.name, summary) for summary in summaries]
+    jobs = [_job(run_dir / summary.name, summary, read) for summary, read in zip(summaries, logs, strict=True)]
     return render(
         "page.html.j2",
-        {job["id"]: job.pop("charts") for job in jobs},
+        {name: charts for job in jobs for name, charts in job.pop("charts").items()},
         name=run_dir.resolve().name,
         started=_started(summaries),
         verdict=worst(verdict(summary) for summary in summaries),
@@ -104,8 +107,9 @@ def _bound(number: str) -> str:
     return number.replace(" ", NO_BREAK).replace(f"{NO_BREAK}±", " ±")
 
 
-def _job(folder: Path, summary: Summary) -> dict[str, Any]:
+def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     good = usable(summary.results)
+    charts = _charts(folder, summary, logs)
     return {
         "id": summary.name,
         "verdict": verdict(summary),
@@ -127,8 +131,19 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         ],
         "hosts": _hosts(folder),
         "config": yaml.safe_dump(dict(summary.config), sort_keys=False, allow_unicode=True),
-        "charts": job_charts(folder, summary),
+        "charts": charts,
+        "rounds_of_charts": [(name, f"Round {name.rpartition(' ')[2]}") for name in charts if name != summary.name],
     }
+
+
+def _charts(folder: Path, summary: Summary, logs: Logs) -> dict[str, list[Chart]]:
+    """The plots of a job, by the name of the place where they stand; those of a job's only round stand with its own."""
+    found = {summary.name: job_charts(summary, logs)}
+    for result in summary.results:
+        if events := logs.get(result.round):
+            place = summary.name if len(logs) == 1 else f"{summary.name} round {result.round}"
+            found.setdefault(place, []).extend(round_charts(folder / f"round{result.round}", result, events))
+    return found
 
 
 def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:

@@ -19,12 +19,15 @@ from rich.console import Console
 from flagperf import report
 from flagperf.errors import ConfigError
 from flagperf.hosts.transport import Outage
-from flagperf.perflog import encode
+from flagperf.monitor_log import stamp
+from flagperf.perflog import Event, encode
 from flagperf.report import cells, tables
-from flagperf.report.charts import histogram, job_charts, thin
+from flagperf.report.charts import job_charts, read_logs
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
 from flagperf.report.page import page
+from flagperf.report.plots import thin
+from flagperf.report.round_charts import PHASES, round_charts
 from flagperf.report.scaling import scaling_rows
 from flagperf.results import result, summary
 from flagperf.results.summary import summary_of
@@ -530,14 +533,8 @@ def test_a_configuration_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 def test_charts(tmp_path: Path) -> None:
     job = make_run(tmp_path)
     (done,) = report.read_run(tmp_path)
-    found = {chart["title"]: chart for chart in job_charts(job, done)}
-    assert list(found) == [
-        "Loss",
-        "Metric of the evaluations",
-        "Throughput of the job",
-        "Step time",
-        "Where the time went, round 1",
-    ]
+    found = {chart["title"]: chart for chart in job_charts(done, read_logs(job, done))}
+    assert list(found) == ["Loss", "Metric of the evaluations", "Throughput of the job", "Step time"]
     assert found["Metric of the evaluations"] == {
         "kind": "lines",
         "title": "Metric of the evaluations",
@@ -550,23 +547,82 @@ def test_charts(tmp_path: Path) -> None:
     assert found["Loss"]["series"][0]["points"][:2] == [[10, 5.0], [20, 2.5]]
 
 
+def test_percentiles_are_those_that_each_round_measured() -> None:
+    """Over its steps after the warm-up, which the plots over steps mark; nothing is averaged over rounds."""
+    slow = {**VALUES, "step_time_p50": 0.7, "step_time_p90": None, "warmup_steps": 20}
+    found = {chart["title"]: chart for chart in job_charts(a_summary(a_result(round=2, values=slow)), {2: STEPS})}
+    assert found["Percentiles of the step time"] == {
+        "kind": "dots",
+        "title": "Percentiles of the step time",
+        "x": "ms, over all steps after the warm-up",
+        "names": ["p50", "p90", "p99"],
+        "rows": [
+            {
+                "name": "round 2",
+                "points": [
+                    {"series": 0, "x": 700.0, "tip": "p50 700 ms"},
+                    {"series": 2, "x": 500.0, "tip": "p99 500 ms"},
+                ],
+            }
+        ],
+    }
+    assert {title: chart.get("shade") for title, chart in found.items() if chart["kind"] == "lines"} == {
+        "Loss": None,
+        "Throughput of the job": {"to": 20, "label": "warm-up"},
+        "Step time": {"to": 20, "label": "warm-up"},
+    }
+
+
+STEPS = [
+    Event("SUBMIT_INFO", time_ms=99_000, rank=3),
+    Event("INIT_START", time_ms=100_500, rank=3),
+    Event("STEP_END", {"step": 10, "loss": 1.0, "throughput": 5.0, "step_time": 0.5}, time_ms=101_000, rank=3),
+    Event("TRAIN_END", time_ms=103_000, rank=3),
+]
+
+
+def test_a_phase_has_one_colour_in_all_plots(tmp_path: Path) -> None:
+    """By its place among all phases, whichever of them a round had."""
+    some = a_result(phases={"a_noderank0": {"image": 1.0, "first_step": 2.0, "stop": 0.5}}, started=100.0, seconds=5.0)
+    (chart,) = round_charts(tmp_path, some, STEPS)
+    assert chart == {
+        "kind": "spans",
+        "title": "Where the time went",
+        "x": "time [s], since round 1 began",
+        "names": list(PHASES),
+        "rows": [
+            {
+                "name": "a · node rank 0",
+                "spans": [[0.0, 1.0, "image"], [1.0, 3.0, "first step"], [3.0, 4.5, "train"], [4.5, 5.0, "stop"]],
+            },
+            {"name": "rank 3", "spans": [[0.0, 0.5, "imports"], [1.0, 3.0, "train"]]},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("started", "seconds"),
+    [
+        pytest.param(98.5, [1.5, 6.5], id="by the start of the round"),
+        pytest.param(100.4, [0.0, 5.0], id="a sample of the same second"),
+    ],
+)
+def test_monitors_count_from_the_start_of_the_round(tmp_path: Path, started: float, seconds: list[float]) -> None:
+    node = tmp_path / "a_noderank0"
+    node.mkdir()
+    (node / "sys_info.log").write_text("clock_offset: 2.0\n")
+    (node / "cpu_monitor.log").write_text(f"{stamp(102)}\t0.25\n{stamp(107)}\t0.5\n")
+    chart = round_charts(tmp_path, a_result(round=2, started=started), STEPS)[1]
+    assert (chart["title"], chart["x"]) == ("CPU busy, %", "time [s], since round 2 began")
+    assert chart["series"] == [{"name": "a · node rank 0", "points": [[seconds[0], 25.0], [seconds[1], 50.0]]}]
+
+
 def test_thin_keeps_extremes() -> None:
     points = [[float(x), 0.0] for x in range(10_000)]
     points[4321][1], points[8765][1] = 50.0, -50.0
     kept = thin(points, 100)
     assert len(kept) <= 100 and [4321.0, 50.0] in kept and [8765.0, -50.0] in kept
     assert kept == sorted(kept) and thin(points[:100], 100) == points[:100]
-
-
-@pytest.mark.parametrize(
-    ("values", "bars"),
-    [
-        pytest.param([0.0, 1.0, 2.0, 4.0], [[0.0, 2.0, 2], [2.0, 4.0, 2]], id="spread"),
-        pytest.param([3.0, 3.0], [[3.0, 4.5, 2], [4.5, 6.0, 0]], id="all the same"),
-    ],
-)
-def test_histogram(values: list[float], bars: list[list[float]]) -> None:
-    assert histogram(values, 2) == bars
 
 
 ACCELERATORS = {

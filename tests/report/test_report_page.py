@@ -17,6 +17,9 @@ from flagperf.run.values import Failure
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 
+OPEN = "document.querySelectorAll('details').forEach((part) => (part.open = true))"
+
+
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     with browser(tmp_path_factory.mktemp("profile")) as page:
@@ -34,17 +37,21 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     tab.open(html)
+    tab.evaluate(OPEN)
+    tab.settle()
     drawn = tab.evaluate(
         "[...document.querySelectorAll('figure')].map((f) => f.querySelector('svg').childElementCount > 5)"
     )
-    assert drawn == [True] * 10  # five plots a job
+    assert drawn == [True] * 12  # four plots a job, and one a round
     assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
 
 
-@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 8), ("sweep", 13)])
+@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 13)])
 def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) -> None:
     folder = shutil.copytree(RUNS / name, tmp_path / name)
     tab.open(report.write(folder, report.read_run(folder))[1])
+    tab.evaluate(OPEN)
+    tab.settle()
     assert (tab.evaluate("document.querySelectorAll('figure svg').length"), tab.problems()) == (plots, [])
 
 
@@ -100,7 +107,8 @@ HIDDEN = """(() => {
     return left < 0 || right > innerWidth || !named(cell, cell.closest("table").tHead.rows[0].cells[cell.cellIndex]);
   };
   const cells = [...document.querySelectorAll("tbody td")].filter(hidden).map((cell) => cell.outerHTML);
-  return [document.documentElement.scrollWidth, ...[...document.querySelectorAll(".scroll, pre")].flatMap(wide), ...cells];
+  const frames = [...document.querySelectorAll(".scroll, pre")].flatMap(wide);
+  return [document.documentElement.scrollWidth, ...frames, ...cells];
 })()"""
 
 
@@ -108,7 +116,7 @@ HIDDEN = """(() => {
 def test_everything_is_seen_at_any_width(tab: Page, html: Path, width: int) -> None:
     """Neither the page nor a table scrolls sideways, and each cell stands below its heading or bears it."""
     tab.open(html, width=width)
-    tab.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
+    tab.evaluate(OPEN)
     tab.settle()
     assert tab.evaluate(HIDDEN) == [width]
 
