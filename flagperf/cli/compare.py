@@ -142,7 +142,7 @@ def _show_scaling(summaries: Sequence[Summary]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    rows = scaling.scaling_rows(summaries)
+    rows = scaling.scaling_rows(scaling.scales(summaries).values())
     if not rows:
         return
     table = Table(title="scaling", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))

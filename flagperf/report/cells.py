@@ -247,6 +247,12 @@ def problems(summary: Summary) -> Iterator[tuple[str, Verdict, Sequence[str], Fa
             yield f"round {result.round}", result.verdict, result.reasons, result.failure
 
 
+def apart(names: Sequence[str], others: Iterable[Sequence[str]]) -> str:
+    """The first of some names, with those behind it that not all others have: "resnet50, A100, lr=0.1"."""
+    common = set.intersection(*map(set, others))
+    return ", ".join([names[0], *(name for name in names[1:] if name not in common)])
+
+
 def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
     """The keys that differ between the jobs of a sweep, in the order of the command."""
     return list(dict.fromkeys(key for summary in summaries for result in summary.results for key in result.sweep))

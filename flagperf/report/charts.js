@@ -5,14 +5,18 @@ function lines(spec, width, figure) {
   const points = spec.series.flatMap((series) => series.points);
   const marks = spec.marks || [];
   const band = spec.band || [];
-  const levels = [...marks.map((mark) => mark.at), ...band.flatMap(([, low, high]) => [low, high])];
+  const ideal = spec.ideal || [];
+  const levels = [...marks.map((mark) => mark.at), ...ideal, ...band.flatMap(([, low, high]) => [low, high])];
   let ys = extent([...points.map((point) => point[1]), ...levels]);
   ys = spec.zero && ys[0] >= 0 ? [0, ys[1] * 1.05 || 1] : padded(ys);
-  const { plot, x, y, box } = frame(width, spec, extent(points.map((point) => point[0])), ys);
+  const along = extent(points.map((point) => point[0]));
+  const xs = spec.labels ? padded(along) : along;
+  const { plot, x, y, box } = frame(width, spec, xs, ys);
   const path = (along) => along.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");
   const edges = [...band.map(([a, low]) => [a, low]), ...band.map(([a, , high]) => [a, high]).reverse()];
   if (edges.length) plot.append(svg("polygon", { class: "band", points: path(edges) }));
   if (spec.shade) shade(plot, spec.shade, x, box);
+  if (ideal.length) plot.append(line("mark", x(ideal[0]), y(ideal[0]), x(ideal[1]), y(ideal[1])));
   for (const mark of marks) {
     plot.append(line("mark", box.left, y(mark.at), box.right, y(mark.at)));
     plot.append(svg("text", { x: box.left + 4, y: y(mark.at) - 4 }, mark.label));
@@ -55,7 +59,8 @@ function crosshair(plot, spec, x, y, box, figure) {
     drawn.setAttribute("visibility", "visible");
     fill(cursor, { x1: x(steps[at]), x2: x(steps[at]) }, []);
     near.forEach((point, index) => fill(dots[index], { cx: x(point[0]), cy: y(point[1]) }, []));
-    tip(figure, plot, x(steps[at]), box.top, [`${spec.x.split(",")[0]} ${format(steps[at])}`, ...text].join("\n"));
+    const place = new Map(spec.labels).get(steps[at]) ?? format(steps[at]);
+    tip(figure, plot, x(steps[at]), box.top, [`${spec.x.split(",")[0]} ${place}`, ...text].join("\n"));
   };
   const hide = () => {
     drawn.setAttribute("visibility", "hidden");

@@ -8,7 +8,6 @@ from pathlib import Path
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.files import command_of
-from flagperf.report.scaling import scaling_rows
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
@@ -76,7 +75,7 @@ def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def _scaling(summaries: Sequence[Summary]) -> Iterator[str]:
-    if rows := scaling_rows(summaries):
+    if rows := scaling.scaling_rows(scaling.scales(summaries).values()):
         yield "## Scaling"
         yield table(rows)
         yield scaling.NOTE

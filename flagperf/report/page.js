@@ -122,7 +122,16 @@ function compare(one, other) {
 }
 
 const charts = JSON.parse(document.getElementById("data").textContent);
-for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.job].map(chart));
+for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.place].map(chart));
 document.querySelectorAll("table").forEach(fitted);
 document.querySelectorAll("table:not(.beside)").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
+// A link to a job opens it.
+function reveal() {
+  const job = document.getElementById(location.hash.slice(1));
+  if (!job) return;
+  job.open = true;
+  job.scrollIntoView();
+}
+addEventListener("hashchange", reveal);
+reveal();
 addEventListener("beforeprint", () => document.querySelectorAll("details.job").forEach((job) => (job.open = true)));

@@ -18,6 +18,7 @@ from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
 from flagperf.report.plots import Chart
 from flagperf.report.round_charts import round_charts
+from flagperf.report.run_charts import overlays, sweep_charts
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable, verdict
 from flagperf.results.sys_info import read_sys_info
@@ -25,6 +26,7 @@ from flagperf.results.values import Summary
 from flagperf.results.verdict import worst
 
 HERE = Path(__file__).parent
+SWEEP, SCALING, OVERLAY = "/sweep", "/scaling", "/overlay"  # where plots of the run stand; no job has such a name
 SCRIPTS = ("plot.js", "charts.js", "page.js")
 
 NO_BREAK = "\u00a0"
@@ -45,12 +47,18 @@ class HtmlReport:
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The whole page."""
-    keys = cells.sweep_keys(summaries)
+    keys, groups = cells.sweep_keys(summaries), scaling.scales(summaries)
     logs = [read_logs(run_dir / summary.name, summary) for summary in summaries]
     jobs = [_job(run_dir / summary.name, summary, read) for summary, read in zip(summaries, logs, strict=True)]
+    of_run = {
+        SWEEP: sweep_charts(summaries),
+        SCALING: scaling.scaling_charts(groups),
+        OVERLAY: overlays(list(zip(summaries, logs, strict=True))),
+    }
+    of_jobs = {name: charts for job in jobs for name, charts in job.pop("charts").items()}
     return render(
         "page.html.j2",
-        {name: charts for job in jobs for name, charts in job.pop("charts").items()},
+        of_run | of_jobs,
         name=run_dir.resolve().name,
         started=_started(summaries),
         verdict=worst(verdict(summary) for summary in summaries),
@@ -60,9 +68,13 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         columns_note=cells.COLUMNS_NOTE,
         results=grid([cells.row(summary) for summary in summaries]),
         sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
+        links=[f"#job{number}" for number in range(1, len(summaries) + 1)],
         bars=_bars(summaries),
-        scaling=grid(scaling.scaling_rows(summaries)),
+        scaling=grid(scaling.scaling_rows(groups.values())),
+        scaling_links=[f"#job{1 + summaries.index(scale.job)}" for group in groups.values() for scale in group],
         scaling_note=scaling.NOTE,
+        places={"sweep": SWEEP, "scaling": SCALING, "overlay": OVERLAY},
+        overlaid=bool(of_run[OVERLAY]),
         jobs=jobs,
     )
 
@@ -71,7 +83,7 @@ def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path
     """A page in one file: a template of a folder, on frame.html.j2, with style and scripts.
 
     Args:
-        charts: what stands in the elements of class "charts", by their data-job.
+        charts: what stands in the elements of class "charts", by their data-place.
         values: what the template names.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined

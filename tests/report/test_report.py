@@ -28,7 +28,8 @@ from flagperf.report.monitor_curves import curves
 from flagperf.report.page import page
 from flagperf.report.plots import thin
 from flagperf.report.round_charts import PHASES, round_charts
-from flagperf.report.scaling import scaling_rows
+from flagperf.report.run_charts import job_names, overlays, sweep_charts
+from flagperf.report.scaling import scales, scaling_charts, scaling_rows
 from flagperf.results import result, summary
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result, Statistics, Summary
@@ -290,12 +291,34 @@ def test_scaling(tmp_path: Path) -> None:
         return a_summary(result, name=f"{nnodes}x{nproc}", case=case, nnodes=nnodes, nproc=nproc, train_batch_size=32)
 
     jobs = [job(2, 8, 1200.0), job(1, 1, 100.0), job(1, 8, 720.0), job(1, 1, 5.0, case="glm")]
-    assert [tuple(row.values()) for row in scaling_rows(jobs)] == [
+    groups = scales(jobs)
+    assert [tuple(row.values()) for row in scaling_rows(groups.values())] == [
         ("resnet50", "1x1", "1", "32", "100.0", "images/s", "1.00", "100 %", "VALID"),
         ("resnet50", "1x8", "8", "32", "720.0", "images/s", "7.20", "90 %", "VALID"),
         ("resnet50", "2x8", "16", "32", "1,200", "images/s", "12.00", "75 %", "VALID"),
     ]
-    assert scaling_rows(jobs[1:2]) == scaling_rows([jobs[1], jobs[1]]) == []
+    more = {"labels": [[1.0, "×1"], [8.0, "×8"], [16.0, "×16"]], "zero": True, "dots": True}
+    assert scaling_charts(groups) == [
+        {
+            "kind": "lines",
+            "title": "Speed-up",
+            "x": "devices, over those of the smallest scale",
+            "y": "p_train, over that of the smallest",
+            "series": [{"name": "resnet50", "points": [[1.0, 1.0], [8.0, 7.2], [16.0, 12.0]]}],
+            "ideal": [1.0, 16.0],
+            **more,
+        },
+        {
+            "kind": "lines",
+            "title": "Efficiency",
+            "x": "devices, over those of the smallest scale",
+            "y": "% of the ideal speed-up",
+            "series": [{"name": "resnet50", "points": [[1.0, 100.0], [8.0, 90.0], [16.0, 75.0]]}],
+            "marks": [{"at": 100.0, "label": "100 %"}],
+            **more,
+        },
+    ]
+    assert scales(jobs[1:2]) == scales([jobs[1], jobs[1]]) == {} and scaling_charts({}) == []
     assert "\n## Scaling\n\n| case | scale | devices |" in markdown(tmp_path, jobs)
     assert "<h2>Scaling</h2>" in page(tmp_path, jobs)
     assert "## Scaling" not in markdown(tmp_path, jobs[:1]) and "<h2>Scaling</h2>" not in page(tmp_path, jobs[:1])
@@ -615,6 +638,73 @@ def test_monitors_count_from_the_start_of_the_round(tmp_path: Path, started: flo
     chart = round_charts(tmp_path, a_result(round=2, started=started), STEPS)[1]
     assert (chart["title"], chart["x"]) == ("CPU busy, %", "time [s], since round 2 began")
     assert chart["series"] == [{"name": "a · node rank 0", "points": [[seconds[0], 25.0], [seconds[1], 50.0]]}]
+
+
+SWEPT = {  # values of a sweep → what a job came to
+    ("64", "0.1"): {"p_train": 100.0, "final_acc1": 90.0},
+    ("8", "0.1"): {"p_train": 50.0, "final_acc1": 91.0},
+    ("8", "auto"): {"p_train": 51.0},
+}
+
+
+def swept_jobs() -> list[Summary]:
+    return [
+        a_summary(a_result(sweep={"batch": batch, "lr": lr}, values=found), name=f"resnet50-A100,batch={batch},lr={lr}")
+        for (batch, lr), found in SWEPT.items()
+    ]
+
+
+def test_a_sweep_is_drawn_over_each_of_its_keys() -> None:
+    shown = [(chart["title"], chart["y"], chart["labels"], chart["series"]) for chart in sweep_charts(swept_jobs())]
+    sizes, rates = [[0, "8"], [1, "64"]], [[0, "0.1"], [1, "auto"]]
+    assert shown == [
+        (
+            "p_train over batch",
+            "images/s",
+            sizes,
+            [{"name": "lr=0.1", "points": [[0, 50], [1, 100]]}, {"name": "lr=auto", "points": [[0, 51]]}],
+        ),
+        ("final_acc1 over batch", "acc1 [%]", sizes, [{"name": "lr=0.1", "points": [[0, 91], [1, 90]]}]),
+        (
+            "p_train over lr",
+            "images/s",
+            rates,
+            [{"name": "batch=64", "points": [[0, 100]]}, {"name": "batch=8", "points": [[0, 50], [1, 51]]}],
+        ),
+        (
+            "final_acc1 over lr",
+            "acc1 [%]",
+            rates,
+            [{"name": "batch=64", "points": [[0, 90]]}, {"name": "batch=8", "points": [[0, 91]]}],
+        ),
+    ]
+
+
+def test_jobs_of_a_case_are_drawn_over_each_other() -> None:
+    """Each by its first round that counts; a job of another case, or without a log, has no part in it."""
+    first, second, third = swept_jobs()
+    failed = a_summary(a_result(verdict="INVALID"), a_result(round=2), name="resnet50-A100,batch=32,lr=0.1")
+    other = a_summary(name="glm-A100", case="glm")
+    loss = [Event("STEP_END", {"step": 1, "loss": loss}, time_ms=0) for loss in (1.0, 2.0, 3.0)]
+    jobs = [(first, {1: loss[:1]}), (failed, {1: loss[:1], 2: loss[1:2]}), (second, {}), (other, {1: loss})]
+    (chart,) = overlays(jobs)
+    assert (chart["title"], chart["series"]) == (
+        "resnet50: loss of each job",
+        [{"name": "batch=64", "points": [[1, 1.0]]}, {"name": "batch=32", "points": [[1, 2.0]]}],
+    )
+    assert overlays([(third, {1: loss})]) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        pytest.param(["a-pytorch-cpux1x1", "a-pytorch-cpux1x8"], ["cpux1x1", "cpux1x8"], id="scales"),
+        pytest.param(["a-b,lr=1e-3,bs=8", "a-b,lr=1e-4,bs=8"], ["lr=1e-3", "lr=1e-4"], id="swept"),
+        pytest.param(["a-b", "a-b,lr=1"], ["a-b", "lr=1"], id="one with no more than the other"),
+    ],
+)
+def test_job_names(names: list[str], shown: list[str]) -> None:
+    assert job_names([a_summary(name=name) for name in names]) == shown
 
 
 def test_thin_keeps_extremes() -> None:

@@ -42,11 +42,11 @@ def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     drawn = tab.evaluate(
         "[...document.querySelectorAll('figure')].map((f) => f.querySelector('svg').childElementCount > 5)"
     )
-    assert drawn == [True] * 12  # four plots a job, and one a round
+    assert drawn == [True] * 16  # four plots a job, one a round, and of the run two of the sweep and two of all jobs
     assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
 
 
-@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 13)])
+@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 17)])
 def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) -> None:
     folder = shutil.copytree(RUNS / name, tmp_path / name)
     tab.open(report.write(folder, report.read_run(folder))[1])
@@ -71,6 +71,19 @@ def test_tables_sort_by_number(tab: Page, html: Path) -> None:
     for order, expected in (("ascending", ["8", "16"]), ("descending", ["16", "8"])):
         tab.evaluate(f"{head}.querySelector('button').click()")
         assert (tab.evaluate(f"{head}.ariaSort"), tab.evaluate(column)) == (order, expected)
+
+
+def test_rows_lead_to_their_jobs(tab: Page, html: Path) -> None:
+    tab.open(html)
+    jobs = "[...document.querySelectorAll('details.job')]"
+    tab.evaluate(f"{jobs}.forEach((job) => (job.open = false))")
+    for table in ("Results", "Sweep"):
+        links = f"[...document.querySelectorAll('[aria-label={table}] tbody a')].map((link) => link.hash)"
+        assert tab.evaluate(links) == ["#job1", "#job2"]
+    tab.evaluate("document.querySelector('#results tbody tr:last-child a').click()")
+    tab.settle()
+    assert tab.evaluate(f"{jobs}.map((job) => [job.open, job.getBoundingClientRect().top >= 0])")[1] == [True, True]
+    assert tab.evaluate(f"{jobs}[0].open") is False
 
 
 def test_a_plot_is_read_by_keyboard(tab: Page, html: Path) -> None:
