@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from flagperf.hosts.transport import MOST_CLOCK
-from flagperf.results.summary import RATES, STEPS, metric, usable, verdict
+from flagperf.results.summary import RATES, STEPS, describe, metric, usable, verdict
 from flagperf.results.values import Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import VERDICTS
 from flagperf.run.values import Failure
@@ -25,6 +26,7 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "weight_decay": "wd",
     "warmup": "warmup",
 }
+ENERGIES = {"node": "nodes", "devices": "devices", "rapl": "cpus"}
 SAMPLE_DATA_NOTE = (
     "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
     "it does not show that the case's own target is reached."
@@ -37,10 +39,20 @@ COLUMNS_NOTE = (
     "e2e_time: start to end of the processes; p_whole: samples over the whole training time; p_train: without "
     "evaluation and checkpoints; p_core: without waiting for data either; all of the whole job. "
     "fix_hp: hyper-parameters that differ from the case. mem: peak of one device. "
+    "energy: of the training; nodes: whole nodes, devices: the accelerators alone, cpus: processors and memory alone. "
     "With several rounds: mean ± sample standard deviation."
 )
 OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
 REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
+
+
+_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( %.*|/.*| \([\w=]+\))?|nan|-?inf")
+
+
+def numeric(rows: Sequence[Mapping[str, str]]) -> dict[str, bool]:
+    """Each column of a table, and whether it holds numbers; absent ones are no reason against it."""
+    texts = {name: {row[name] for row in rows} - {ABSENT} for name in (rows[0] if rows else ())}
+    return {name: bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -82,6 +94,7 @@ def row(summary: Summary) -> dict[str, str]:
         "accuracy": accuracy(summary),
         "mem [GiB]": memory(summary),
         "MFU": mfu(summary),
+        "energy [Wh]": energy(summary),
         "notes": "; ".join(notes(summary)) or ABSENT,
     }
 
@@ -131,6 +144,15 @@ def memory(summary: Summary) -> str:
 def mfu(summary: Summary) -> str:
     figure = summary.statistics.get("mfu")
     return ABSENT if figure is None else percent(figure.mean)
+
+
+def energy(summary: Summary) -> str:
+    """Energy of the training, of what is known the most: whole nodes, accelerators, processors and memory."""
+    for kind, what in ENERGIES.items():
+        known = [result.monitors.get("energy", {}).get(kind, {}).get("energy_wh") for result in usable(summary.results)]
+        if values := [value for value in known if value is not None]:
+            return f"{spread(describe(values))} ({what})"
+    return ABSENT
 
 
 def target(summary: Summary) -> str:

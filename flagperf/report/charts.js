@@ -9,7 +9,7 @@ function lines(spec, width, figure) {
   const levels = [...marks.map((mark) => mark.at), ...ideal, ...band.flatMap(([, low, high]) => [low, high])];
   let ys = extent([...points.map((point) => point[1]), ...levels]);
   ys = spec.zero && ys[0] >= 0 ? [0, ys[1] * 1.05 || 1] : padded(ys);
-  const along = extent(points.map((point) => point[0]));
+  const along = extent((spec.labels || points).map(([place]) => place));
   const xs = spec.labels ? padded(along) : along;
   const { plot, x, y, box } = frame(width, spec, xs, ys);
   const path = (along) => along.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");

@@ -8,6 +8,7 @@ from pathlib import Path
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.files import command_of
+from flagperf.report.hosts import host_rows, read_hosts
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
@@ -34,7 +35,7 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
         *_problems(summaries),
         *_sweep(summaries),
         *_scaling(summaries),
-        *(block for summary in summaries for block in _job(summary)),
+        *(block for summary in summaries for block in _job(summary, run_dir / summary.name)),
     ]
     return plain("\n\n".join(block for block in blocks if block) + "\n")
 
@@ -46,10 +47,11 @@ def _command(run_dir: Path) -> Iterator[str]:
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:
-    """A Markdown table; the columns are those of the first row."""
+    """A Markdown table; the columns are those of the first row, and numbers stand at the right."""
     if not rows:
         return ""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    rules = ["---:" if is_number else "---" for is_number in cells.numeric(rows).values()]
+    lines = [list(rows[0]), rules, *(list(row.values()) for row in rows)]
     return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
 
 
@@ -81,7 +83,7 @@ def _scaling(summaries: Sequence[Summary]) -> Iterator[str]:
         yield scaling.NOTE
 
 
-def _job(summary: Summary) -> Iterator[str]:
+def _job(summary: Summary, folder: Path) -> Iterator[str]:
     yield f"## {summary.name}"
     good = usable(summary.results)
     if good:
@@ -90,6 +92,7 @@ def _job(summary: Summary) -> Iterator[str]:
             yield f"Software: {software}"
     if data := cells.data(summary):
         yield f"Data: {data}"
+    yield table(host_rows(read_hosts(folder)))
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -16,12 +15,11 @@ from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
+from flagperf.report.hosts import host_rows, read_hosts
 from flagperf.report.plots import Chart
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import overlays, sweep_charts
-from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable, verdict
-from flagperf.results.sys_info import read_sys_info
 from flagperf.results.values import Summary
 from flagperf.results.verdict import worst
 
@@ -32,8 +30,6 @@ SCRIPTS = ("plot.js", "charts.js", "page.js")
 NO_BREAK = "\u00a0"
 
 Rows = Sequence[Mapping[str, str]]
-
-_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± .*| %.*|/.*| \(n=\d+\))?|nan|-?inf")
 
 
 class HtmlReport:
@@ -107,11 +103,9 @@ def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path
 
 def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
     """A table for the template: its lines, and its columns, each with whether it holds numbers (never if `text`)."""
-    names = list(rows[0]) if rows else []
-    texts = {name: {row[name] for row in rows} - {cells.ABSENT} for name in names}
-    numeric = {name: not text and bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
-    lines = [[_bound(text) if numeric[name] else text for name, text in row.items()] for row in rows]
-    return {"columns": [(name, numeric[name]) for name in names], "rows": lines}
+    numeric = dict.fromkeys(rows[0], False) if text and rows else cells.numeric(rows)
+    lines = [[_bound(cell) if numeric[name] else cell for name, cell in row.items()] for row in rows]
+    return {"columns": list(numeric.items()), "rows": lines}
 
 
 def _bound(number: str) -> str:
@@ -121,7 +115,7 @@ def _bound(number: str) -> str:
 
 def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     good = usable(summary.results)
-    charts = _charts(folder, summary, logs)
+    charts, hosts = _charts(folder, summary, logs), read_hosts(folder)
     return {
         "id": summary.name,
         "verdict": verdict(summary),
@@ -141,7 +135,8 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
             *(line for result in good for line in tables.energy_lines(result)),
             *tables.missing_monitors(good),
         ],
-        "hosts": _hosts(folder),
+        "hosts": grid(host_rows(hosts)),
+        "facts": [(node, grid(_facts(info), text=True)) for node, info in hosts.items()],
         "config": yaml.safe_dump(dict(summary.config), sort_keys=False, allow_unicode=True),
         "charts": charts,
         "rounds_of_charts": [(name, f"Round {name.rpartition(' ')[2]}") for name in charts if name != summary.name],
@@ -156,15 +151,6 @@ def _charts(folder: Path, summary: Summary, logs: Logs) -> dict[str, list[Chart]
             place = summary.name if len(logs) == 1 else f"{summary.name} round {result.round}"
             found.setdefault(place, []).extend(round_charts(folder / f"round{result.round}", result, events))
     return found
-
-
-def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Each node with its sys_info.log as a table, from the first round that has these logs."""
-    for round_folder in sorted(job_folder.glob("round*")):
-        infos = [(path.name, read_sys_info(path)) for _, _, path in node_folders(round_folder)]
-        if any(info for _, info in infos):
-            return [(node, grid(_facts(info), text=True)) for node, info in infos if info]
-    return []
 
 
 def _facts(info: Mapping[str, str]) -> list[dict[str, str]]:

@@ -55,7 +55,7 @@ def scaling_charts(groups: dict[str, list[Scale]]) -> list[Chart]:
     }
     x, labels = "devices, over those of the smallest scale", [[growth, f"×{growth:g}"] for growth in growths]
     more = {"zero": True, "dots": True, "labels": labels}
-    y, ideal, full = f"{RATE}, over that of the smallest", [1.0, growths[-1]], [{"at": 100.0, "label": "100 %"}]
+    y, ideal, full = f"{RATE}, over that of the smallest", [1.0, growths[-1]], [{"at": 100.0, "label": ""}]
     return [
         lines("Speed-up", x, y, speed_ups, ideal=ideal, **more),
         lines("Efficiency", x, "% of the ideal speed-up", shares, marks=full, **more),

@@ -23,6 +23,7 @@ from flagperf.monitor_log import stamp
 from flagperf.perflog import Event, encode
 from flagperf.report import cells, tables
 from flagperf.report.charts import job_charts, read_logs
+from flagperf.report.hosts import host_rows, read_hosts
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
 from flagperf.report.page import page
@@ -116,6 +117,7 @@ def test_row() -> None:
         "accuracy": "95.50 % acc1",
         "mem [GiB]": "27.9/40",
         "MFU": "12.3 %",
+        "energy [Wh]": "–",
         "notes": "–",
     }
 
@@ -135,6 +137,22 @@ def test_row() -> None:
             "mem [GiB]",
             "0.61 (host)",
             id="host memory",
+        ),
+        pytest.param(
+            a_summary(
+                a_result(monitors={"energy": {"devices": {"energy_wh": 30.0}, "node": {"energy_wh": 42.0}}}),
+                a_result(round=2, monitors={"energy": {"devices": {"energy_wh": 31.0}, "node": {"energy_wh": 44.0}}}),
+                a_result(round=3, monitors={"energy": {"node": {"not_available": "a: no meter", "coverage": 0.0}}}),
+            ),
+            "energy [Wh]",
+            "43.0 ± 1.4 (nodes)",
+            id="energy of whole nodes",
+        ),
+        pytest.param(
+            a_summary(a_result(monitors={"energy": {"rapl": {"energy_wh": 30.0}}})),
+            "energy [Wh]",
+            "30.00 (cpus)",
+            id="energy of processors",
         ),
         pytest.param(a_summary(a_result(values={})), "p_core", "–", id="no figure"),
         pytest.param(a_summary(a_result(target_reached=False)), "target", "missed (acc1 ≥ 95 %)", id="missed"),
@@ -261,6 +279,33 @@ def test_a_table_cannot_be_broken_by_its_text() -> None:
     assert table([{"key": "a|b", "value": "one\ntwo"}]) == "| key | value |\n| --- | --- |\n| a\\|b | one two |"
 
 
+def test_numbers_stand_at_the_right() -> None:
+    """Also where some are absent, or have a unit or a deviation."""
+    rows = [
+        {"text": "4x", "whole": "1,234", "share": "12.3 %", "spread": "1.20 ± 0.05 (nodes)", "none": "–"},
+        {"text": "5", "whole": "–", "share": "4 % acc1", "spread": "nan", "none": "–"},
+    ]
+    assert table(rows).splitlines()[1] == "| --- | ---: | ---: | ---: | --- |"
+
+
+def test_hosts_of_a_kind_share_a_line(tmp_path: Path) -> None:
+    facts = "host: h{}\nos: Debian 12\nkernel: Linux 6.1\ncpu: EPYC\ncores: {}\nmemory_kib: 33554432\n"
+    driver = "driver: NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\n"
+    for number in range(6):
+        log = tmp_path / "round1" / f"h{number}_noderank{number}" / "sys_info.log"
+        log.parent.mkdir(parents=True)
+        some = "devices: /dev/a0 /dev/a1\n" + driver if number < 5 else "devices: none\ndriver: unknown\n"
+        log.write_text(facts.format(number, 64 if number < 4 else 32) + some)
+    (tmp_path / "round1" / "h6_noderank6").mkdir()
+    rows = [tuple(row.values()) for row in host_rows(read_hosts(tmp_path))]
+    assert rows == [
+        ("h0 … h3 (4 hosts)", "EPYC", "64", "32", "2", "535.129.03", "Debian 12, Linux 6.1"),
+        ("h4", "EPYC", "32", "32", "2", "535.129.03", "Debian 12, Linux 6.1"),
+        ("h5", "EPYC", "32", "32", "–", "–", "Debian 12, Linux 6.1"),
+    ]
+    assert read_hosts(tmp_path / "round1") == {}
+
+
 def test_phases_are_those_of_the_node_that_took_longest() -> None:
     first = a_result(phases={"a_noderank0": {"compose": 0.4, "start": 1.0}, "b_noderank1": {"start": 2.345}})
     later = a_result(round=2, phases={"a_noderank0": {"start": 1.0, "launch": 3.0}})
@@ -314,7 +359,7 @@ def test_scaling(tmp_path: Path) -> None:
             "x": "devices, over those of the smallest scale",
             "y": "% of the ideal speed-up",
             "series": [{"name": "resnet50", "points": [[1.0, 100.0], [8.0, 90.0], [16.0, 75.0]]}],
-            "marks": [{"at": 100.0, "label": "100 %"}],
+            "marks": [{"at": 100.0, "label": ""}],
             **more,
         },
     ]
