@@ -14,8 +14,8 @@ EXIT_CODES = {
     4: "no valid case",
     5: "a training failed, or a writer of data",
     6: "target missed (require_target=true)",
-    7: "a gate failed",
-    8: "a gate is undecided",
+    7: "compare: outside what gate= or align= allows",
+    8: "compare: gate= or align= is undecided",
     INTERRUPTED: "interrupted",
 }
 KINDS = {

@@ -27,7 +27,7 @@ EVENTS = [
     Event("STEP_BEGIN", {"step": 7}, "a.py", 6, 6_000),
     Event("STEP_END", {"step": 7, **STEP}, "a.py", 7, 7_250),
     Event("EVALUATE", {"step": 7, "samples": 224, "acc1": 76.0, "time": 0.5}, "a.py", 8, 8_000),
-    Event("EPOCH_END", {"epoch": 2}, "a.py", 9, 9_000),
+    Event("EPOCH_END", {"epoch": 2, "step": 7}, "a.py", 9, 9_000),
     Event("TRAIN_END", {}, "a.py", 10, 10_000),
     Event("FINISHED", {"converged": True, "p_whole": 81.5, "target": None, "ranks": []}, "a.py", 11, 11_000),
 ]
