@@ -16,6 +16,10 @@ from flagperf.compare.values import Comparison
 from flagperf.report.page import grid
 from flagperf.report.page import render as render_page
 from flagperf.report.plots import Chart, Point, lines, thin
+from flagperf.report.scaling import NOTE as SCALING_NOTE
+from flagperf.report.scaling import Groups, scaling_charts, scaling_rows
+
+SCALING = "scaling"  # where its plots stand
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Compared:
     alignments: Sequence[Alignment]
     decisions: Sequence[Decision]
     alone: Sequence[str]  # jobs without a partner
+    scales: Groups
     margin: float
 
 
@@ -36,7 +41,7 @@ def page(found: Compared) -> str:
     charts = {str(number): _charts(one, found.alignments) for number, one in enumerate(found.comparisons)}
     return render_page(
         "compare.html.j2",
-        charts,
+        {SCALING: scaling_charts(found.scales), **charts},
         folder=Path(__file__).parent,
         name=", ".join(dict.fromkeys(names[base.name] for base, _ in found.pairs)),
         decisions=found.decisions,
@@ -45,6 +50,9 @@ def page(found: Compared) -> str:
             _side_by_side(base, found.pairs, names) for base in {base.name: base for base, _ in found.pairs}.values()
         ],
         note=side_by_side.NOTE,
+        scaling=grid(scaling_rows(found.scales)),
+        scaling_place=SCALING,
+        scaling_note=SCALING_NOTE,
         pairs=[
             {"id": number, "charts": charts[str(number)], **_pair(one, names, found.margin)}
             for number, one in enumerate(found.comparisons)
@@ -70,8 +78,9 @@ def _side_by_side(
 ) -> dict[str, Any]:
     """A job and all that are held against it."""
     jobs = [base, *(other for first, other in pairs if first.name == base.name)]
+    case = base.summary.config.get("title") or base.summary.config["case"]
     return {
-        "title": base.summary.config.get("title") or base.summary.config["case"],
+        "title": f"{case}, against {names[base.name]}",
         "columns": [(names[job.name], *_machine(job)) for job in jobs],
         "lines": side_by_side.lines(jobs),
     }

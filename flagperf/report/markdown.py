@@ -77,7 +77,7 @@ def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def _scaling(summaries: Sequence[Summary]) -> Iterator[str]:
-    if rows := scaling.scaling_rows(scaling.scales(summaries).values()):
+    if rows := scaling.scaling_rows(scaling.scales(summaries)):
         yield "## Scaling"
         yield table(rows)
         yield scaling.NOTE

@@ -66,7 +66,7 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
         links=[f"#job{number}" for number in range(1, len(summaries) + 1)],
         bars=_bars(summaries),
-        scaling=grid(scaling.scaling_rows(groups.values())),
+        scaling=grid(scaling.scaling_rows(groups)),
         scaling_links=[f"#job{1 + summaries.index(scale.job)}" for group in groups.values() for scale in group],
         scaling_note=scaling.NOTE,
         places={"sweep": SWEEP, "scaling": SCALING, "overlay": OVERLAY},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from flagperf.report import cells
@@ -27,8 +27,11 @@ class Scale:
         return self.speed_up / self.growth
 
 
+Groups = Mapping[str, Sequence[Scale]]  # case, with what tells it from others → its scales, the smallest first
+
+
 def scales(summaries: Iterable[Summary]) -> dict[str, list[Scale]]:
-    """Case, with what tells it from others → its jobs, the smallest first; only cases that are there in several."""
+    """The cases that are there in several scales."""
     groups: dict[tuple[str, ...], list[Summary]] = {}
     for summary in summaries:
         if RATE in summary.statistics:
@@ -37,12 +40,12 @@ def scales(summaries: Iterable[Summary]) -> dict[str, list[Scale]]:
     return {cells.apart(alike, several): _held_together(jobs) for alike, jobs in several.items()}
 
 
-def scaling_rows(groups: Iterable[Sequence[Scale]]) -> list[dict[str, str]]:
+def scaling_rows(groups: Groups) -> list[dict[str, str]]:
     """A line a job."""
-    return [_row(scale) for group in groups for scale in group]
+    return [{"case": name, **_row(scale)} for name, group in groups.items() for scale in group]
 
 
-def scaling_charts(groups: dict[str, list[Scale]]) -> list[Chart]:
+def scaling_charts(groups: Groups) -> list[Chart]:
     """Speed-up and efficiency over the growth in devices, a curve a case."""
     if not groups:
         return []
@@ -74,7 +77,6 @@ def _held_together(jobs: Iterable[Summary]) -> list[Scale]:
 def _row(scale: Scale) -> dict[str, str]:
     job = scale.job
     return {
-        "case": cells.case(job),
         "scale": "{nnodes}x{nproc}".format(**job.config),
         "devices": str(_devices(job)),
         "batch a device": str(job.config.get("train_batch_size", cells.ABSENT)),

@@ -337,7 +337,7 @@ def test_scaling(tmp_path: Path) -> None:
 
     jobs = [job(2, 8, 1200.0), job(1, 1, 100.0), job(1, 8, 720.0), job(1, 1, 5.0, case="glm")]
     groups = scales(jobs)
-    assert [tuple(row.values()) for row in scaling_rows(groups.values())] == [
+    assert [tuple(row.values()) for row in scaling_rows(groups)] == [
         ("resnet50", "1x1", "1", "32", "100.0", "images/s", "1.00", "100 %", "VALID"),
         ("resnet50", "1x8", "8", "32", "720.0", "images/s", "7.20", "90 %", "VALID"),
         ("resnet50", "2x8", "16", "32", "1,200", "images/s", "12.00", "75 %", "VALID"),
