@@ -16,7 +16,6 @@ from flagperf.results.values import Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import VERDICTS
 from flagperf.run.values import Failure
 from flagperf.target import Target
-from flagperf.trainer.extent import counts_of
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
@@ -286,40 +285,3 @@ def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
     chosen = row(summary)
     shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
     return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
-
-
-def data(summary: Summary) -> str:
-    """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
-    first = next(iter(usable(summary.results)), None)
-    counts = counts_of(first.built) if first else {}
-    unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
-    words = {"train": f"{unit} to train", "eval": "to evaluate", "classes": "classes"}
-    parts = [f"{counts[name]:,} {text}" for name, text in words.items() if name in counts]
-    ranks = first.values.get("ranks") or () if first else ()
-    files = [
-        f"{r['data_files']:,} files, fingerprint {r['data_fingerprint']}" for r in ranks if r.get("data_fingerprint")
-    ]
-    return ", ".join([*parts, *files[:1]])
-
-
-def machine(result: Result) -> str:
-    """Devices, hosts and software of a round, as its ranks named them."""
-    values: Mapping[str, Any] = result.values
-    hosts = dict.fromkeys(str(entry["host"]) for entry in values.get("ranks") or () if "host" in entry)
-    versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
-    parts = [values.get("device_name"), ", ".join(hosts), ", ".join(versions)]
-    return "; ".join(str(part) for part in parts if part)
-
-
-def software(result: Result) -> str:
-    """Who took part in a round: libraries, identity of the code, modules from elsewhere, image; "" where not known."""
-    known: Mapping[str, Any] = result.built.get("software") or {}
-    image: Mapping[str, str] = known.get("image") or {}
-    modules = dict.fromkeys(str(entry["module"]).partition(".")[0] for entry in known.get("modules", {}).values())
-    parts = [
-        ", ".join(f"{name} {version}" for name, version in known.get("versions", {}).items() if version),
-        ", ".join(f"code of {name} {identity}" for name, identity in known.get("code", {}).items()),
-        f"modules from elsewhere: {', '.join(modules)}" if modules else "",
-        f"image {image['reference']} {image['id']}" if {"reference", "id"} <= image.keys() else "",
-    ]
-    return "; ".join(filter(None, parts))

@@ -33,7 +33,7 @@ def job_charts(summary: Summary, logs: Logs) -> list[Chart]:
 def values(events: Sequence[Event], event: str, y: str, factor: float = 1.0) -> list[Point]:
     """A figure of all events of a kind, by step."""
     points = [(found.value.get("step"), found.value.get(y)) for found in events if found.event == event]
-    return [[a, b * factor] for a, b in points if a is not None and b is not None and math.isfinite(b)]
+    return [[a, b * factor] for a, b in points if a is not None and b is not None]
 
 
 def metric_of(summary: Summary) -> tuple[str, str, list[dict[str, object]]] | None:
@@ -73,7 +73,7 @@ def _percentiles(summary: Summary) -> Chart:
         return {
             index: (1000 * seconds, f"{PERCENTILES[index]} {number(1000 * seconds)} ms")
             for index, seconds in found.items()
-            if seconds is not None
+            if seconds is not None and math.isfinite(seconds)
         }
 
     rows = {f"round {result.round}": of(result) for result in usable(summary.results)}

@@ -8,7 +8,7 @@ from pathlib import Path
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.files import command_of
-from flagperf.report.hosts import host_rows, read_hosts
+from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
@@ -87,11 +87,11 @@ def _job(summary: Summary, folder: Path) -> Iterator[str]:
     yield f"## {summary.name}"
     good = usable(summary.results)
     if good:
-        yield f"Machine: {cells.machine(good[0])}"
-        if software := cells.software(good[0]):
-            yield f"Software: {software}"
-    if data := cells.data(summary):
-        yield f"Data: {data}"
+        yield f"Machine: {machine(good[0])}"
+        if known := software(good[0]):
+            yield f"Software: {known}"
+    if known := data(summary):
+        yield f"Data: {known}"
     yield table(host_rows(read_hosts(folder)))
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):

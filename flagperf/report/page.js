@@ -30,9 +30,8 @@ function tip(figure, plot, x, y, text) {
 /** What the colours stand for, where there are several: [colour, name]. */
 function keys(spec) {
   if (spec.kind === "lines") return spec.series.map((series, index) => [index, series.name]);
-  const used = new Set(
-    spec.rows.flatMap((row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]))),
-  );
+  const named = (row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]));
+  const used = new Set(spec.rows.flatMap(named));
   return spec.names.map((name, index) => [index, name]).filter(([, name]) => used.has(name));
 }
 

@@ -15,7 +15,7 @@ from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
-from flagperf.report.hosts import host_rows, read_hosts
+from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.plots import Chart
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import overlays, sweep_charts
@@ -121,9 +121,9 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "verdict": verdict(summary),
         "title": summary.config.get("title", ""),
         "target": cells.target(summary),
-        "machine": cells.machine(good[0]) if good else "",
-        "software": cells.software(good[0]) if good else "",
-        "data": cells.data(summary),
+        "machine": machine(good[0]) if good else "",
+        "software": software(good[0]) if good else "",
+        "data": data(summary),
         "problems": list(cells.problems(summary)),
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),

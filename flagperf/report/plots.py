@@ -19,13 +19,14 @@ def lines(title: str, x: str, y: str, series: Mapping[str, Sequence[Point]], **m
     """A plot of curves, those without points left out; {} where there is none.
 
     Args:
-        series: name → points [x, y], by x. JSON must be able to hold them: no NaN.
+        series: name → points [x, y], by x; those that are not finite are left out.
         more: `zero`: y begins at 0; `dots`: each point is marked; `marks`: [{at, label}], levels of y;
             `band`: [[x, low, high]], an area behind the curves; `shade`: {to, label}, an area from the left up to an x;
             `ideal`: [from, to], a line y = x between them; `labels`: [[x, text]], what stands below the x axis in place
             of round numbers.
     """
-    shown = [{"name": name, "points": thin(points)} for name, points in series.items() if points]
+    finite = {name: [point for point in points if all(map(math.isfinite, point))] for name, points in series.items()}
+    shown = [{"name": name, "points": thin(points)} for name, points in finite.items() if points]
     return {"kind": "lines", "title": title, "x": x, "y": y, "series": shown, **more} if shown else {}
 
 

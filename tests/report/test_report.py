@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 import shutil
 import time
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from flagperf.monitor_log import stamp
 from flagperf.perflog import Event, encode
 from flagperf.report import cells, tables
 from flagperf.report.charts import job_charts, read_logs
-from flagperf.report.hosts import host_rows, read_hosts
+from flagperf.report.machine import host_rows, machine, read_hosts, software
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
 from flagperf.report.page import page
@@ -256,7 +257,7 @@ def test_headline(summaries: list[Summary], text: str) -> None:
 
 
 def test_machine() -> None:
-    assert cells.machine(a_result(values=VALUES)) == "NVIDIA A100-SXM4-40GB; a, b; torch 2.14.1, python 3.11.7"
+    assert machine(a_result(values=VALUES)) == "NVIDIA A100-SXM4-40GB; a, b; torch 2.14.1, python 3.11.7"
 
 
 # ---------------------------------------------------------------- report.md
@@ -688,7 +689,7 @@ def test_monitors_count_from_the_start_of_the_round(tmp_path: Path, started: flo
 SWEPT = {  # values of a sweep → what a job came to
     ("64", "0.1"): {"p_train": 100.0, "final_acc1": 90.0},
     ("8", "0.1"): {"p_train": 50.0, "final_acc1": 91.0},
-    ("8", "auto"): {"p_train": 51.0},
+    ("8", "auto"): {"p_train": 51.0, "final_acc1": math.nan},
 }
 
 
@@ -900,4 +901,4 @@ def test_a_failed_job_of_a_sweep_is_explained(tmp_path: Path) -> None:
     ],
 )
 def test_software(known: dict[str, Any], shown: str) -> None:
-    assert cells.software(a_result(built={"software": known})) == shown
+    assert software(a_result(built={"software": known})) == shown

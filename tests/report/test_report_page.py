@@ -46,7 +46,7 @@ def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
 
 
-@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 17)])
+@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 18)])
 def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) -> None:
     folder = shutil.copytree(RUNS / name, tmp_path / name)
     tab.open(report.write(folder, report.read_run(folder))[1])
@@ -88,7 +88,7 @@ def test_rows_lead_to_their_jobs(tab: Page, html: Path) -> None:
 
 def test_a_plot_is_read_by_keyboard(tab: Page, html: Path) -> None:
     tab.open(html)
-    figure = "document.querySelector('figure')"
+    figure = "document.querySelector('details.job figure')"
     tab.evaluate(f"{figure}.querySelector('svg').focus()")
     for key, text in (
         ("Home", "step 10\nround 1: 5\nround 2: 5"),
