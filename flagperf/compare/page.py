@@ -16,6 +16,7 @@ from flagperf.compare.values import Comparison
 from flagperf.report.page import grid
 from flagperf.report.page import render as render_page
 from flagperf.report.plots import Chart, Point, lines, thin
+from flagperf.report.run_charts import job_names
 from flagperf.report.scaling import NOTE as SCALING_NOTE
 from flagperf.report.scaling import Groups, scaling_charts, scaling_rows
 
@@ -43,6 +44,7 @@ def page(found: Compared) -> str:
         "compare.html.j2",
         {SCALING: scaling_charts(found.scales), **charts},
         folder=Path(__file__).parent,
+        runs=", ".join(dict.fromkeys(Path(job.run).resolve().name for pair in found.pairs for job in pair)),
         name=", ".join(dict.fromkeys(names[base.name] for base, _ in found.pairs)),
         decisions=found.decisions,
         alone=found.alone,
@@ -61,9 +63,12 @@ def page(found: Compared) -> str:
 
 
 def _short_names(jobs: Sequence[NamedJob]) -> dict[str, str]:
-    """Job → the name of its run, or, where a run has several of the jobs, the job's own behind it."""
+    """Job → the name of its run, or, where a run has several of the jobs, the job's own behind it; of one run alone,
+    what tells the job from the others."""
     known = {job.name: job for job in jobs}
     runs = [Path(job.run).resolve() for job in known.values()]
+    if len(set(runs)) == 1:
+        return dict(zip(known, job_names([job.summary for job in known.values()]), strict=True))
 
     def name(job: NamedJob) -> str:
         run = Path(job.run).resolve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,27 @@ SCALES = at_scales("acme", 100.0, 720.0, 1200.0)
 def test_scales(runs: list[list[NamedJob]], shares: dict[str, list[float]]) -> None:
     found = {case: [scale.efficiency for scale in group] for case, group in scales_of(runs).items()}
     assert found == shares
+
+
+@pytest.mark.parametrize(
+    ("names", "heads"),
+    [
+        pytest.param(["acme/a-b-x1x1", "other/a-b-x1x1"], ["acme", "other"], id="a job each"),
+        pytest.param(["acme/a-b-x1x1", "acme/a-b-x1x8"], ["x1x1", "x1x8"], id="one run"),
+        pytest.param(
+            ["acme/a-b-x1x1", "acme/a-b-x1x8", "other/a-b-x1x8"],
+            ["acme/a-b-x1x1", "acme/a-b-x1x8", "other"],
+            id="several of one run",
+        ),
+        pytest.param(["x/run/a-b-x1x1", "y/run/a-b-x1x1"], ["x/run", "y/run"], id="runs of one name"),
+    ],
+)
+def test_jobs_are_called_by_what_tells_them_apart(names: list[str], heads: list[str]) -> None:
+    jobs = [job(run, name=name) for run, _, name in (path.rpartition("/") for path in names)]
+    pairs = [(jobs[0], other) for other in jobs[1:]]
+    found = [compare(*pair, margin=0.01) for pair in pairs]
+    text = page(Compared(pairs, found, [], [], (), {}, 0.01))
+    assert re.findall(r'<th scope="col" class="number">(.+?)<i>', text) == heads
 
 
 @pytest.fixture(scope="module")
