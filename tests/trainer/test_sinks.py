@@ -27,7 +27,7 @@ MLPERF = {
     "benchmark": "resnet",
     "ruleset": "4.0.0",
     "factor": 0.01,
-    "hyper_parameters": {"sgd_opt_momentum": 0.0},
+    "hyper_parameters": {"sgd_opt_base_learning_rate": "lr", "opt_learning_rate_warmup_epochs": 0},
 }
 CONFIG = toy.config(
     gradient_accumulation_steps=4,
@@ -88,7 +88,8 @@ def test_mllog(tmp_path: Path) -> None:
         mllog("global_batch_size", point, 1_000, 1, 32),
         mllog("gradient_accumulation_steps", point, 1_000, 1, 4),
         mllog("opt_base_learning_rate", point, 1_000, 1, 0.1),
-        mllog("sgd_opt_momentum", point, 1_000, 1, 0.0),
+        mllog("sgd_opt_base_learning_rate", point, 1_000, 1, 0.1),
+        mllog("opt_learning_rate_warmup_epochs", point, 1_000, 1, 0),
         mllog("init_start", begin, 2_000, 2),
         mllog("train_samples", point, 2_500, 2, 64),
         mllog("eval_samples", point, 2_500, 2, 19),
@@ -121,7 +122,7 @@ def test_mllog_tells_only_what_was_so(tmp_path: Path) -> None:
     assert told(mlperf=said, clear_caches=False) == {**KNOWN, "cache_clear": False}
     (tmp_path / MARKER).touch()
     assert told(mlperf=said, data_dir=str(tmp_path)) == {**KNOWN, "cache_clear": False}
-    assert "sgd_opt_momentum" not in told(division="open")
+    assert "sgd_opt_base_learning_rate" not in told(division="open")
 
 
 @pytest.mark.parametrize(

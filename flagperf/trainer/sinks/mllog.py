@@ -101,9 +101,15 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
         "global_batch_size": config["train_batch_size"] * config["gradient_accumulation_steps"] * ranks,
         "gradient_accumulation_steps": config["gradient_accumulation_steps"],
         "opt_base_learning_rate": config["lr"],
-        **(mlperf.get("hyper_parameters", {}) if config["division"] == "closed" else {}),  # open: any recipe
+        **(_hyper_parameters(config) if config["division"] == "closed" else {}),  # open: any recipe
     }
     return {key: value for key, value in told.items() if value is not None}
+
+
+def _hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
+    """MLPerf's keys of the closed division: each is a setting of the case, by its name, or a number."""
+    named = config["mlperf"].get("hyper_parameters", {})
+    return {key: config.get(what) if isinstance(what, str) else what for key, what in named.items()}
 
 
 def built(value: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
