@@ -11,7 +11,7 @@ from flagperf import report
 from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
 from flagperf.plain import plain
-from flagperf.report import submission
+from flagperf.report import flagperf_readme, submission
 from flagperf.report.submission import Job
 
 
@@ -23,7 +23,7 @@ def main(options: argparse.Namespace) -> int:
     jobs = [job for word in options.arguments for job in _jobs(Path(word).expanduser())]
     groups = submission.submissions(jobs)
     submission.check(groups)
-    print(plain("\n".join(submission.fragment(group) for group in groups)), end="")
+    print(plain("\n".join(flagperf_readme.fragment(group) for group in groups)), end="")
     _say_what_is_left_out(jobs)
     return 0
 

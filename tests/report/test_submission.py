@@ -10,7 +10,8 @@ from example_results import CHANGES, CONFIG, a_result
 
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
-from flagperf.report.submission import Job, check, row, submissions, unfit
+from flagperf.report.flagperf_readme import row
+from flagperf.report.submission import Job, check, submissions, unfit
 from flagperf.results.summary import summary_of
 
 VALUES = {
