@@ -19,7 +19,6 @@ from flagperf.compare.page import Compared, page
 from flagperf.compare.scales import scales_of
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
-from flagperf.plan.values import CONFIG
 from flagperf.report import scaling
 from flagperf.run.console import Terminal, print_unfolded
 
@@ -96,9 +95,8 @@ def _across(text: str | None) -> tuple[str, ...]:
 
 def _read(folder: Path) -> list[NamedJob]:
     """The jobs of a run, or the one whose folder is given; their figures are those of the ranks' logs."""
-    is_job = (folder / CONFIG).exists()
-    run = folder.parent if is_job else folder
-    return [NamedJob(str(run), job) for job in report.read_run(run) if not is_job or job.name == folder.resolve().name]
+    run = folder.parent if report.is_job(folder) else folder
+    return [NamedJob(str(run), job) for job in report.read_jobs(folder)]
 
 
 def _pairs(runs: Sequence[Sequence[NamedJob]], by: str | None) -> Pairs:

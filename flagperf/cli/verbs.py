@@ -151,6 +151,15 @@ VERBS = {
         (0, 2, 7, 8),
         (),
     ),
+    "submit": Verb(
+        "flagperf.cli.submit",
+        "RUN…",
+        "FlagPerf's result table and README of a case, from measurement",
+        {"RUN…": "folders of runs or of jobs, which together have a case at 1x1, 1x8 (to its end) and 2x8"},
+        ("flagperf submit result/run20260101-120000", "flagperf submit result/one result/eight result/sixteen"),
+        (0, 2),
+        (),
+    ),
     "doctor": Verb(
         "flagperf.cli.doctor.hosts",
         "[OVERRIDES…]",
