@@ -14,9 +14,9 @@ EXIT_CODES = {
     4: "no valid case",
     5: "a training failed, or a writer of data",
     6: "target missed (require_target=true)",
-    7: "a gate failed",
-    8: "a gate is undecided",
-    9: "a bundle is not what it states",
+    7: "compare: outside what gate= or align= allows",
+    8: "compare: gate= or align= is undecided",
+    9: "verify: a bundle is not what it states",
     INTERRUPTED: "interrupted",
 }
 KINDS = {
@@ -195,6 +195,15 @@ VERBS = {
             "flagperf export result/run20260101-120000 summary.csv",
             "flagperf export result/run20260101-120000 benchmark.json",
         ),
+        (0, 2),
+        (),
+    ),
+    "submit": Verb(
+        "flagperf.cli.submit",
+        "RUN…",
+        "FlagPerf's result table and README of a case, from measurement",
+        {"RUN…": "folders of runs or of jobs, which together have a case at 1x1, 1x8 (to its end) and 2x8"},
+        ("flagperf submit result/run20260101-120000", "flagperf submit result/one result/eight result/sixteen"),
         (0, 2),
         (),
     ),
