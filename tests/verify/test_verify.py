@@ -197,7 +197,13 @@ def write_monitors(round_folder: Path) -> None:
         pwr = (f"{stamp(t)}\t{300 + t % 7}" + (f"\t{310.5 * (t - 900)}" if number else "") for t in times)
         (node / "pwr_monitor.log").write_text("".join(f"{line}\n" for line in pwr))
         blocks = [
-            (t, [Device(40.0 + place, 200.0 + t % 9, 1024.0, 40960.0, 90.0, t * 250.0) for place in range(8)])
+            (
+                t,
+                [
+                    Device(40.0 + place, 200.0 + t % 9, 1024.0, 40960.0, 90.0, t * 250.0, 1400.0 + t)
+                    for place in range(8)
+                ],
+            )
             for t in times
         ]
         blocks[3][1][2] = Device(power=65535.0)
@@ -217,7 +223,9 @@ def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zo
     try:
         folder = tmp_path / "job" / "round1"
         ranks = [{"rank": rank, "samples": 200} for rank in range(16)]
-        write_round(folder, ranks=ranks)
+        values = {**write_round(folder), "ranks": ranks}
+        for log in folder.glob("*/rank*.out.log"):  # the last FINISHED counts
+            log.write_text(log.read_text() + Event("FINISHED", values, time_ms=1_021_000).line() + "\n")
         write_monitors(folder)
         (tmp_path / "job" / "config.yaml").write_text(yaml.safe_dump(CONFIG))
         result.write(result.result_of_logs(CONFIG, (), 1, folder, status="finished"), folder)
@@ -235,6 +243,7 @@ def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zo
         "node0_noderank0 nvidia power energy_j",
         "node0_noderank0 nvidia power max",
         "node1_noderank1 nvidia temperature max",
+        "node1_noderank1 nvidia clock mean",
         "energy of devices: energy_j",
         "energy of devices: energy_per_sample_j",
     }
