@@ -40,6 +40,7 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "resume": None,
         "clear_caches": False,
         "require_target": False,
+        "oversubscribe": False,
         "dry_run": False,
         "log_level": "info",
         "max_steps": 20,

@@ -31,6 +31,7 @@ KEYS: dict[str, Field] = {
     "resume": text(null=True, platform=True),
     "clear_caches": switch(platform=True),
     "require_target": switch(platform=True),
+    "oversubscribe": switch(platform=True),
     "dry_run": switch(platform=True),
     "log_level": text("debug", "info", "warning", "error", platform=True),
     **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},

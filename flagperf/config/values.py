@@ -85,6 +85,7 @@ class RunConfig:
     resume: str | None
     clear_caches: bool
     require_target: bool
+    oversubscribe: bool
     dry_run: bool
     log_level: str
     deadlines: Deadlines
