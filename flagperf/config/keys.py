@@ -33,6 +33,7 @@ KEYS: dict[str, Field] = {
     "require_target": switch(platform=True),
     "oversubscribe": switch(platform=True),
     "dry_run": switch(platform=True),
+    "probe": text("run", "alone", null=True, platform=True),
     "log_level": text("debug", "info", "warning", "error", platform=True),
     **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},
     **{f"monitor.{name}": seconds(platform=True) for name in ("interval", "power_interval")},

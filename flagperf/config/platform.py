@@ -257,6 +257,7 @@ class Framework:
     environment: Mapping[Variable, str] = field(default_factory=dict)  # of a rank; flagperf.trainer.start fills it in
     interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
+    probes: bool = False  # its ranks can measure their devices
     module: str = "sys"  # that a rank imports first; an environment that lacks it is refused
     packages: tuple[str, ...] = ()  # whose versions sys_info.log tells
     imports: tuple[str, ...] = ()  # names of what it brings, further ones; own code of such a name would take its place

@@ -86,6 +86,7 @@ class RunConfig:
     clear_caches: bool
     require_target: bool
     oversubscribe: bool
+    probe: Literal["run", "alone"] | None
     dry_run: bool
     log_level: str
     deadlines: Deadlines

@@ -16,6 +16,7 @@ from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.charts import Chart, job_charts
 from flagperf.report.files import command_of
+from flagperf.report.probe import probe_rows
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable, verdict
 from flagperf.results.sys_info import read_sys_info
@@ -98,6 +99,7 @@ def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
 
 def _job(folder: Path, summary: Summary) -> dict[str, Any]:
     good = usable(summary.results)
+    peaks = summary.config["hardware"].get("peak_flops") or {}
     return {
         "id": summary.name,
         "verdict": verdict(summary),
@@ -110,6 +112,7 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
         "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
+        "probe": grid([row for result in good for row in probe_rows(result.probe, peaks)]),
         "changes": grid(tables.change_rows(summary), text=True),
         "own": grid(tables.own_rows(summary), text=True),
         "monitors": grid([row for result in good for row in tables.monitor_rows(result)]),
