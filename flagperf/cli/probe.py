@@ -58,7 +58,7 @@ async def measure(run: RunConfig, folder: Path) -> tuple[ProbedDevice, ...]:
     if outcome.status == "interrupted":
         raise InterruptedRunError("interrupted")
     if outcome.failure is not None:
-        raise TrainingError(str(outcome.failure))
+        raise TrainingError(outcome.failure.line)  # told in full when it happened
     return probed_devices(read_rank_logs(outcome.folder))
 
 

@@ -14,6 +14,7 @@ from flagperf.config.compose import compose
 from flagperf.errors import ConfigError
 
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
+DATA = Path(__file__).parents[1] / "data"
 FIGURES = ["fp32", "fp16", "bf16", "memory", "host_to_device", "all_reduce_node"]
 COLUMNS = "rank host device fp32 [TFLOP/s] fp16 [TFLOP/s] bf16 [TFLOP/s] memory [GB/s] host to device [GB/s]"
 COLUMNS += " all-reduce, node [GB/s]"
@@ -66,3 +67,15 @@ def test_another_framework_is_refused() -> None:
         "the devices are measured through PyTorch alone\n"
         "  where:   command line\n  key:     probe\n  given:   run\n  do:      framework=pytorch, or leave out probe="
     )
+
+
+@pytest.mark.torch
+def test_a_device_that_a_plug_in_brings_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
+    acme = ("--config-dir", f"{DATA}/acme_chip", "--config-dir", f"{DATA}/acme", "vendor=acme", "hardware=A1")
+    done = flagperf("probe", *acme, "runtime=process", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.glob("result/probe*/probe.json")
+    (device,) = json.loads(path.read_text())["devices"]
+    assert (device["device"], list(device["figures"])) == ("Acme A1", ["fp32", "tf32", *FIGURES[1:-1]])
+    assert [line.split()[0] for line in done.stdout.splitlines()[:3]] == ["rank", "0", "data"]
