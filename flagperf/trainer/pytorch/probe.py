@@ -6,6 +6,7 @@ power, cooling or a bus are measured as a training finds them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
@@ -16,6 +17,8 @@ from torch import distributed as dist
 
 from flagperf.trainer.pytorch.device import device_name
 from flagperf.trainer.pytorch.ranks import World
+
+log = logging.getLogger(__name__)
 
 SECONDS = 1.0  # of each figure, once its size is found
 LONG = 0.02  # seconds that a call takes at the size that is measured, unless that is the largest
@@ -118,7 +121,8 @@ class Probe:
         try:
             done = action()
             failed = False
-        except RuntimeError:  # no memory is left, or the device has no such operation
+        except RuntimeError as error:  # no memory is left, or the device has no such operation
+            log.warning("not measured: %s", error)
             done, failed = None, True
         return None if self.world.largest(float(failed)) else done
 
@@ -132,4 +136,4 @@ class Probe:
     def _wait(self) -> None:
         """Return when the device has done what it was given."""
         if self.device.type != "cpu":
-            torch.accelerator.synchronize(self.device)
+            torch.get_device_module(self.device).synchronize(self.device)  # every plug-in has it
