@@ -69,4 +69,5 @@ def report(run: RunConfig, devices: Sequence[ProbedDevice], slower: Sequence[str
     for row in rows:
         table.add_row(*row.values())
     print_unfolded(table)
-    print("\n".join(slower or ["No device is slower than its fellows."] if len(devices) > 1 else []))
+    for line in slower or (["No device is slower than its fellows."] if len(devices) > 1 else []):
+        print(line)

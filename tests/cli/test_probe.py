@@ -73,10 +73,11 @@ def test_another_framework_is_refused() -> None:
 def test_a_device_that_a_plug_in_brings_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
     acme = ("--config-dir", f"{DATA}/acme_chip", "--config-dir", f"{DATA}/acme", "vendor=acme", "hardware=A1")
-    done = flagperf("probe", *acme, "runtime=process", cwd=tmp_path)
+    peak = "hardware.peak_flops={fp32: 1.0e+12}"
+    done = flagperf("probe", *acme, peak, "division=open", "runtime=process", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("result/probe*/probe.json")
     (device,) = json.loads(path.read_text())["devices"]
     figures = ["fp32", "tf32", "fp16", "bf16", "memory"]  # the chip has no page-locked memory
     assert (device["device"], list(device["figures"])) == ("Acme A1", figures)
-    assert [line.split()[0] for line in done.stdout.splitlines()[:3]] == ["rank", "0", "data"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["rank", "0", "data", str(path)]
