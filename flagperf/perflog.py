@@ -36,6 +36,7 @@ EVENTS = (
     "EPOCH_END",
     "HEARTBEAT",
     "TRAIN_END",
+    "PROBE",
     "FINISHED",
 )
 
@@ -162,6 +163,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         **dict.fromkeys(("network", "optimizer", "schedule", "data"), _is_mapping),
     },
     "HEARTBEAT": {**_STEP, "phase": _is_text},
+    "PROBE": {"device": _is_text},
     "FINISHED": {
         **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
         **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),

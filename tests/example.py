@@ -40,6 +40,8 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "resume": None,
         "clear_caches": False,
         "require_target": False,
+        "oversubscribe": False,
+        "probe": None,
         "dry_run": False,
         "log_level": "info",
         "max_steps": 20,

@@ -215,6 +215,16 @@ VERBS = {
         ("flagperf doctor model=glm vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab data_dir=/data/glm",),
         (0, 2, 3),
     ),
+    "probe": Verb(
+        "flagperf.cli.probe",
+        "[OVERRIDES…]",
+        "what each device achieves: FLOP/s, memory, copies, all-reduce; which are slower than others",
+        JOB,
+        ("flagperf probe nproc=2", "flagperf probe vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab"),
+        (0, 2, 3, 5, INTERRUPTED),
+        (CONFIG_DIR,),
+        "It takes less than a minute, and needs no data. A run with probe=run measures after its training.",
+    ),
     "clean": Verb(
         "flagperf.cli.clean",
         "[OVERRIDES…]",

@@ -141,7 +141,7 @@ def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Sum
         ratio = estimate(left[name], right[name], known)
         higher = goal.direction == "higher" if goal and name == metric(base) else name not in LOWER
         unit = goal.unit or "" if goal and name == metric(base) else UNITS.get(name, base.config["throughput_unit"])
-        unit = "" if name == "mfu" else unit
+        unit = "" if name.startswith("mfu") else unit
         of_base, of_other = base.statistics[name], other.statistics[name]
         found.append(Figure(name, unit, higher, of_base, of_other, ratio, word(ratio, higher, margin)))
     return found

@@ -50,6 +50,7 @@ def _lines(jobs: Sequence[Summary]) -> Iterator[Line]:
         yield _line(f"energy per sample, {what} [J]", "less", jobs, _energy(kind, "energy_per_sample_j"))
     yield _line("time to target [s]", "less", jobs, _time_to_target)
     yield _line("MFU", "more", jobs, lambda result: result.values.get("mfu"), _percent)
+    yield _line("MFU of what the devices achieve", "more", jobs, lambda one: one.values.get("mfu_achieved"), _percent)
     for kind, what in ENERGY.items():
         yield _line(f"power, {what} [W]", "less", jobs, _power(kind))
     prices = [_price(job) for job in jobs]

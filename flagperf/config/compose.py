@@ -107,9 +107,10 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
 
 
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
-    layers = with_reach(compose_layers(job, load, folders))
+    layers = compose_layers(job, load, folders)
     check_hardware_chosen(layers.final, job.choices, folders)
     where = origin(layers.files, folders, job.values)
+    layers = with_reach(layers, where)
     rules = CaseRules.of(layers, folders, where)
 
     rules.check_keys(job, layers, where)
@@ -135,8 +136,9 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     stack, product = framework(config, where), hardware(config, where)
     config["framework"]["main"] = stack.main  # for reports: results of older runs do not say it
     config["framework"].pop("failures", None)  # ranks log their configuration: it would be found in their own logs
-    maker, hosts = replace(vendor(config, product, where), frameworks={}), cluster(config, where)
-    config["vendor"].pop("frameworks", None)  # what it says of this one stands among the vendor's own keys
+    maker, hosts = replace(vendor(config, product, where), frameworks={}, stacks={}), cluster(config, where)
+    for part in ("frameworks", "stacks"):
+        config["vendor"].pop(part, None)  # what it says of this one stands among the vendor's own keys
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
     replaced = [*takes_place(config, maker, runtime, hosts, where), *other_libraries(config, stack, where)]
     if closed and replaced:

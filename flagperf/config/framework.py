@@ -28,6 +28,9 @@ def framework(config: Mapping[str, Any], where: Where) -> Framework:
         ConfigError: a key is wrong, a template has a field that nobody fills in, or an expression lacks a group.
     """
     made = build(Framework, config["framework"], "framework", where)
+    if config.get("probe") and not made.probes:
+        problem, advice = "the devices are measured through PyTorch alone", "framework=pytorch, or leave out probe="
+        raise ConfigError(problem, where=where("probe"), key="probe", given=config["probe"], advice=advice)
     for text in made.launch:
         _check_template(text, LAUNCH, "framework.launch", where)
     for name, text in made.environment.items():

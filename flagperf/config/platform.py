@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from flagperf.fields import (
     AbsolutePath,
@@ -206,6 +206,7 @@ class Vendor:
     container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
     frameworks: Mapping[str, Reach] = field(default_factory=dict)  # what differs on other frameworks, by their names
+    stacks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by `stack` of a product
     environment: Mapping[Variable, str] = field(default_factory=dict)
     deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
     algorithms: Algorithms = Algorithms()  # in place of the case's; a tuning or a command line may say otherwise
@@ -222,6 +223,7 @@ class Hardware:
     power_w: Positive | None
     peak_flops: Mapping[NumberFormat, Positive]  # FLOP/s of one device; absent where no public source gives it
     vendor: str | None = None  # whose product it is; None: any
+    stack: str | None = None  # of `vendor.stacks`, by which it is reached; None: as the vendor's own keys say
     devices_per_node: Count | None = None
     devices_per_card: Count = 1
     price_per_hour: Positive | None = None  # of one device, in one currency for all products that are compared
@@ -255,6 +257,7 @@ class Framework:
     environment: Mapping[Variable, str] = field(default_factory=dict)  # of a rank; flagperf.trainer.start fills it in
     interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
+    probes: bool = False  # its ranks can measure their devices
     module: str = "sys"  # that a rank imports first; an environment that lacks it is refused
     packages: tuple[str, ...] = ()  # whose versions sys_info.log tells
     imports: tuple[str, ...] = ()  # names of what it brings, further ones; own code of such a name would take its place

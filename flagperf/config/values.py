@@ -85,6 +85,8 @@ class RunConfig:
     resume: str | None
     clear_caches: bool
     require_target: bool
+    oversubscribe: bool
+    probe: Literal["run", "alone"] | None
     dry_run: bool
     log_level: str
     deadlines: Deadlines

@@ -15,18 +15,18 @@ from flagperf.errors import HostError
 from flagperf.hosts.shell import LIMITED, script, shell
 from flagperf.hosts.transport import Transport
 
-PROBE_TIMEOUT = 30.0  # seconds; the probe takes milliseconds unless a file system hangs
+LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
 PASSING = ("listening", "oom_kills")  # facts of a moment, which sys_info.log leaves out
-PROBE = script(__file__, "probe.sh")
+SCRIPT = script(__file__, "facts.sh")
 CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
 ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the probe found on one host."""
+    """What the script found on one host."""
 
     fields: Mapping[str, str]  # as printed, in order
 
@@ -63,14 +63,14 @@ def sys_info(fields: Mapping[str, str]) -> str:
 
 
 async def read_facts(transport: Transport, folder: str, device_files: str | None = None) -> Facts:
-    """Run the probe on a host.
+    """Run the script on a host.
 
     Args:
         folder: where the run will lie.
         device_files: glob of the device files of its accelerators.
     """
     command = Command(("sh", "-s", "--", folder, device_files or ""))
-    done = await transport.run(command, timeout=PROBE_TIMEOUT, stdin=PROBE.encode())
+    done = await transport.run(command, timeout=LOOK_TIMEOUT, stdin=SCRIPT.encode())
     if done.exit_status != 0:
         raise HostError(transport.host, f"cannot be looked at: {done.stderr.strip() or 'the connection was lost'}")
     return Facts(dict(re.findall(r"^(\w+): (.*)$", done.stdout, re.MULTILINE)))
@@ -80,7 +80,7 @@ async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:
     """Add to sys_info.log what the vendor's tool prints about the accelerators, or why it prints nothing."""
     command = shell(f"({LIMITED}) 2>&1 | head -c {TOOL_OUTPUT}", f"{tool.timeout:g}", *tool.command)
     try:
-        told = (await transport.run(command, timeout=tool.timeout + PROBE_TIMEOUT)).stdout
+        told = (await transport.run(command, timeout=tool.timeout + LOOK_TIMEOUT)).stdout
     except HostError as error:
         told = error.problem
     lines = ["accelerators, by the vendor's tool:", *told.strip("\n").splitlines()]

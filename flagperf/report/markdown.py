@@ -9,6 +9,7 @@ from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
+from flagperf.report.probe import probe_rows
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
@@ -98,6 +99,10 @@ def _job(summary: Summary, folder: Path) -> Iterator[str]:
         yield table(tables.round_rows(summary))
     if note := next((result.values.get("mfu_note") for result in good if result.values.get("mfu_note")), None):
         yield f"MFU is absent: {note}"
+    for result in good:
+        if rows := probe_rows(result.probe, summary.config["hardware"].get("peak_flops") or {}):
+            yield f"What the devices achieved after round {result.round}, measured by the probe:"
+            yield table(rows)
     if rows := tables.phase_rows(good):
         yield "Phases, in seconds, on the node that took longest:"
         yield table(rows)

@@ -17,6 +17,7 @@ from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.plots import Chart
+from flagperf.report.probe import probe_rows
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import overlays, sweep_charts
 from flagperf.results.summary import usable, verdict
@@ -115,6 +116,7 @@ def _bound(number: str) -> str:
 
 def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     good = usable(summary.results)
+    peaks = summary.config["hardware"].get("peak_flops") or {}
     charts, hosts = _charts(folder, summary, logs), read_hosts(folder)
     return {
         "id": summary.name,
@@ -128,6 +130,7 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
         "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
+        "probe": grid([row for result in good for row in probe_rows(result.probe, peaks)]),
         "changes": grid(tables.change_rows(summary), text=True),
         "own": grid(tables.own_rows(summary), text=True),
         "monitors": grid([row for result in good for row in tables.monitor_rows(result)]),

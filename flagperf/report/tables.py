@@ -34,7 +34,7 @@ def statistics_rows(summary: Summary) -> list[dict[str, str]]:
 def figure_units(summary: Summary) -> dict[str, str]:
     """Unit of each figure of the statistics."""
     rate = summary.config["throughput_unit"]
-    units = {"e2e_time": "s", "mfu": "of peak", "peak_memory": "GiB", STEPS: "steps"}
+    units = {"e2e_time": "s", "mfu": "of peak", "mfu_achieved": "of achieved", "peak_memory": "GiB", STEPS: "steps"}
     units |= dict.fromkeys((*RATES, "steady_throughput"), rate)
     name, results = metric(summary), summary.results
     return units | ({name: results[0].target.unit} if name and results[0].target else {})

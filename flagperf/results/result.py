@@ -16,6 +16,7 @@ from flagperf.results.closed import notes
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
+from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.results.sys_info import clock_offset
 from flagperf.results.used_devices import used_devices
@@ -75,6 +76,7 @@ def result_of_logs(
         sweep: swept key → value, of a job of a multirun.
     """
     target, logs = _target(config), read_rank_logs(folder)
+    probe = probed_devices(logs)
     limits = {key: float(config[key]) for key in TRAINING_LIMITS if config.get(key) is not None}
     asked = [change.key for change in changes if change.key in limits and not change.source.startswith("tuning")]
     evidence = Evidence(
@@ -121,7 +123,8 @@ def result_of_logs(
         seed=_seed(logs),
         synthetic=synthetic,
         revision=config.get("revision", 1),
-        notes=(*notes(evidence), *evidence.resume_notes),
+        notes=(*notes(evidence), *evidence.resume_notes, *slower_devices(probe)),
+        probe=probe,
         other_data=evidence.other_data,
     )
 

@@ -16,6 +16,16 @@ Finding = tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
 
 
 @dataclass(frozen=True)
+class ProbedDevice:
+    """What the device of one rank achieved in a probe: figures in FLOP/s and bytes/s (docs/probe.md)."""
+
+    rank: int
+    host: str
+    device: str
+    figures: Mapping[str, float]  # without those that it could not do
+
+
+@dataclass(frozen=True)
 class Result:
     """One round. `values` are the fields of FINISHED (docs/results.md), absent ones are None."""
 
@@ -48,6 +58,7 @@ class Result:
     synthetic: bool = False  # trained on batches that stay in device memory
     revision: int = 1  # of the case; results of different revisions do not compare
     notes: tuple[str, ...] = ()  # what to know beside the number, which changes no verdict
+    probe: tuple[ProbedDevice, ...] = ()  # with probe=run
     other_data: str = ""  # what sets the data of a full-size case apart from its own; "" where nothing does
 
 

@@ -87,6 +87,7 @@ class NodeRun:
         """Refuse what cannot work. Raises ConfigError or HostError."""
         await self.look()
         preflight.check_devices(self.run, self.host, self.facts)
+        preflight.check_ranks(self.run, self.host, self.facts)
         if shared := preflight.shared_cores(self.run, self.facts):
             log.warning("%s: %s", self.host, shared)
         if abs(offset := self.transport.clock_offset) > MOST_CLOCK:

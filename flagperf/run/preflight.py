@@ -1,4 +1,4 @@
-"""What is refused before anything starts on a host: too few devices, no room, data that is not there."""
+"""What is refused before anything starts on a host: too many ranks, no room, data that is not there."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
+from flagperf.plan.container import size_in_bytes
 from flagperf.trainer.sample_data import is_sample
 from flagperf.trainer.splits import check_disjoint
 
 ROOM_KIB = 64 * 1024  # that logs need at least
+RANK_KIB = 640 * 1024  # that a rank of a tiny case held for itself at its peak, beside libraries that all ranks share
+RANKS_PER_CORE = 8  # of a CPU; some more ranks than cores only make it slow
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 
 COUNT = script(__file__, "count_data.sh")
@@ -45,6 +48,41 @@ def check_devices(run: RunConfig, host: str, facts: Facts) -> None:
         raise ConfigError(
             "more ranks than devices", where=f"host {host}", key="nproc", given=run.nproc, allowed=f"1 to {devices}"
         )
+
+
+def check_ranks(run: RunConfig, host: str, facts: Facts) -> None:
+    """Refuse more ranks than a host's cores and memory hold, which would take it down, unless `oversubscribe` is true.
+
+    What a rank needs is an estimate, and rather too low: data, activations and loader processes come on top.
+    """
+    cores, available = facts.number("cores"), facts.number("memory_available_kib")
+    fits = {}
+    if run.vendor.device == "cpu" and cores is not None:
+        fits[f"{RANKS_PER_CORE} on each of {cores} cores"] = RANKS_PER_CORE * cores
+    if available is not None:
+        if run.container is not None and run.container.memory is not None:
+            available = min(available, size_in_bytes(run.container.memory) // 1024)
+        needed = rank_kib(run)
+        each = f"each with {needed / 1024**2:.2g} of the {available / 1024**2:.3g} GiB that are available"
+        fits[each] = available // needed
+    reason, most = min(fits.items(), key=lambda fit: fit[1], default=("", run.nproc))
+    if run.nproc > most and not run.oversubscribe:
+        raise ConfigError(
+            "more ranks than the host can hold",
+            where=f"host {host}",
+            key="nproc",
+            given=run.nproc,
+            allowed=f"at most {most}, {reason}",
+            advice="choose a smaller nproc, or oversubscribe=true where you know better",
+        )
+
+
+def rank_kib(run: RunConfig) -> int:
+    """Host memory that a rank needs at least. On a CPU with weights, gradients and two moments of the optimizer."""
+    stated = run.config.get("fingerprint")
+    if run.vendor.device != "cpu" or not stated:
+        return RANK_KIB
+    return RANK_KIB + 4 * 4 * int(stated["network"]["parameters"]) // 1024
 
 
 def check_room(host: str, folder: str, facts: Facts) -> None:

@@ -47,15 +47,20 @@ def main() -> NoReturn:
 
 
 def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
-    """One training, from SUBMIT_INFO to FINISHED."""
+    """One training, or a probe alone, from SUBMIT_INFO to FINISHED."""
     vendor = config["vendor"]
     visible = os.environ.get(vendor["visible_devices"] or "")
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
     perflog.log("SUBMIT_INFO", submitted)
+    alone = config.get("probe") == "alone"
     with lasting():
         framework = import_framework(config)
-        import_components(config)
+        if not alone:
+            import_components(config)
     perflog.log("INIT_START")
+    if alone:
+        framework.probe(config, perflog)
+        return
     ensure_sample_data(config)
     framework.train(config, perflog, began)
 

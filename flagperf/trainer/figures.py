@@ -85,9 +85,9 @@ def metric_figures(metrics: Mapping[str, float], target_metric: str | None) -> d
     return final | {"final_accuracy": None if accuracy is None else metrics[accuracy]}
 
 
-def utilisation(flops_per_unit: float, factor: int, throughput: float | None, peak: float) -> float | None:
-    """Model FLOPS utilisation: operations that the model needs per second, as a share of the peak of all devices."""
-    return None if throughput is None else flops_per_unit * factor * throughput / peak
+def utilisation(model_flops: float | None, peak: float | None) -> float | None:
+    """Model FLOPS utilisation: the FLOP/s that the model needs as a share of the peak of all devices, where known."""
+    return model_flops / peak if model_flops is not None and peak else None
 
 
 def _rate(count: int, seconds: float) -> float | None:

@@ -115,15 +115,20 @@ def mfu(
     forward: Mapping[str, Any],
     throughput: float | None,
 ) -> dict[str, Any]:
-    """`flops_per_sample`, `mfu` and `mfu_note`, of a job of so many ranks."""
+    """`flops_per_sample`, `model_flops`, `mfu` and `mfu_note`, of a job of so many ranks."""
     peak, note = peak_flops(config["hardware"], device_name, settings.precision)
-    value = None
+    needed = None
     if "per_unit" not in forward:
         note = forward["note"]
-    elif peak is not None and throughput is not None:
+    elif throughput is not None:
         passes = 4 if settings.activation_checkpointing else 3  # forward, twice as much backward, forward again
-        value = utilisation(forward["per_unit"], passes, throughput, peak * size)
-    return {"flops_per_sample": forward.get("per_sample"), "mfu": value, "mfu_note": note}
+        needed = forward["per_unit"] * passes * throughput
+    return {
+        "flops_per_sample": forward.get("per_sample"),
+        "model_flops": needed,
+        "mfu": utilisation(needed, peak and peak * size),
+        "mfu_note": note,
+    }
 
 
 def forward_by_task(operations: float | None, trained: Trained) -> dict[str, Any]:

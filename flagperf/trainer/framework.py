@@ -17,6 +17,9 @@ class Entry(Protocol):
     def train(self, config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
         """Train on this rank, and log all events from INIT_END to FINISHED."""
 
+    def probe(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
+        """Measure this rank's device, and log PROBE and FINISHED; where the framework's file says `probes`."""
+
     def read_first_samples(self, config: Mapping[str, Any]) -> None:
         """Open the data sets as a training does, and read the first sample of each."""
 

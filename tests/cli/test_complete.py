@@ -41,7 +41,10 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         pytest.param(
             "flagperf vendor=nvidia hardware=",
-            [f"hardware={name}" for name in ("A100", "A800", "H100", "H200", "H800")],
+            [
+                f"hardware={name}"
+                for name in ("A100", "A800", "B200", "GB200", "H100", "H20", "H200", "H800", "L40S", "RTX4090")
+            ],
             id="hardware of the vendor",
         ),
         pytest.param("flagperf +experiment=sm", ["+experiment=smoke"], id="an experiment"),

@@ -166,7 +166,7 @@ COMMAND_LINES = [
         "vendor=nvidia needs its hardware",
         key="hardware",
         given=None,
-        allowed="A100, A800, H100, H200, H800",
+        allowed="A100, A800, B200, GB200, H100, H20, H200, H800, L40S, RTX4090",
         do="vendor=nvidia hardware=NAME",
     ),
     refused(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from flagperf.config.compose import compose
+from flagperf.config.search_path import CONF
+from flagperf.errors import ConfigError
 from flagperf.plan.plan import make_plan
 
 
@@ -21,3 +25,30 @@ def test_threads_of_detection(vendor: str, hardware: str, case: str) -> None:
 def test_devices_are_numbered_as_monitors_number_them() -> None:
     run = compose(["vendor=nvidia", "hardware=A100", "data_dir=/data", "dry_run=true"])
     assert make_plan(run, 1).nodes[0].launch.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+@pytest.mark.parametrize(
+    ("hardware", "expected"),
+    [
+        pytest.param("Max1550", ("xpu", "xccl", None, None, ("/dev/dri",)), id="the vendor's own keys"),
+        pytest.param("Gaudi3", ("hpu", "hccl", "habana_frameworks.torch", "habana", ()), id="those of its stack"),
+    ],
+)
+def test_a_product_of_another_stack(hardware: str, expected: tuple[object, ...]) -> None:
+    run = compose(["vendor=intel", f"hardware={hardware}", "data_dir=/data", "dry_run=true"])
+    maker = run.vendor
+    options = maker.container
+    assert (maker.device, maker.backend, maker.plugin, options.runtime, options.devices) == expected
+    assert ("stacks" in run.config["vendor"], maker.stacks, run.changes) == (False, {}, ())
+
+
+def test_a_stack_that_the_vendor_lacks_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "hardware/Gaudi4.yaml"
+    file.parent.mkdir()
+    file.write_text((CONF / "hardware/Gaudi3.yaml").read_text().replace("stack: gaudi", "stack: gaudy"))
+    with pytest.raises(ConfigError) as caught:
+        compose(["vendor=intel", "hardware=Gaudi4", "data_dir=/data", "dry_run=true"], [tmp_path])
+    assert str(caught.value) == (
+        f"the vendor has no such stack\n  where:   {file}\n  key:     hardware.stack\n  given:   gaudy\n"
+        "  allowed: did you mean 'gaudi'?"
+    )

@@ -1,4 +1,4 @@
-"""The probe, run for real, and what is read from it."""
+"""The script, run for real, and what is read from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flagperf.hosts.local import LocalTransport
 
 
 @pytest.mark.asyncio
-async def test_probe_agrees_with_what_python_sees(tmp_path: Path) -> None:
+async def test_the_script_agrees_with_what_python_sees(tmp_path: Path) -> None:
     for number in range(3):
         (tmp_path / f"card{number}").touch()
     with socket.create_server(("127.0.0.1", 0)) as server:

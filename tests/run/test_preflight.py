@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from example import example_run
 
 from flagperf.config.data_layout import sample_folder
-from flagperf.config.platform import Cluster, Node, Vendor
+from flagperf.config.platform import Cluster, ContainerOptions, Node, Vendor
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport
-from flagperf.run.preflight import check_data, check_devices, check_room, shared_cores
+from flagperf.run.preflight import check_data, check_devices, check_ranks, check_room, shared_cores
 
 ACME = Vendor("acme", "Acme chips", "acme", "accl", None, "ACME_VISIBLE", device_files="/dev/acme[0-9]*")
 ON_ACME = example_run(vendor=ACME)
@@ -53,6 +54,55 @@ def test_devices(
 def test_more_ranks_than_cores_are_warned_of(cores: str, warning: str | None) -> None:
     assert shared_cores(example_run(), Facts({"cores": cores})) == warning
     assert shared_cores(ON_ACME, Facts({"cores": cores})) is None
+
+
+GIB = 1024**2  # KiB
+MANY = {"cores": "64", "memory_available_kib": str(512 * GIB)}
+BY_MEMORY = "each with 0.62 of the {} GiB that are available"
+
+
+@pytest.mark.parametrize(
+    ("fields", "facts", "allowed"),
+    [
+        pytest.param({"nproc": 4}, {"cores": "2", "memory_available_kib": str(3 * GIB)}, None, id="more than cores"),
+        pytest.param({"nproc": 1000}, {}, None, id="nothing is known of the host"),
+        pytest.param({"nproc": 1000}, MANY, "at most 512, 8 on each of 64 cores", id="cores"),
+        pytest.param({"nproc": 1000, "oversubscribe": True}, MANY, None, id="the user knows better"),
+        pytest.param(
+            {"nproc": 1000},
+            MANY | {"memory_available_kib": str(24 * GIB)},
+            f"at most 38, {BY_MEMORY.format(24)}",
+            id="memory",
+        ),
+        pytest.param(
+            {"nproc": 8, "config": {"fingerprint": {"network": {"parameters": 86_567_656}}}},
+            {"cores": "8", "memory_available_kib": str(15 * GIB)},
+            "at most 7, each with 1.9 of the 15 GiB that are available",
+            id="a large network",
+        ),
+        pytest.param(
+            {"nproc": 8, "container": ContainerOptions(memory="4g")},
+            MANY,
+            f"at most 6, {BY_MEMORY.format(4)}",
+            id="a container with less",
+        ),
+        pytest.param({"nproc": 16, "vendor": ACME}, MANY | {"cores": "1"}, None, id="cores do not limit accelerators"),
+    ],
+)
+def test_ranks_that_would_take_the_host_down(
+    fields: dict[str, Any], facts: dict[str, str], allowed: str | None
+) -> None:
+    refused = None
+    try:
+        check_ranks(example_run(**fields), "h1", Facts(facts))
+    except ConfigError as error:
+        refused = str(error)
+    assert refused == (
+        allowed
+        and "more ranks than the host can hold\n  where:   host h1\n  key:     nproc\n"
+        f"  given:   {fields['nproc']}\n  allowed: {allowed}\n"
+        "  do:      choose a smaller nproc, or oversubscribe=true where you know better"
+    )
 
 
 def test_room() -> None:

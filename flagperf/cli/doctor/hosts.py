@@ -127,6 +127,7 @@ class _Host:
         return Finding(f"{self._work_dir}: only this user can reach into it")
 
     async def _memory(self) -> Finding:
+        preflight.check_ranks(self.run, self.node.name, self.facts)
         free, total = _gib(self.facts, "memory_available_kib"), _gib(self.facts, "memory_kib")
         return Finding(f"{free} of {total} available")
 

@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from flagperf.perflog import PerfLog
+from flagperf.trainer.figures import utilisation
 from flagperf.trainer.finish import finished
+from flagperf.trainer.hardware import PEAK
 from flagperf.trainer.pytorch.built import built
 from flagperf.trainer.pytorch.datasets import read_first_samples
+from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.loop import Training
-from flagperf.trainer.pytorch.parts import build_parts
+from flagperf.trainer.pytorch.parts import Parts, build_parts
+from flagperf.trainer.pytorch.probe import Probe
+from flagperf.trainer.pytorch.ranks import World
 
-__all__ = ["read_first_samples", "train"]
+__all__ = ["probe", "read_first_samples", "train"]
 
 
 def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
@@ -27,6 +32,31 @@ def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     trained = Training(parts, perflog).run()
     from flagperf.trainer.pytorch.finish import own  # imported late: the first step should not wait for it
 
-    perflog.log("FINISHED", finished(config, parts.settings, parts.world, trained, own(parts), began))
+    figures = finished(config, parts.settings, parts.world, trained, own(parts), began)
+    if config.get("probe"):
+        figures["mfu_achieved"] = _probed(parts, perflog, figures["model_flops"])
+    perflog.log("FINISHED", figures)
     parts.world.disconnect()
     trained.check_loss()
+
+
+def _probed(parts: Parts, perflog: PerfLog, model_flops: float | None) -> float | None:
+    """Measure the devices now that the training is over; its FLOP/s as a share of what they achieve together."""
+    own = Probe(parts.device, parts.world).measure()
+    perflog.log("PROBE", own)
+    achieved = [found.get(PEAK[parts.settings.precision]) for found in parts.world.gather(own)]
+    return utilisation(model_flops, None if None in achieved else sum(achieved))
+
+
+def probe(config: Mapping[str, Any], perflog: PerfLog) -> None:
+    """Measure this rank's device, together with the other ranks, and nothing else.
+
+    Raises:
+        ConfigError: there is no such device.
+    """
+    world = World.of()
+    device = open_device(config["vendor"], world)
+    world.connect(device, config["vendor"]["backend"], config["process_group_timeout"])
+    perflog.log("PROBE", Probe(device, world).measure())
+    perflog.log("FINISHED")
+    world.disconnect()

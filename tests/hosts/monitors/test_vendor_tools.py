@@ -105,6 +105,37 @@ OUTPUTS = [
         "31C 46W 810MiB 65536MiB 0%",
     )),
     ("metax", "C500", "mx-smi-2.2", "44C 71W 986MiB 65536MiB 0%"),
+    ("amd", "MI300X", "amd-smi-putm", lines(
+        "42C 182W N/A N/A 83%",
+        "40C 143W N/A N/A 13%",
+        "41C 117W N/A N/A 0%",
+        "40C 116W N/A N/A 1%",
+        "42C 118W N/A N/A 0%",
+        "39C 118W N/A N/A 0%",
+        "41C 116W N/A N/A 0%",
+        "40C 118W N/A N/A 0%",
+    )),
+    ("amd", "MI300X", "amd-smi-ptv", lines(
+        "55C 248W 283MiB 196300MiB N/A",
+        *["55C 247W 283MiB 196300MiB N/A"] * 3,
+        "50C 221W 283MiB 196300MiB N/A",
+    )),
+    ("intel", "Gaudi2", "hl-smi-Gaudi2", lines(
+        "26C 87W 768MiB 98304MiB 0%",
+        "28C 99W 768MiB 98304MiB 0%",
+    )),
+    ("intel", "Gaudi3", "hl-smi-Gaudi3", lines(
+        "36C 228W 672MiB 131072MiB 0%",
+        "37C 226W 672MiB 131072MiB 0%",
+    )),
+    ("intel", "Max1550", "xpu-smi-Max1550", lines(
+        "35.5C 293.8W 26751.8MiB 131072MiB N/A",
+        "38.5C 287.1W 2188.9MiB 131072MiB N/A",
+        "37C 281.7W 1717MiB 131072MiB N/A",
+        "38C 293.6W 983MiB 131072MiB N/A",
+        "42.5C 292.3W 825.8MiB 131072MiB N/A",
+        "41C 284.8W 668.5MiB 131072MiB N/A",
+    )),
     ("mthreads", "S4000", "mthreads-gmi", lines(
         "27C 96.7W 0MiB 81920MiB 0%",
         "26C 97.1W 0MiB 81920MiB 0%",

@@ -1,0 +1,139 @@
+"""What the devices of a job achieve, measured through torch alone. docs/probe.md says what each figure is.
+
+All ranks measure at the same time, and each figure at the same size and with as many calls on each: devices that share
+power, cooling or a bus are measured as a training finds them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any, TypeVar
+
+import torch
+from torch import distributed as dist
+
+from flagperf.trainer.pytorch.device import device_name
+from flagperf.trainer.pytorch.ranks import World
+
+log = logging.getLogger(__name__)
+
+SECONDS = 1.0  # of each figure, once its size is found
+LONG = 0.02  # seconds that a call takes at the size that is measured, unless that is the largest
+MIB = 2**20
+SIDES = (256, 512, 1024, 2048, 4096, 8192)  # of square matrices
+COPIES = (64 * MIB, 256 * MIB, 1024 * MIB)  # bytes; the largest is larger than any cache
+TRANSFERS = (16 * MIB, 64 * MIB, 256 * MIB)  # bytes
+MESSAGES = (4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)  # bytes
+FORMATS = {  # name in a hardware's peak_flops → type of the matrices, and how torch multiplies float32
+    "fp32": (torch.float32, "highest"),
+    "tf32": (torch.float32, "high"),
+    "fp16": (torch.float16, "highest"),
+    "bf16": (torch.bfloat16, "highest"),
+}
+
+T = TypeVar("T")
+Work = tuple[Callable[[], object], float]  # one call, and how much it does: operations or bytes
+
+
+class Probe:
+    """Measures the device of one rank, in step with those of the others."""
+
+    def __init__(self, device: torch.device, world: World) -> None:
+        self.device, self.world = device, world
+
+    @torch.no_grad()
+    def measure(self) -> dict[str, Any]:
+        """Name of the device, and figures in FLOP/s and bytes/s; None where the device cannot do it, or lacks memory.
+
+        A figure that makes no sense here is left out: TF32 on a CPU, all-reduce over one rank.
+        """
+        formats = [name for name in FORMATS if not (name == "tf32" and self.device.type == "cpu")]
+        figures = {name: self._matmul(*FORMATS[name]) for name in formats}
+        torch.set_float32_matmul_precision("highest")
+        figures["memory"] = self._rate(COPIES, self._copy)
+        figures["host_to_device"] = self._rate(TRANSFERS, self._transfer)
+        if self.world.local_size > 1:
+            figures["all_reduce_node"] = self._all_reduce(self._node(), self.world.local_size)
+        if self.world.size > self.world.local_size:
+            figures["all_reduce"] = self._all_reduce(None, self.world.size)
+        return {"device": device_name(self.device), **figures}
+
+    def _matmul(self, dtype: torch.dtype, precision: str) -> float | None:
+        """FLOP/s of a product of square matrices. Random numbers, for a chip draws less power on zeros."""
+        torch.set_float32_matmul_precision(precision)
+
+        def make(side: int) -> Work:
+            first, second, product = (torch.rand(side, side, device=self.device).to(dtype) for _ in range(3))
+            return lambda: torch.mm(first, second, out=product), 2.0 * side**3
+
+        return self._rate(SIDES, make)
+
+    def _copy(self, size: int) -> Work:
+        """A copy within the device's memory: each byte is read and written. Pages of zeros may not be there at all."""
+        source, target = (torch.ones(size, dtype=torch.uint8, device=self.device) for _ in range(2))
+        return lambda: target.copy_(source), 2.0 * size
+
+    def _transfer(self, size: int) -> Work:
+        """A copy from the host's memory, which the device can reach by itself, to the device's."""
+        source = torch.ones(size, dtype=torch.uint8, pin_memory=self.device.type != "cpu")
+        target = torch.ones(size, dtype=torch.uint8, device=self.device)
+        return lambda: target.copy_(source, non_blocking=True), float(size)
+
+    def _all_reduce(self, group: Any, ranks: int) -> float | None:
+        """Bytes/s of each rank's link in an all-reduce: of a message, 2 (n-1)/n go through it (nccl-tests' busbw)."""
+
+        def make(size: int) -> Work:
+            message = torch.zeros(size // 4, device=self.device)
+            return lambda: dist.all_reduce(message, group=group), 2.0 * size * (ranks - 1) / ranks
+
+        return self._rate(MESSAGES, make)
+
+    def _node(self) -> Any:
+        """The group of the ranks of this node. Every rank takes part in making each node's."""
+        size, local = self.world.size, self.world.local_size
+        if size == local:
+            return None
+        groups = [dist.new_group(list(range(first, first + local))) for first in range(0, size, local)]
+        return groups[self.world.rank // local]
+
+    def _rate(self, sizes: Sequence[int], make: Callable[[int], Work]) -> float | None:
+        """How much is done in a second, at the first size at which a call takes long, or the largest that fits."""
+        found: tuple[Callable[[], object], float, float] | None = None
+        for size in sizes:
+            work = self._together(partial(make, size))
+            if work is None or self._together(partial(self._seconds, work[0], 1)) is None:
+                break
+            found = *work, self.world.largest(self._seconds(work[0], 1))
+            if found[2] > LONG:
+                break
+        if found is None:
+            return None
+        call, amount, seconds = found
+        calls = max(1, round(SECONDS / max(seconds, 1e-6)))
+        self.world.wait()
+        return amount * calls / self._seconds(call, calls)
+
+    def _together(self, action: Callable[[], T]) -> T | None:
+        """What an action gives; None on every rank where it fails on one."""
+        try:
+            done = action()
+            failed = False
+        except RuntimeError as error:  # no memory is left, or the device has no such operation
+            log.warning("not measured: %s", error)
+            done, failed = None, True
+        return None if self.world.largest(float(failed)) else done
+
+    def _seconds(self, call: Callable[[], object], calls: int) -> float:
+        began = perf_counter()
+        for _ in range(calls):
+            call()
+        self._wait()
+        return perf_counter() - began
+
+    def _wait(self) -> None:
+        """Return when the device has done what it was given."""
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).synchronize(self.device)  # every plug-in has it
