@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import List
 
 import numpy as np
 from numpy.typing import NDArray
 
-Sentence = list[int]  # its tokens
-Document = list[Sentence]
+Sentence = List[int]  # its tokens
+Document = List[Sentence]
 
 RANDOM_DOCUMENT_TRIES = 10  # draws to find a document other than the text's own
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.task import Task
 
-Batch = tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
+Batch = Tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
 
 NO_WORDS = 1e-11  # least length of a sum of word vectors that has a direction
 

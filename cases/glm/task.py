@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Dict
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.task import Task
 
-Batch = dict[str, Tensor]  # as cases.glm.data.RecordQuestions.collate_fn makes them
+Batch = Dict[str, Tensor]  # as cases.glm.data.RecordQuestions.collate_fn makes them
 
 INPUTS = ("text", "position", "context", "target", "target_mask")  # arguments of the network, in order
 
@@ -66,7 +66,7 @@ class MultipleChoice(Task):
 
         accuracy = MeanMetric(nan_strategy="disable").to(device)
         for batch in batches:
-            parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS), strict=True)
+            parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS))
             scores = _only_choices(torch.cat([network(*part) for part in parts], dim=1), batch)
             accuracy.update(batch["answers"].gather(1, scores.argmax(dim=1, keepdim=True)).float())
         return {"accuracy": round(float(accuracy.compute()), 6)}  # the digits of float32: 0.9 is not below 0.9

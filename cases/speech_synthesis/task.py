@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from flagperf.trainer.pytorch.task import Task
 
-Batch = tuple[Tensor, ...]  # what the case's data set gives, in the order of the network's arguments
+Batch = Tuple[Tensor, ...]  # what the case's data set gives, in the order of the network's arguments
 
 
 class SpeechSynthesis(Task):

@@ -62,7 +62,7 @@ class ContrastiveLearning(Task):
         """The longest clip, 250,000 samples of audio at full size, of which every second frame is masked."""
         samples, network = config["max_sample_size"], config["network"]
         frames = samples
-        for kernel, stride in zip(network["conv_kernel"], network["conv_stride"], strict=True):
+        for kernel, stride in zip(network["conv_kernel"], network["conv_stride"]):
             frames = (frames - kernel) // stride + 1
         masked = torch.arange(0, frames, 2)
         negatives = torch.zeros(len(masked), config["masking"]["num_negatives"], dtype=torch.long)

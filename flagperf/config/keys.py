@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, of_dataclass, seconds, switch, text
+from flagperf.config.hints import of_dataclass
+from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, seconds, switch, text
 from flagperf.trainer.settings import Settings
 
 MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000  # more is a slip of the pen, whose plan fills the memory

@@ -1,0 +1,130 @@
+"""What differs between the versions of torch that vendors' stacks hold, 2.0 to 2.14. No other file asks for one.
+
+Each function has the newest version's way first, and then what an older one has in its place: mostly the module of the
+device, such as torch.cuda or the torch.npu of a plug-in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from flagperf.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch.optim.swa_utils import AveragedModel
+
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+# ---------------------------------------------------------------- devices
+
+
+def module_of(device: torch.device) -> Any:
+    """The module of the device's kind: torch.cuda, or what a plug-in adds in its manner."""
+    return getattr(torch, device.type)
+
+
+def accelerators(kind: str) -> tuple[str | None, int]:
+    """The kind of accelerator that torch finds, and how many of it there are; None and 0 where it finds none.
+
+    Args:
+        kind: of the vendor's devices. An older torch can only be asked for these.
+    """
+    if VERSION >= (2, 7):
+        found = torch.accelerator.current_accelerator(check_available=True)
+        return (None, 0) if found is None else (found.type, torch.accelerator.device_count())
+    module = getattr(torch, kind, None)
+    return (kind, module.device_count()) if module is not None and module.is_available() else (None, 0)
+
+
+def choose_device(device: torch.device) -> None:
+    """Make a device the current one of its kind."""
+    if VERSION >= (2, 7):
+        torch.accelerator.set_device_index(device.index)
+    else:
+        module_of(device).set_device(device.index)
+
+
+def streams(device: torch.device) -> tuple[Any, Any, Callable[[], AbstractContextManager[Any]]]:
+    """The current stream of a device, another one, and what makes a block whose work goes to that other one."""
+    if VERSION >= (2, 7):
+        other = torch.Stream(device)
+        return torch.accelerator.current_stream(device), other, lambda: other
+    module = module_of(device)
+    older = module.Stream(device=device)
+    return module.current_stream(device), older, lambda: module.stream(older)
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def grad_scaler(device: torch.device) -> Any:
+    """The gradient scaler for fp16 on a device.
+
+    Raises:
+        ConfigError: this torch has none for it.
+    """
+    if VERSION >= (2, 3):
+        return torch.amp.GradScaler(device.type)
+    try:
+        return module_of(device).amp.GradScaler()
+    except AttributeError:
+        raise ConfigError(
+            f"torch {torch.__version__} has no gradient scaler for {device.type}",
+            where="config.yaml",
+            key="precision",
+            given="amp_fp16",
+            allowed="fp32, amp_bf16",
+        ) from None
+
+
+def fill_no_memory() -> None:
+    """Let deterministic algorithms leave memory that nobody has written as it is; filling it costs a pass."""
+    if VERSION >= (2, 2):
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def moving_average(network: nn.Module, decay: float) -> AveragedModel:
+    """An exponential moving average of a network's weights and buffers."""
+    from torch.optim import swa_utils
+
+    if VERSION >= (2, 1):
+        average = swa_utils.get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        return swa_utils.AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+
+    def updated(mean: Tensor, new: Tensor, _: Any) -> Tensor:
+        return torch.lerp(mean, new, 1 - decay) if mean.is_floating_point() else mean * decay + new * (1 - decay)
+
+    return swa_utils.AveragedModel(network, avg_fn=updated, use_buffers=True)
+
+
+# ---------------------------------------------------------------- files and counts
+
+
+def safe_to_load(classes: Iterable[Any]) -> AbstractContextManager[Any]:
+    """A block in which torch.load reads objects of these classes, too; an older torch reads tensors alone."""
+    return torch.serialization.safe_globals(list(classes)) if VERSION >= (2, 5) else nullcontext()
+
+
+def plain_attention() -> AbstractContextManager[Any]:
+    """A block in which attention is computed without fused kernels."""
+    if VERSION >= (2, 3):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        return sdpa_kernel(SDPBackend.MATH)
+    fused = {"enable_flash": False, "enable_mem_efficient": False}
+    return torch.backends.cuda.sdp_kernel(**fused)
+
+
+def flop_counter() -> Any:
+    """A block that counts operations; None where torch has no counter."""
+    if VERSION < (2, 1):
+        return None
+    from torch.utils.flop_counter import FlopCounterMode
+
+    return FlopCounterMode(display=False)
