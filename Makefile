@@ -20,7 +20,7 @@ PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 HEAVY   := cases cluster faults trainer
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
-RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target run/versions) \
+RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target hosts/versions) \
 	flagperf/trainer cases
 
 .PHONY: run quick test slow check clean packages oldest oldest-test $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)

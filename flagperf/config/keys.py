@@ -17,6 +17,7 @@ MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000  # more is a slip of 
 
 KEYS: dict[str, Field] = {
     # conf/config.yaml
+    "framework.version": text(null=True, platform=True),
     "nnodes": count(high=MOST_NODES, platform=True),
     "nproc": count(high=MOST_DEVICES, platform=True),
     "repeat": count(high=MOST_ROUNDS, platform=True),
@@ -64,7 +65,15 @@ PLATFORM_PARTS = ("cluster", "runtime", "size")
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")
 
 # Platform keys by which other software runs. Every run may set them; each is recorded as a change.
-SOFTWARE = ("code_dir", "runtime.python", "runtime.container", "cluster.container", "cluster.image", "cluster.secrets")
+SOFTWARE = (
+    "code_dir",
+    "framework.version",
+    "runtime.python",
+    "runtime.container",
+    "cluster.container",
+    "cluster.image",
+    "cluster.secrets",
+)
 
 # FlagPerf's name of a key → its name here.
 RENAMED = {

@@ -1,0 +1,101 @@
+"""What the environment of a job's ranks must hold: lowest versions that the framework's file tells, and the plug-in."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.platform import Framework
+from flagperf.config.values import RunConfig
+from flagperf.trainer.imports import targets
+from flagperf.trainer.sent_code import package_folder
+
+ABSENT = "not installed"
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the ranks of one job need where they run."""
+
+    case: str
+    modules: tuple[str, ...] = ()  # that must be there, such as the vendor's plug-in
+    packages: tuple[str, ...] = ()  # whose versions are told
+    lowest: Mapping[str, str] = field(default_factory=dict)  # package, or "python" → lowest version
+    version: str | None = None  # of the framework, which was asked for
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """All packages whose versions there are to be told."""
+        return tuple(dict.fromkeys((*self.packages, *(name for name in self.lowest if name != "python"))))
+
+    def unmet(self, missing: Sequence[str], versions: Mapping[str, str]) -> list[str]:
+        """What is not there, or too old, each in words that follow "has".
+
+        Args:
+            missing: modules that are not there.
+            versions: package, or "python" → what is there.
+        """
+        found = [f"no module {name}" for name in missing]
+        for name, lowest in self.lowest.items():
+            there = versions.get(name, ABSENT)
+            if there == ABSENT and name not in missing:
+                found.append(f"no {name}, of which {self.case} needs {lowest} or newer")
+            elif there != ABSENT and is_older(there, lowest):
+                found.append(f"{name} {there}, of which {self.case} needs {lowest} or newer")
+        own = next((versions[name] for name in self.packages if versions.get(name, ABSENT) != ABSENT), None)
+        if self.version and own and numbers(own)[: len(numbers(self.version))] != numbers(self.version):
+            found.append(f"{own}, where framework.version={self.version} was asked for")
+        return found
+
+
+def needs_of(run: RunConfig) -> Needs:
+    """What the ranks of a job need."""
+    framework = run.framework
+    used = set(_packages(run.config, framework))
+    lowest = {name: version for name, version in framework.case_needs.items() if name.replace("-", "_") in used}
+    return Needs(
+        case=run.case,
+        modules=(framework.module, *([run.vendor.plugin] if run.vendor.plugin else [])),
+        packages=framework.packages,
+        lowest={**framework.needs, **lowest},
+        version=framework.version,
+    )
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers that a version begins with: 2, 1 and 0 of 2.1.0a0+git."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def is_older(version: str, lowest: str) -> bool:
+    """Whether a version is older than the lowest that is needed; one that cannot be read is not."""
+    found = numbers(version)
+    return bool(found) and found < numbers(lowest)
+
+
+def _packages(config: Mapping[str, Any], framework: Framework) -> Iterator[str]:
+    """The packages that a case's parts are of, and those that its own code for them imports."""
+    seen: set[str] = set()
+    for target in targets([config.get(part) for part in framework.parts]):
+        yield target.partition(".")[0]
+        if target.startswith("cases."):
+            yield from _imported(package_folder("cases").parent, target.rpartition(".")[0], seen)
+
+
+def _imported(folder: Path, module: str, seen: set[str]) -> Iterator[str]:
+    """The packages that a module imports, anywhere in it or in the modules of cases that it imports."""
+    path = Path(folder, *module.split(".")).with_suffix(".py")
+    if module in seen or not path.is_file():
+        return
+    seen.add(module)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else names:
+            yield name.partition(".")[0]
+            if name.startswith("cases."):
+                yield from _imported(folder, name, seen)
