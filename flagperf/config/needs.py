@@ -84,18 +84,36 @@ def _packages(config: Mapping[str, Any], framework: Framework) -> Iterator[str]:
     for target in targets([config.get(part) for part in framework.parts]):
         yield target.partition(".")[0]
         if target.startswith("cases."):
-            yield from _imported(package_folder("cases").parent, target.rpartition(".")[0], seen)
+            yield from _imported(target, seen)
 
 
-def _imported(folder: Path, module: str, seen: set[str]) -> Iterator[str]:
-    """The packages that a module imports, anywhere in it or in the modules of cases that it imports."""
-    path = Path(folder, *module.split(".")).with_suffix(".py")
-    if module in seen or not path.is_file():
+def _imported(target: str, seen: set[str]) -> Iterator[str]:
+    """The packages that a class or function of cases imports, itself or in the code of cases that it uses.
+
+    Other ones of its module are left out: whoever uses one of them need not have what the others import.
+    """
+    module, _, own = target.rpartition(".")
+    path = Path(package_folder("cases").parent, *module.split(".")).with_suffix(".py")
+    if target in seen or not path.is_file():
         return
-    seen.add(module)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        for name in [node.module or ""] if isinstance(node, ast.ImportFrom) else names:
-            yield name.partition(".")[0]
-            if name.startswith("cases."):
-                yield from _imported(folder, name, seen)
+    seen.add(target)
+    for node in _used(ast.parse(path.read_text(encoding="utf-8")).body, own):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+            if node.module.startswith("cases."):
+                for alias in node.names:
+                    yield from _imported(f"{node.module}.{alias.name}", seen)
+
+
+def _used(body: Sequence[ast.stmt], own: str) -> list[ast.AST]:
+    """The nodes of a module's own statements, and of its class or function `own` with those that it uses."""
+    named = {part.name: part for part in body if isinstance(part, (ast.FunctionDef, ast.ClassDef))}
+    nodes: list[ast.AST] = [part for part in body if part not in named.values()]
+    nodes += [named.pop(own)] if own in named else []
+    for node in nodes:  # which grows
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Name) and node.id in named:
+            nodes.append(named.pop(node.id))
+    return nodes
