@@ -45,7 +45,7 @@ $(FRAMEWORKS:%=%-test): %-test: $(DEV) %
 oldest: $(VENV)-oldest/.installed
 
 oldest-test: $(DEV) oldest
-	$(PYTEST) -m oldest tests/trainer
+	$(PYTEST) -m oldest tests/cases
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .

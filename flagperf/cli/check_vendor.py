@@ -27,7 +27,7 @@ from flagperf.cli.vendor_files import (
 from flagperf.cli.verbs import usage
 from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
-from flagperf.config.image import choose_image
+from flagperf.config.image import choose_image, version_of
 from flagperf.config.keys import is_under
 from flagperf.config.monitor_tool import INDEX, make_table
 from flagperf.config.platform import Framework, Hardware, ImageSettings, NumberFormat, Vendor
@@ -127,7 +127,7 @@ def _image(vendor: Vendor, path: Path, folders: Sequence[Path]) -> Iterator[Lack
     files = {name: file for name in options("framework", folders) if (file := find(f"framework/{name}", folders))}
     main = [name for name, file in files.items() if read(file).get("main") is True]
     for entry in {**dict.fromkeys(main), **vendor.image, **vendor.frameworks}:
-        name, _, version = entry.partition("_")
+        name, version = entry.partition("_")[0], version_of(entry)
         if not version and entry not in vendor.image and any(key.startswith(f"{name}_") for key in vendor.image):
             continue  # it has images by version
         text = read(files[name]) if name in files else {}

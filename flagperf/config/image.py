@@ -42,7 +42,7 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
     lowest = next((framework.needs[name] for name in framework.packages if name in framework.needs), None)
     if version and lowest and is_older(version, lowest):
         problem = f"the image is for {framework.product} {version}, and the trainer needs {lowest} or newer"
-        raise refused(problem, key, source.name, "take a newer image of the vendor's, if there is one")
+        raise refused(problem, f"{key}.name", source.name, "take a newer image of the vendor's, if there is one")
     if policy == "build":
         if not buildable:
             wanted_by = f"{key}.folder" if source.folder else "cluster.image.policy"
@@ -69,17 +69,22 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
 
 
 def entry_of(vendor: Vendor, framework: Framework) -> tuple[str, str | None]:
-    """Key of `vendor.image` for a framework, and the version that it tells: pytorch, or pytorch_2.1 and 2.1.
+    """Key of `vendor.image` for a framework, and the version that it tells: pytorch, or pytorch_2_1 and 2.1.
 
     The version that was asked for; else the key without one, where there is one, or else the newest.
     """
     if framework.version is not None:
-        return f"{framework.name}_{framework.version}", framework.version
-    known = [key.partition("_")[2] for key in vendor.image if key.startswith(f"{framework.name}_")]
+        return f"{framework.name}_{framework.version.replace('.', '_')}", framework.version
+    known = {version: key for key in vendor.image if (version := version_of(key)) and key.startswith(framework.name)}
     if framework.name in vendor.image or not known:
         return framework.name, None
     newest = max(known, key=numbers)
-    return f"{framework.name}_{newest}", newest
+    return known[newest], newest
+
+
+def version_of(entry: str) -> str:
+    """The version that a key of `vendor.image` tells: 2.1 of pytorch_2_1; "" of pytorch."""
+    return entry.partition("_")[2].replace("_", ".")
 
 
 def build_context(folder: Path, source: ImageSource, extra: str | None = None) -> Mapping[str, Path | bytes]:
