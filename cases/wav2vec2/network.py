@@ -96,7 +96,8 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         share = self.config.layerdrop if self.training and torch.is_grad_enabled() else 0.0
         for layer in layers:
             if not share or torch.rand(()) >= share:
-                hidden = layer(hidden)
+                made = layer(hidden)
+                hidden = made[0] if isinstance(made, tuple) else made  # a tuple in transformers 4
         return hidden
 
     def temperature(self) -> Tensor:

@@ -46,9 +46,9 @@ class Needs:
                 found.append(f"no {name}, of which {self.case} needs {lowest} or newer")
             elif there != ABSENT and is_older(there, lowest):
                 found.append(f"{name} {there}, of which {self.case} needs {lowest} or newer")
-        own = next((versions[name] for name in self.packages if versions.get(name, ABSENT) != ABSENT), None)
-        if self.version and own and numbers(own)[: len(numbers(self.version))] != numbers(self.version):
-            found.append(f"{own}, where framework.version={self.version} was asked for")
+        own = next((name for name in self.packages if versions.get(name, ABSENT) != ABSENT), None)
+        if self.version and own and numbers(versions[own])[: len(numbers(self.version))] != numbers(self.version):
+            found.append(f"{own} {versions[own]}, where framework.version={self.version} was asked for")
         return found
 
 

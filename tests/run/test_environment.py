@@ -123,9 +123,9 @@ def test_the_lowest_versions_are_those_of_the_oldest_environment() -> None:
     found: dict[str, Any] = {"python": "3.8"}
     for line in importlib.metadata.requires("flagperf") or []:
         requirement, _, condition = line.partition(";")
-        name, lowest = re.match(r"([\w-]+).*?(?:>=|==)([\d.]+\d)", requirement).groups()  # type: ignore[union-attr]
         if extra in condition:
-            found[name] = lowest
+            name, *lowest = re.findall(r"^[\w-]+|(?<=[>=]=)[\d.]*\d", requirement)
+            found[name] = "".join(lowest)
     lowest = {**PYTORCH.needs, **PYTORCH.case_needs}
     assert {name: found[name] for name in lowest} == lowest
 

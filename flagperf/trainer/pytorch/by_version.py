@@ -6,12 +6,13 @@ device, such as torch.cuda or the torch.npu of a plug-in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from flagperf.errors import ConfigError
 
@@ -19,6 +20,26 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+def fill_in() -> None:
+    """Put names that the cases use where an older torch, or the torchvision of its time, lacks them."""
+    from flagperf.trainer.pytorch import older_names
+
+    if VERSION < (2, 1):
+        older_names.fill_torch()
+    if VERSION < (2, 6):
+        older_names.fill_torchvision()
+
+
+def take_added_masks() -> None:
+    """Let networks of transformers 4 take masks of four dimensions as version 5 does: they are added to the scores."""
+    import transformers
+
+    if int(transformers.__version__.partition(".")[0]) < 5:
+        from flagperf.trainer.pytorch import older_names
+
+        older_names.fill_transformers()
 
 
 # ---------------------------------------------------------------- devices
@@ -111,6 +132,19 @@ def safe_to_load(classes: Iterable[Any]) -> AbstractContextManager[Any]:
     return torch.serialization.safe_globals(list(classes)) if VERSION >= (2, 5) else nullcontext()
 
 
+def newest_name(kind: type) -> str:
+    """Module and name of a class as the newest have it: transformers 4 has one for each way to compute attention."""
+    module, name = kind.__module__, kind.__qualname__
+    return f"{module}.{name.replace('Sdpa', '') if module.startswith('transformers.') else name}"
+
+
+def newest_group(optimizer: Optimizer, group: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A parameter group with the hyper-parameter by which newer versions tell AdamW from Adam."""
+    decoupled = {torch.optim.Adam: False, torch.optim.AdamW: True}
+    kind = type(optimizer)
+    return {"decoupled_weight_decay": decoupled[kind], **group} if kind in decoupled else group
+
+
 def plain_attention() -> AbstractContextManager[Any]:
     """A block in which attention is computed without fused kernels."""
     if VERSION >= (2, 3):
@@ -122,9 +156,11 @@ def plain_attention() -> AbstractContextManager[Any]:
 
 
 def flop_counter() -> Any:
-    """A block that counts operations; None where torch has no counter."""
+    """A block that counts operations, which its get_total_flops tells."""
     if VERSION < (2, 1):
-        return None
+        from flagperf.trainer.pytorch.older_names import FlopCounter
+
+        return FlopCounter()
     from torch.utils.flop_counter import FlopCounterMode
 
     return FlopCounterMode(display=False)

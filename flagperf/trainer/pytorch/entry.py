@@ -8,9 +8,12 @@ from typing import Any
 from flagperf.perflog import PerfLog
 from flagperf.trainer.finish import finished
 from flagperf.trainer.pytorch.built import built
+from flagperf.trainer.pytorch.by_version import fill_in
 from flagperf.trainer.pytorch.datasets import read_first_samples
 from flagperf.trainer.pytorch.loop import Training
 from flagperf.trainer.pytorch.parts import build_parts
+
+fill_in()  # before a case is imported
 
 __all__ = ["read_first_samples", "train"]
 
