@@ -47,6 +47,8 @@ class TextToMel(SpeechSynthesis):
             the padded batch. (The network's own mask_padding changes its output in place, which backward refuses.)
     """
 
+    operations_within = 0.05  # its LSTM is counted or not: that depends on the kernel which computes it
+
     def __init__(self, mask_padding: bool) -> None:
         self.mask_padding = mask_padding
 
@@ -74,8 +76,6 @@ class TextToMel(SpeechSynthesis):
 
 class MelToAudio(SpeechSynthesis):
     """WaveGlow: negative log-likelihood of the audio per sample, less the constant log(2 pi) / 2."""
-
-    operations_within = 0.05  # its LSTM is counted or not: that depends on the kernel which computes it
 
     def example(self, config: Mapping[str, Any]) -> Batch:
         samples = config["segment_length"]
