@@ -63,7 +63,7 @@ async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, own: bool) ->
     (packages / "torch-1.13.1+vendor.dist-info").mkdir(parents=True)
     (packages / "torch-1.13.1+vendor.dist-info/METADATA").write_text("Name: torch\nVersion: 1.13.1+vendor\n")
     needs = {"python": "3.99", "torch": "2.0", "pyyaml": "5", "no-such-library": "1.0"}
-    stack = replace(OTHER, packages=("torch",), needs=needs, version="2.1")
+    stack = replace(OTHER, module="yaml", packages=("torch",), needs=needs, version="2.1")
     vendor = Vendor("acme", "ACME", "acme", "acmecl", "torch_acme", None)
     python = sys.executable if own else str(linked(tmp_path / "python", packages))
     torch = importlib.metadata.version("torch") if own else "1.13.1+vendor"
@@ -72,11 +72,21 @@ async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, own: bool) ->
             await environment(example_run(framework=stack, vendor=vendor), here, Command((python,)))
     old = "" if own else f"torch {torch}, of which sums needs 2.0 or newer; "
     assert str(refused.value) == (
-        f"here: {python} has no module no_such_framework; no module torch_acme; "
+        f"here: {python} has no module torch_acme; "
         f"python {platform.python_version()}, of which sums needs 3.99 or newer; {old}"
         "no no-such-library, of which sums needs 1.0 or newer; "
         f"torch {torch}, where framework.version=2.1 was asked for\n{DO}"
     )
+
+
+@pytest.mark.asyncio
+async def test_a_framework_that_is_missing_says_how_to_get_it() -> None:
+    """And no more: what else is missing comes with it."""
+    stack = replace(OTHER, needs={"no-such-library": "1.0"})
+    async with LocalTransport("here") as here:
+        with pytest.raises(HostError) as refused:
+            await environment(example_run(framework=stack), here, Command((sys.executable,)))
+    assert str(refused.value) == f"here: {sys.executable} has no module no_such_framework\n{DO}"
 
 
 @pytest.mark.asyncio
