@@ -10,6 +10,7 @@ steps, and the resident memory of rank 0 at the peak.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import resource
 import sys
@@ -93,7 +94,9 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(json.dumps({"first_step": first_step, "samples_per_second": rate, "memory_gib": memory}), flush=True)
     sys.stdout.flush()
-    os._exit(0)  # the loader's process may outlive the interpreter's own exit
+    for loading in multiprocessing.active_children():
+        loading.kill()  # they outlive Paddle's own exit
+    os._exit(0)
 
 
 if __name__ == "__main__":

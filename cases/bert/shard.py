@@ -59,6 +59,21 @@ def open_shard(path: Path) -> Any:
         ) from None
 
 
+def open_arrays(path: Path) -> dict[str, Any]:
+    """The arrays of a shard, by name. Rows of an uncompressed one come from memory that is mapped to the file.
+
+    HDF5 needs 2 ms for the six parts of an example, where mapped memory needs a few microseconds.
+    """
+    file = open_shard(path)
+    return {key: _mapped(path, file[key]) for key in KEYS}
+
+
+def _mapped(path: Path, array: Any) -> Any:
+    """The array as mapped memory, or as HDF5 reads it where it is compressed or in chunks."""
+    offset = array.id.get_offset()
+    return array if offset is None else np.memmap(path, array.dtype, "r", offset, array.shape)
+
+
 def write_shard(path: Path, examples: Sequence[Example], length: int, predictions: int) -> None:
     """Write one shard, uncompressed.
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cases.bert.shard import KEYS, count_examples, open_shard
+from cases.bert.shard import count_examples, open_arrays
 from flagperf.errors import ConfigError
 
 NOT_MASKED = -100  # a label that the cross-entropy of PyTorch and of Paddle leaves out
@@ -34,7 +34,7 @@ class Shards:
             0,
             *accumulate(count_examples(path) for path in self.paths),
         ]  # number of each shard's first example
-        self.opened: tuple[int, Any] | None = None
+        self.opened: tuple[int, dict[str, Any]] | None = None
         if not len(self):
             raise ConfigError("no examples in this folder of the data set", where=folder, key="data_dir")
 
@@ -44,8 +44,8 @@ class Shards:
     def read(self, index: int) -> dict[str, Numbers]:
         """One example, by the names that the network and the loss give its parts."""
         shard = bisect_right(self.starts, index) - 1
-        file, row = self._file(shard), index - self.starts[shard]
-        read = {key: np.asarray(file[key][row], dtype=np.int64) for key in KEYS}
+        row = index - self.starts[shard]
+        read = {key: np.asarray(array[row], dtype=np.int64) for key, array in self._arrays(shard).items()}
         places, words = read["masked_lm_positions"], read["masked_lm_ids"]
         return {
             "input_ids": read["input_ids"],
@@ -56,10 +56,10 @@ class Shards:
             "not_next": read["next_sentence_labels"],
         }
 
-    def _file(self, shard: int) -> Any:
-        """The shard, opened by each process of the loader for itself: HDF5 does not survive a fork."""
+    def _arrays(self, shard: int) -> dict[str, Any]:
+        """Of the shard, opened by each process of the loader for itself: HDF5 does not survive a fork."""
         if self.opened is None or self.opened[0] != shard:
-            self.opened = (shard, open_shard(self.paths[shard]))
+            self.opened = (shard, open_arrays(self.paths[shard]))
         return self.opened[1]
 
 
