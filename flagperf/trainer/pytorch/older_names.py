@@ -59,6 +59,9 @@ def fill_torchvision() -> None:
             from torchvision.transforms import v2  # type: ignore[import-untyped]
         except ImportError:
             return
+    if tuple(map(int, torchvision.__version__.split(".")[:2])) < (0, 17):
+        for kind in (v2.Resize, v2.RandomResizedCrop, v2.RandomShortestSize, v2.RandomResize, v2.ScaleJitter):
+            kind.__init__ = antialiased(kind.__init__)
     if not hasattr(v2, "MixUp"):
         v2.MixUp, v2.CutMix = MixUp, CutMix
         v2.functional.to_dtype = to_dtype
@@ -77,6 +80,11 @@ def fill_torchvision() -> None:
         tensors = types.ModuleType("torchvision.tv_tensors")
         vars(tensors).update(BoundingBoxes=boxes, Mask=points.Mask, Image=points.Image)
         torchvision.tv_tensors = sys.modules[tensors.__name__] = tensors
+
+
+def antialiased(init: Any) -> Any:
+    """The __init__ of a transform that resizes, with the default of newer versions: tensors are smoothed, too."""
+    return lambda self, *given, **named: init(self, *given, **{"antialias": True, **named})
 
 
 def fill_transformers() -> None:
