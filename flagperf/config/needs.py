@@ -61,11 +61,18 @@ def needs_of(run: RunConfig) -> Needs:
     lowest = {name: version for name, version in framework.case_needs.items() if name.replace("-", "_") in used}
     return Needs(
         case=run.case,
-        modules=(framework.module, *([run.vendor.plugin] if run.vendor.plugin else [])),
+        modules=(framework.module, *_plugin(run)),
         packages=framework.packages,
         lowest={**framework.needs, **lowest},
         version=framework.version,
     )
+
+
+def _plugin(run: RunConfig) -> list[str]:
+    """The vendor's plug-in, unless the user's own code brings it: that is sent later."""
+    name, folder = run.vendor.plugin, run.code_dir
+    own = folder is not None and name is not None and any(Path(folder).expanduser().glob(f"{name.partition('.')[0]}*"))
+    return [] if name is None or own else [name]
 
 
 def numbers(version: str) -> tuple[int, ...]:

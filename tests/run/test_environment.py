@@ -127,6 +127,16 @@ def test_the_libraries_of_a_case(case: str, libraries: set[str]) -> None:
     assert needs.modules == ("torch",)
 
 
+def test_a_plugin_that_the_users_code_brings_is_not_looked_for(tmp_path: Path) -> None:
+    vendor = Vendor("acme", "ACME", "acme", "acmecl", "torch_acme", None)
+    looked = needs_of(example_run(vendor=vendor, code_dir=str(tmp_path))).modules
+    (tmp_path / "torch_acme.py").touch()
+    assert (looked, needs_of(example_run(vendor=vendor, code_dir=str(tmp_path))).modules) == (
+        ("torch", "torch_acme"),
+        ("torch",),
+    )
+
+
 def test_the_lowest_versions_are_those_of_the_oldest_environment() -> None:
     """`make oldest` installs them, and tests train on it."""
     extra = "train-oldest"
