@@ -40,7 +40,7 @@ class Needs:
             versions: package, or "python" → what is there.
         """
         found = [f"no module {name}" for name in missing]
-        if self.modules[:1] == tuple(missing[:1]):  # without the framework the environment is another one altogether
+        if missing and missing[0] == self.modules[0]:  # without the framework the environment is another one altogether
             return found
         for name, lowest in self.lowest.items():
             there = versions.get(name, ABSENT)
