@@ -81,6 +81,12 @@ def streams(device: torch.device) -> tuple[Any, Any, Callable[[], AbstractContex
     return module.current_stream(device), older, lambda: module.stream(older)
 
 
+def leave_group() -> None:
+    """Leave the process group. With torch 2.0 a rank was seen to hang in it; there the end of its process does it."""
+    if VERSION >= (2, 4):
+        torch.distributed.destroy_process_group()
+
+
 # ---------------------------------------------------------------- numbers
 
 
