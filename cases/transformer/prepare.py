@@ -155,7 +155,7 @@ def encode_test(vocabulary: Any, paths: tuple[Path, Path], folder: Path) -> None
     """Write the test sentences as tokens, and their references as text."""
     sentences, references = zip(*parallel([paths]))
     append(folder / f"test.{SOURCE}", vocabulary.encode(list(sentences), out_type=int, add_eos=True))
-    (folder / f"test.{TARGET}").write_text("".join(f"{line}\n" for line in references), encoding="utf-8", newline="\n")
+    (folder / f"test.{TARGET}").write_bytes("".join(f"{line}\n" for line in references).encode())
 
 
 def append(path: Path, sentences: Sequence[Sequence[int]]) -> None:
