@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 from flagperf.trainer.misfits import check_fit
-from flagperf.trainer.pytorch.by_version import moving_average, safe_to_load
+from flagperf.trainer.pytorch.by_version import moving_average, safe_to_load, sent_buffers
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.settings import Settings
@@ -134,5 +134,6 @@ def distribute(network: nn.Module, settings: Settings, device: torch.device, wor
     """The network that the training step calls: its backward pass averages the gradients over the ranks."""
     if world.size == 1:
         return network
+    sent_buffers(network)
     devices = None if device.type == "cpu" else [device]
     return DistributedDataParallel(network, device_ids=devices, **settings.ddp)

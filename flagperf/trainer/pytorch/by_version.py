@@ -87,6 +87,18 @@ def leave_group() -> None:
         torch.distributed.destroy_process_group()
 
 
+def sent_buffers(network: nn.Module) -> list[Tensor]:
+    """The buffers of a network that ranks can send each other. Gloo of torch 2.0 sends no booleans: they are constants.
+
+    DistributedDataParallel, which sends them too, will leave out the others.
+    """
+    if VERSION >= (2, 4):
+        return list(network.buffers())
+    kept = [name for name, buffer in network.named_buffers() if buffer.dtype == torch.bool]
+    network._ddp_params_and_buffers_to_ignore = kept  # type: ignore[assignment]
+    return [buffer for buffer in network.buffers() if buffer.dtype != torch.bool]
+
+
 # ---------------------------------------------------------------- numbers
 
 

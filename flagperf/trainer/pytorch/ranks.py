@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from flagperf.trainer.pytorch.by_version import leave_group
+from flagperf.trainer.pytorch.by_version import leave_group, sent_buffers
 from flagperf.trainer.ranks import Ranks
 
 
@@ -56,5 +56,5 @@ class World(Ranks):
     def copy_buffers(self, network: torch.nn.Module) -> None:
         """Give every rank the buffers of rank 0: running statistics of batch norm differ between ranks."""
         if self.size > 1:
-            for buffer in network.buffers():
+            for buffer in sent_buffers(network):
                 dist.broadcast(buffer, 0)
