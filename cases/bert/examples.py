@@ -109,7 +109,8 @@ def _elsewhere(documents: Sequence[Document], number: int, wanted: int, random: 
         other = random.randint(0, len(documents) - 1)
         if other != number:
             break
-    document, tokens = documents[other], Sentence()
+    document = documents[other]
+    tokens: Sentence = []
     for sentence in document[random.randint(0, len(document) - 1) :]:
         tokens += sentence
         if len(tokens) >= wanted:
