@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from cases.bert.shards import NOT_MASKED
 from cases.optimization import decay_except
+from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
 Batch = Dict[str, Tensor]  # as cases.bert.data.ShardedExamples gives them
@@ -67,7 +68,7 @@ class Pretraining(Task):
         from torchmetrics.classification import MulticlassAccuracy
 
         accuracy = MulticlassAccuracy(network.config.vocab_size, average="micro", validate_args=False).to(device)
-        words_loss, follows_loss = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        words_loss, follows_loss = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
         for batch in batches:
             words, follows = network(*(batch[name] for name in INPUTS))
             masked = batch["masked_words"] != NOT_MASKED

@@ -12,6 +12,7 @@ from torch.nn import functional
 from cases.cpm.data import IGNORED
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
+from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
 Batch = Tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
@@ -56,7 +57,7 @@ class LanguageModel(Task):
         """
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        loss, similarity = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        loss, similarity = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
         vectors = network.get_input_embeddings().weight
         for tokens, labels in batches:
             logits = network(input_ids=tokens, attention_mask=causal_mask(tokens)).logits.float()

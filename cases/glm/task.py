@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
+from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
 Batch = Dict[str, Tensor]  # as cases.glm.data.RecordQuestions.collate_fn makes them
@@ -64,7 +65,7 @@ class MultipleChoice(Task):
         """`accuracy`: the share of questions whose best choice is one of the right ones."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        accuracy = MeanMetric(nan_strategy="disable").to(device)
+        accuracy = MeanMetric(nan_strategy=keep_nan()).to(device)
         for batch in batches:
             parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS))
             scores = _only_choices(torch.cat([network(*part) for part in parts], dim=1), batch)

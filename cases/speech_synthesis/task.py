@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
+from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
 Batch = Tuple[Tensor, ...]  # what the case's data set gives, in the order of the network's arguments
@@ -33,7 +34,7 @@ class SpeechSynthesis(Task):
         """`val_loss`: the mean over the clips of all ranks."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        mean = MeanMetric(nan_strategy="disable").to(device)
+        mean = MeanMetric(nan_strategy=keep_nan()).to(device)
         for batch in batches:
             mean.update(self.clip_losses(network, batch))
         return {"val_loss": round(float(mean.compute()), 6)}  # the digits of float32

