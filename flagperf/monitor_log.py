@@ -3,8 +3,8 @@
     cpu_monitor.log, mem_monitor.log     2025-01-31-14:05:09<TAB>fraction
     pwr_monitor.log                      2025-01-31-14:05:09<TAB>watts[<TAB>joules counted]
     <vendor>_monitor.log                 2025-01-31-14:05:09
-                                         31C 57W 15MiB 40536MiB 0%[ joules countedJ]      one line a device
-                                         (an empty line)
+                                         31C 57W 15MiB 40536MiB 0%[ joules countedJ][ clockMHz]
+                                         … one line a device, then an empty line
 
 A figure that is not known is N/A. Else it stands as the tool told it, also where that cannot be: whoever reads a log
 leaves such figures out. A monitor that has no figures says once `<time><TAB>not available: <why>`.
@@ -35,6 +35,7 @@ class Figure:
     shown: str = ""  # its unit in a report
     factor: float = 1.0  # from the log's unit to the report's
     counter: bool = False  # it grows since some moment in the past, and has no mean
+    extra: bool = False  # FlagPerf's lines have no word for it: it has one where it is known
     low: float = 0.0  # in the log's unit: what is below …
     high: float = math.inf  # … or above is no figure but a fault of the device or its tool
 
@@ -65,12 +66,13 @@ class Device:
     memory_total: float | None = _told("MiB")
     # of the time a kernel ran, or as the vendor says
     utilisation: float | None = _told("%", "accelerators busy", "%", high=100.0)
-    energy: float | None = _told("J", counter=True)
+    energy: float | None = _told("J", counter=True, extra=True)
+    clock: float | None = _told("MHz", "accelerator clock", "MHz", high=100_000.0, extra=True)  # of its processors
 
     def line(self) -> str:
-        """FlagPerf's five words; a sixth, the energy counter, where there is one."""
-        words = [_word(getattr(self, name), figure.unit) for name, figure in DEVICE_FIGURES.items()]
-        return " ".join(words if self.energy is not None else words[:-1])
+        """FlagPerf's five words; then the extra figures that are known."""
+        told = [(getattr(self, name), figure) for name, figure in DEVICE_FIGURES.items()]
+        return " ".join(_word(value, figure.unit) for value, figure in told if value is not None or not figure.extra)
 
     def possible(self) -> Device:
         """The same without figures that cannot be: negative ones, or more memory in use than there is."""
@@ -99,18 +101,22 @@ def parse_stamp(text: str) -> float | None:
 
 def parse_line(line: str) -> Device | None:
     """Read back what `Device.line` wrote; None for any other line."""
-    words = line.split()
-    if not len(DEVICE_FIGURES) - 1 <= len(words) <= len(DEVICE_FIGURES):
-        return None
-    values: list[float | None] = []
-    for word, figure in zip(words, DEVICE_FIGURES.values(), strict=False):
-        if word == UNKNOWN:
-            values.append(None)
-        elif match := re.fullmatch(rf"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?){re.escape(figure.unit)}", word, re.ASCII):
-            values.append(float(match[1]))
+    left = iter(DEVICE_FIGURES.items())
+    found: dict[str, float | None] = {}
+    for word in line.split():
+        for name, figure in left:
+            if word == UNKNOWN:
+                found[name] = None
+                break
+            if match := re.fullmatch(rf"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?){re.escape(figure.unit)}", word, re.ASCII):
+                found[name] = float(match[1])
+                break
+            if not figure.extra:
+                return None
         else:
             return None
-    return Device(*values)
+    needed = {name for name, figure in DEVICE_FIGURES.items() if not figure.extra}
+    return Device(**found) if needed <= found.keys() else None
 
 
 def _word(value: float | None, unit: str) -> str:

@@ -71,10 +71,10 @@ def a_result(**changed: Any) -> Result:
     return Result(**{**fields, **changed})
 
 
-def write_round(folder: Path, visible: str | None = None, **changed: Any) -> dict[str, Any]:
+def write_round(folder: Path, visible: str | None = None, ranks: int = 16, **changed: Any) -> dict[str, Any]:
     """The logs of a round of CONFIG that trained from 1000 s to 1020 s of the epoch; keywords change FINISHED.
 
-    `visible`: the value of CUDA_VISIBLE_DEVICES in the ranks' environment.
+    `ranks`: of the job, eight a node. `visible`: the value of CUDA_VISIBLE_DEVICES in the ranks' environment.
 
     Returns the value of FINISHED.
     """
@@ -97,7 +97,7 @@ def write_round(folder: Path, visible: str | None = None, **changed: Any) -> dic
         "sample_data": False,
         **changed,
     }
-    for rank in range(16):
+    for rank in range(ranks):
         events = [
             Event("SUBMIT_INFO", {"case": "resnet50", "visible_devices": visible}, time_ms=995_000, rank=rank),
             Event("INIT_START", time_ms=996_000, rank=rank),

@@ -150,7 +150,7 @@ def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterat
         yield lack_of(error, path)
         return
     groups = table.pattern.groupindex
-    missing = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter and name not in groups]
+    missing = [name for name, figure in DEVICE_FIGURES.items() if not figure.extra and name not in groups]
     if missing:
         yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
     if INDEX not in groups:

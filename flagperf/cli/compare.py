@@ -16,11 +16,10 @@ from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
 from flagperf.compare.jobs import NamedJob, Pairs, compare, pair_by, pair_runs
 from flagperf.compare.likeness import MUST
 from flagperf.compare.page import Compared, page
+from flagperf.compare.scales import scales_of
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
-from flagperf.plan.values import CONFIG
 from flagperf.report import scaling
-from flagperf.results.values import Summary
 from flagperf.run.console import Terminal, print_unfolded
 
 OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit", "html")
@@ -43,11 +42,12 @@ def main(options: argparse.Namespace) -> int:
     decisions = [decide(condition, comparison) for comparison in found for condition in conditions]
     decisions += [one.decision for one in aligned]
     _show(found, decisions, pairs.alone, margin)
-    _show_scaling([job.summary for run in runs for job in run])
+    groups = scales_of(runs)
+    _show_scaling(groups)
     _write(given, "markdown", render.markdown(found, decisions, margin))
     _write(given, "junit", render.junit(decisions))
     if "html" in given:
-        _write(given, "html", page(Compared(pairs.pairs, found, aligned, decisions, pairs.alone, margin)))
+        _write(given, "html", page(Compared(pairs.pairs, found, aligned, decisions, pairs.alone, groups, margin)))
     return EXIT_CODES[worst([decision.outcome for decision in decisions])]
 
 
@@ -95,9 +95,8 @@ def _across(text: str | None) -> tuple[str, ...]:
 
 def _read(folder: Path) -> list[NamedJob]:
     """The jobs of a run, or the one whose folder is given; their figures are those of the ranks' logs."""
-    is_job = (folder / CONFIG).exists()
-    run = folder.parent if is_job else folder
-    return [NamedJob(str(run), job) for job in report.read_run(run) if not is_job or job.name == folder.resolve().name]
+    run = folder.parent if report.is_job(folder) else folder
+    return [NamedJob(str(run), job) for job in report.read_jobs(folder)]
 
 
 def _pairs(runs: Sequence[Sequence[NamedJob]], by: str | None) -> Pairs:
@@ -136,13 +135,13 @@ def _show(
         terminal.print(said, soft_wrap=True)
 
 
-def _show_scaling(summaries: Sequence[Summary]) -> None:
+def _show_scaling(groups: scaling.Groups) -> None:
     """How the cases scale, of which the runs hold several scales."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    rows = scaling.scaling_rows(summaries)
+    rows = scaling.scaling_rows(groups)
     if not rows:
         return
     table = Table(title="scaling", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))

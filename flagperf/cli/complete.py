@@ -17,7 +17,7 @@ from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
 from flagperf.run.folder import RUN_LOG
 
-OF_RUNS = ("report", "collect", "watch", "rerun", "compare")  # verbs that take folders of runs
+OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit")  # verbs that take folders of runs
 WORDS: Mapping[str, tuple[str, ...]] = {
     "data": ("check", "sample", "prepare"),
     "check": ("vendor=",),
@@ -59,7 +59,7 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
         return
     if not words:
         yield from VERBS
-    if verb in OF_RUNS and (verb == "compare" or len(given) == 1):
+    if verb in OF_RUNS and (verb in ("compare", "submit") or len(given) == 1):
         yield from _runs(word)
     elif verb == "list":
         yield from (*KINDS, RUNS, *cases(folders))

@@ -47,6 +47,8 @@ def _head(about: AboutCase) -> Iterator[tuple[str, str]]:
     other_sizes = [size for size in about.sizes if size != about.size]
     yield "size", about.size + (f" (list … size={other_sizes[0]} shows the other)" if other_sizes else "")
     yield "target", about.target
+    if about.mlperf:
+        yield "MLPerf", about.mlperf
     yield "data", about.data + (", or sample data with size=tiny" if about.sample else "")
     for line in about.tree.splitlines():
         yield "", line

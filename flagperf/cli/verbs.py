@@ -14,8 +14,8 @@ EXIT_CODES = {
     4: "no valid case",
     5: "a training failed, or a writer of data",
     6: "target missed (require_target=true)",
-    7: "a gate failed",
-    8: "a gate is undecided",
+    7: "compare: outside what gate= or align= allows",
+    8: "compare: gate= or align= is undecided",
     INTERRUPTED: "interrupted",
 }
 KINDS = {
@@ -149,6 +149,15 @@ VERBS = {
             "flagperf compare result/sweep by=nproc",
         ),
         (0, 2, 7, 8),
+        (),
+    ),
+    "submit": Verb(
+        "flagperf.cli.submit",
+        "RUN…",
+        "FlagPerf's result table and README of a case, from measurement",
+        {"RUN…": "folders of runs or of jobs, which together have a case at 1x1, 1x8 (to its end) and 2x8"},
+        ("flagperf submit result/run20260101-120000", "flagperf submit result/one result/eight result/sixteen"),
+        (0, 2),
         (),
     ),
     "doctor": Verb(

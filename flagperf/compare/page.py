@@ -13,9 +13,14 @@ from flagperf.compare.align import Alignment
 from flagperf.compare.gate import Decision
 from flagperf.compare.jobs import NamedJob
 from flagperf.compare.values import Comparison
-from flagperf.report.charts import Chart, Point, lines, thin
 from flagperf.report.page import grid
 from flagperf.report.page import render as render_page
+from flagperf.report.plots import Chart, Point, lines, thin
+from flagperf.report.run_charts import job_names
+from flagperf.report.scaling import NOTE as SCALING_NOTE
+from flagperf.report.scaling import Groups, scaling_charts, scaling_rows
+
+SCALING = "scaling"  # where its plots stand
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Compared:
     alignments: Sequence[Alignment]
     decisions: Sequence[Decision]
     alone: Sequence[str]  # jobs without a partner
+    scales: Groups
     margin: float
 
 
@@ -36,8 +42,9 @@ def page(found: Compared) -> str:
     charts = {str(number): _charts(one, found.alignments) for number, one in enumerate(found.comparisons)}
     return render_page(
         "compare.html.j2",
-        charts,
+        {SCALING: scaling_charts(found.scales), **charts},
         folder=Path(__file__).parent,
+        runs=", ".join(dict.fromkeys(Path(job.run).resolve().name for pair in found.pairs for job in pair)),
         name=", ".join(dict.fromkeys(names[base.name] for base, _ in found.pairs)),
         decisions=found.decisions,
         alone=found.alone,
@@ -45,6 +52,9 @@ def page(found: Compared) -> str:
             _side_by_side(base, found.pairs, names) for base in {base.name: base for base, _ in found.pairs}.values()
         ],
         note=side_by_side.NOTE,
+        scaling=grid(scaling_rows(found.scales)),
+        scaling_place=SCALING,
+        scaling_note=SCALING_NOTE,
         pairs=[
             {"id": number, "charts": charts[str(number)], **_pair(one, names, found.margin)}
             for number, one in enumerate(found.comparisons)
@@ -53,9 +63,12 @@ def page(found: Compared) -> str:
 
 
 def _short_names(jobs: Sequence[NamedJob]) -> dict[str, str]:
-    """Job → the name of its run, or, where a run has several of the jobs, the job's own behind it."""
+    """Job → the name of its run, or, where a run has several of the jobs, the job's own behind it; of one run alone,
+    what tells the job from the others."""
     known = {job.name: job for job in jobs}
     runs = [Path(job.run).resolve() for job in known.values()]
+    if len(set(runs)) == 1:
+        return dict(zip(known, job_names([job.summary for job in known.values()]), strict=True))
 
     def name(job: NamedJob) -> str:
         run = Path(job.run).resolve()
@@ -70,8 +83,9 @@ def _side_by_side(
 ) -> dict[str, Any]:
     """A job and all that are held against it."""
     jobs = [base, *(other for first, other in pairs if first.name == base.name)]
+    case = base.summary.config.get("title") or base.summary.config["case"]
     return {
-        "title": base.summary.config.get("title") or base.summary.config["case"],
+        "title": f"{case}, against {names[base.name]}",
         "columns": [(names[job.name], *_machine(job)) for job in jobs],
         "lines": side_by_side.lines(jobs),
     }

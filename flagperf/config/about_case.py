@@ -19,7 +19,8 @@ from flagperf.config.sweep import make_jobs
 from flagperf.errors import ConfigError
 from flagperf.fields import Field
 
-HEAD = ("case", "title", "revision", "unit", "throughput_unit", "target", "data")  # said apart from the settings
+# Said apart from the settings.
+HEAD = ("case", "title", "revision", "unit", "throughput_unit", "target", "mlperf", "data")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class AboutCase:
     framework: str
     frameworks: tuple[str, ...]  # all that the case is made for
     target: str
+    mlperf: str  # its benchmark and rules; empty where none of its rules know the case
     data: str
     tree: str  # how data_dir must look
     sample: bool  # whether the case can write sample data
@@ -68,7 +70,7 @@ def about_case(case: str, chosen: Sequence[str] = (), config_dirs: Sequence[Path
     with hydra_session(folders) as load:
         layers = compose_layers(job, load, folders)
     final = layers.case
-    model, data = final.choices["model"], final.get("data") or {}
+    model, mlperf, data = final.choices["model"], final.get("mlperf"), final.get("data") or {}
     return AboutCase(
         name=model,
         title=final.get("title"),
@@ -78,6 +80,7 @@ def about_case(case: str, chosen: Sequence[str] = (), config_dirs: Sequence[Path
         framework=final.choices["framework"],
         frameworks=tuple(frameworks(final.get("case"), folders)),
         target=target_text(final.get("target")),
+        mlperf="{benchmark}, rules {ruleset}".format(**mlperf) if "benchmark" in mlperf else "",
         data=data.get("name", ""),
         tree=data.get("tree", "").rstrip(),
         sample="sample" in data,

@@ -35,6 +35,10 @@ KEYS: dict[str, Field] = {
     "require_target": switch(platform=True),
     "dry_run": switch(platform=True),
     "log_level": text("debug", "info", "warning", "error", platform=True),
+    "mlperf.division": text("open", "closed", platform=True),
+    "mlperf.org": text(null=True, platform=True),
+    "mlperf.status": text("cloud", "onprem", "preview", "research", null=True, platform=True),
+    "mlperf.platform": text(null=True, platform=True),
     **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},
     **{f"monitor.{name}": seconds(platform=True) for name in ("interval", "power_interval")},
     **of_dataclass(Settings),  # conf/training.yaml
@@ -44,6 +48,10 @@ KEYS: dict[str, Field] = {
     "revision": count(),
     "throughput_unit": text(),
     "unit": text(),
+    # cases that a ruleset of MLPerf knows
+    "mlperf.benchmark": text(),
+    "mlperf.ruleset": text(),
+    "mlperf.factor": Field(float, above=0),
     # hyper-parameters of several cases
     "weight_decay": Field(float, low=0),
     "momentum": Field(float, low=0, high=1),

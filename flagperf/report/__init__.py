@@ -3,8 +3,8 @@
 cells.py says how a figure is written, once for all. files.py reads a run folder; writers.py makes the writers.
 """
 
-from flagperf.report.files import read_run
+from flagperf.report.files import is_job, read_jobs, read_run
 from flagperf.report.terminal import terminal_table
 from flagperf.report.writers import make_writers, write
 
-__all__ = ["make_writers", "read_run", "terminal_table", "write"]
+__all__ = ["is_job", "make_writers", "read_jobs", "read_run", "terminal_table", "write"]

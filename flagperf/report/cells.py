@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from flagperf.hosts.transport import MOST_CLOCK
-from flagperf.results.summary import RATES, STEPS, metric, usable, verdict
+from flagperf.results.summary import RATES, STEPS, describe, metric, usable, verdict
 from flagperf.results.values import Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import VERDICTS
 from flagperf.run.values import Failure
 from flagperf.target import Target
-from flagperf.trainer.extent import counts_of
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
@@ -25,6 +25,7 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "weight_decay": "wd",
     "warmup": "warmup",
 }
+ENERGIES = {"node": "nodes", "devices": "devices", "rapl": "cpus"}
 SAMPLE_DATA_NOTE = (
     "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
     "it does not show that the case's own target is reached."
@@ -37,10 +38,20 @@ COLUMNS_NOTE = (
     "e2e_time: start to end of the processes; p_whole: samples over the whole training time; p_train: without "
     "evaluation and checkpoints; p_core: without waiting for data either; all of the whole job. "
     "fix_hp: hyper-parameters that differ from the case. mem: peak of one device. "
+    "energy: of the training; nodes: whole nodes, devices: the accelerators alone, cpus: processors and memory alone. "
     "With several rounds: mean ± sample standard deviation."
 )
 OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
 REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
+
+
+_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( %.*|/.*| \([\w=]+\))?|nan|-?inf")
+
+
+def numeric(rows: Sequence[Mapping[str, str]]) -> dict[str, bool]:
+    """Each column of a table, and whether it holds numbers; absent ones are no reason against it."""
+    texts = {name: {row[name] for row in rows} - {ABSENT} for name in (rows[0] if rows else ())}
+    return {name: bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -82,6 +93,7 @@ def row(summary: Summary) -> dict[str, str]:
         "accuracy": accuracy(summary),
         "mem [GiB]": memory(summary),
         "MFU": mfu(summary),
+        "energy [Wh]": energy(summary),
         "notes": "; ".join(notes(summary)) or ABSENT,
     }
 
@@ -133,6 +145,15 @@ def mfu(summary: Summary) -> str:
     return ABSENT if figure is None else percent(figure.mean)
 
 
+def energy(summary: Summary) -> str:
+    """Energy of the training, of what is known the most: whole nodes, accelerators, processors and memory."""
+    for kind, what in ENERGIES.items():
+        known = [result.monitors.get("energy", {}).get(kind, {}).get("energy_wh") for result in usable(summary.results)]
+        if values := [value for value in known if value is not None]:
+            return f"{spread(describe(values))} ({what})"
+    return ABSENT
+
+
 def target(summary: Summary) -> str:
     """Was the target reached, and in how many rounds: "reached on sample data (acc1 ≥ 95 %)"."""
     results = usable(summary.results)
@@ -161,7 +182,10 @@ def target(summary: Summary) -> str:
 def _steps(summary: Summary) -> str:
     """Optimizer steps to the target, of several rounds that reached it."""
     steps = summary.statistics.get(STEPS)
-    return f" after {number(steps.min)} to {number(steps.max)} steps" if steps and steps.n > 1 else ""
+    if not steps or steps.n < 2:
+        return ""
+    least, most = number(steps.min), number(steps.max)
+    return f" after {least} steps" if least == most else f" after {least} to {most} steps"
 
 
 def condition(goal: Target) -> str:
@@ -244,6 +268,12 @@ def problems(summary: Summary) -> Iterator[tuple[str, Verdict, Sequence[str], Fa
             yield f"round {result.round}", result.verdict, result.reasons, result.failure
 
 
+def apart(names: Sequence[str], others: Iterable[Sequence[str]]) -> str:
+    """The first of some names, with those behind it that not all others have: "resnet50, A100, lr=0.1"."""
+    common = set.intersection(*map(set, others))
+    return ", ".join([names[0], *(name for name in names[1:] if name not in common)])
+
+
 def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
     """The keys that differ between the jobs of a sweep, in the order of the command."""
     return list(dict.fromkeys(key for summary in summaries for result in summary.results for key in result.sweep))
@@ -255,40 +285,3 @@ def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
     chosen = row(summary)
     shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")
     return {**{key: swept.get(key, ABSENT) for key in keys}, **{name: chosen[name] for name in shown}}
-
-
-def data(summary: Summary) -> str:
-    """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
-    first = next(iter(usable(summary.results)), None)
-    counts = counts_of(first.built) if first else {}
-    unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
-    words = {"train": f"{unit} to train", "eval": "to evaluate", "classes": "classes"}
-    parts = [f"{counts[name]:,} {text}" for name, text in words.items() if name in counts]
-    ranks = first.values.get("ranks") or () if first else ()
-    files = [
-        f"{r['data_files']:,} files, fingerprint {r['data_fingerprint']}" for r in ranks if r.get("data_fingerprint")
-    ]
-    return ", ".join([*parts, *files[:1]])
-
-
-def machine(result: Result) -> str:
-    """Devices, hosts and software of a round, as its ranks named them."""
-    values: Mapping[str, Any] = result.values
-    hosts = dict.fromkeys(str(entry["host"]) for entry in values.get("ranks") or () if "host" in entry)
-    versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
-    parts = [values.get("device_name"), ", ".join(hosts), ", ".join(versions)]
-    return "; ".join(str(part) for part in parts if part)
-
-
-def software(result: Result) -> str:
-    """Who took part in a round: libraries, identity of the code, modules from elsewhere, image; "" where not known."""
-    known: Mapping[str, Any] = result.built.get("software") or {}
-    image: Mapping[str, str] = known.get("image") or {}
-    modules = dict.fromkeys(str(entry["module"]).partition(".")[0] for entry in known.get("modules", {}).values())
-    parts = [
-        ", ".join(f"{name} {version}" for name, version in known.get("versions", {}).items() if version),
-        ", ".join(f"code of {name} {identity}" for name, identity in known.get("code", {}).items()),
-        f"modules from elsewhere: {', '.join(modules)}" if modules else "",
-        f"image {image['reference']} {image['id']}" if {"reference", "id"} <= image.keys() else "",
-    ]
-    return "; ".join(filter(None, parts))

@@ -1,17 +1,22 @@
-// The four kinds of plot. Each is given a chart of charts.py, a width in pixels, and the figure that it stands in.
+// The three kinds of plot. Each is given a chart of plots.py, a width in pixels, and the figure that it stands in.
 "use strict";
 
 function lines(spec, width, figure) {
   const points = spec.series.flatMap((series) => series.points);
   const marks = spec.marks || [];
   const band = spec.band || [];
-  const levels = [...marks.map((mark) => mark.at), ...band.flatMap(([, low, high]) => [low, high])];
+  const ideal = spec.ideal || [];
+  const levels = [...marks.map((mark) => mark.at), ...ideal, ...band.flatMap(([, low, high]) => [low, high])];
   let ys = extent([...points.map((point) => point[1]), ...levels]);
   ys = spec.zero && ys[0] >= 0 ? [0, ys[1] * 1.05 || 1] : padded(ys);
-  const { plot, x, y, box } = frame(width, spec, extent(points.map((point) => point[0])), ys);
+  const along = extent((spec.labels || points).map(([place]) => place));
+  const xs = spec.labels ? padded(along) : along;
+  const { plot, x, y, box } = frame(width, spec, xs, ys);
   const path = (along) => along.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");
   const edges = [...band.map(([a, low]) => [a, low]), ...band.map(([a, , high]) => [a, high]).reverse()];
   if (edges.length) plot.append(svg("polygon", { class: "band", points: path(edges) }));
+  if (spec.shade) shade(plot, spec.shade, x, box);
+  if (ideal.length) plot.append(line("mark", x(ideal[0]), y(ideal[0]), x(ideal[1]), y(ideal[1])));
   for (const mark of marks) {
     plot.append(line("mark", box.left, y(mark.at), box.right, y(mark.at)));
     plot.append(svg("text", { x: box.left + 4, y: y(mark.at) - 4 }, mark.label));
@@ -25,6 +30,14 @@ function lines(spec, width, figure) {
   });
   crosshair(plot, spec, x, y, box, figure);
   return plot;
+}
+
+/** An area from the left edge up to a place, with its label. */
+function shade(plot, { to, label }, x, box) {
+  const width = Math.min(box.right, x(to)) - box.left;
+  if (width <= 0) return;
+  plot.append(svg("rect", { class: "shade", x: box.left, y: box.top, width, height: box.bottom - box.top }));
+  plot.append(svg("text", { x: box.left + 4, y: box.top + 10 }, label));
 }
 
 /** A cursor over a line plot: by pointer, or by the arrow keys once the plot has the focus. */
@@ -46,7 +59,8 @@ function crosshair(plot, spec, x, y, box, figure) {
     drawn.setAttribute("visibility", "visible");
     fill(cursor, { x1: x(steps[at]), x2: x(steps[at]) }, []);
     near.forEach((point, index) => fill(dots[index], { cx: x(point[0]), cy: y(point[1]) }, []));
-    tip(figure, plot, x(steps[at]), box.top, [`${spec.x.split(",")[0]} ${format(steps[at])}`, ...text].join("\n"));
+    const place = new Map(spec.labels).get(steps[at]) ?? format(steps[at]);
+    tip(figure, plot, x(steps[at]), box.top, [`${spec.x.split(",")[0]} ${place}`, ...text].join("\n"));
   };
   const hide = () => {
     drawn.setAttribute("visibility", "hidden");
@@ -76,32 +90,8 @@ function crosshair(plot, spec, x, y, box, figure) {
 const nearest = (points, step) =>
   points.reduce((best, point) => (Math.abs(point[0] - step) < Math.abs(best[0] - step) ? point : best));
 
-function bars(spec, width, figure) {
-  const xs = [spec.bars[0][0], spec.bars[spec.bars.length - 1][1]];
-  const { plot, x, y, box } = frame(width, spec, xs, [0, Math.max(...spec.bars.map((bar) => bar[2])) * 1.12]);
-  for (const [from, to, count] of spec.bars.filter((bar) => bar[2])) {
-    const shape = {
-      x: x(from) + 0.5,
-      y: y(count),
-      width: Math.max(1, x(to) - x(from) - 1),
-      height: box.bottom - y(count),
-      fill: colour(0),
-    };
-    plot.append(tipped(svg("rect", shape), figure, plot, `${format(from)} – ${format(to)}: ${count}`));
-  }
-  spec.marks.forEach((mark, index) => {
-    const place = Math.min(box.right, Math.max(box.left, x(mark.at)));
-    plot.append(line("mark", place, box.top, place, box.bottom));
-    const label = svg("text", { x: place + 3, y: box.top + 9 + 12 * index }, `${mark.label} ${format(mark.at)}`);
-    if (place > box.right - 60) fill(label, { x: place - 3, "text-anchor": "end" }, []);
-    plot.append(label);
-  });
-  return plot;
-}
-
 function spans(spec, width, figure) {
   const all = spec.rows.flatMap((row) => row.spans);
-  const kinds = [...new Set(all.map((span) => span[2]))];
   const { plot, x, y } = frame(
     width,
     spec,
@@ -117,7 +107,7 @@ function spans(spec, width, figure) {
         width: Math.max(1, x(to) - x(from)),
         height: 16,
         rx: 2,
-        fill: colour(kinds.indexOf(name)),
+        fill: colour(spec.names.indexOf(name)),
       };
       plot.append(
         tipped(
@@ -133,16 +123,19 @@ function spans(spec, width, figure) {
 }
 
 function dots(spec, width, figure) {
-  const reach = Math.max(...spec.rows.flatMap((row) => row.points.map((point) => Math.abs(point.x)))) * 1.15;
+  const places = spec.rows.flatMap((row) => row.points.map((point) => point.x));
+  const reach = Math.max(...places.map(Math.abs)) * 1.15;
   const { plot, x, y, box } = frame(
     width,
     spec,
-    [-reach, reach],
+    spec.centre ? [-reach, reach] : padded(extent(places)),
     null,
     spec.rows.map((row) => row.name),
   );
-  plot.append(line("mark", x(0), box.top, x(0), box.bottom));
+  if (spec.centre) plot.append(line("mark", x(0), box.top, x(0), box.bottom));
   spec.rows.forEach((row, index) => {
+    const [low, high] = extent(row.points.map((point) => x(point.x)));
+    plot.append(line("axis", low, y(index), high, y(index)));
     for (const point of row.points) {
       const shape = { cx: x(point.x), cy: y(index), r: 5, fill: colour(point.series), "fill-opacity": 0.85 };
       plot.append(tipped(svg("circle", shape), figure, plot, point.tip));

@@ -61,6 +61,18 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
     return tuple(sorted(found, key=_order))
 
 
+def is_job(folder: Path) -> bool:
+    """Whether the folder is that of a job, and not of a run."""
+    return (folder / "config.yaml").exists()
+
+
+def read_jobs(folder: Path) -> tuple[Summary, ...]:
+    """The jobs of a run, or the one whose folder is given. Raises what `read_run` raises."""
+    if not is_job(folder):
+        return read_run(folder)
+    return tuple(job for job in read_run(folder.resolve().parent) if job.name == folder.resolve().name)
+
+
 def command_of(run_dir: Path) -> tuple[str, str] | None:
     """The command of a run, and where and when it was given; None where that is not known."""
     try:

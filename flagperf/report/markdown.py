@@ -8,7 +8,7 @@ from pathlib import Path
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
 from flagperf.report.files import command_of
-from flagperf.report.scaling import scaling_rows
+from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
@@ -35,7 +35,7 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
         *_problems(summaries),
         *_sweep(summaries),
         *_scaling(summaries),
-        *(block for summary in summaries for block in _job(summary)),
+        *(block for summary in summaries for block in _job(summary, run_dir / summary.name)),
     ]
     return plain("\n\n".join(block for block in blocks if block) + "\n")
 
@@ -47,10 +47,11 @@ def _command(run_dir: Path) -> Iterator[str]:
 
 
 def table(rows: Sequence[Mapping[str, str]]) -> str:
-    """A Markdown table; the columns are those of the first row."""
+    """A Markdown table; the columns are those of the first row, and numbers stand at the right."""
     if not rows:
         return ""
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    rules = ["---:" if is_number else "---" for is_number in cells.numeric(rows).values()]
+    lines = [list(rows[0]), rules, *(list(row.values()) for row in rows)]
     return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
 
 
@@ -76,21 +77,22 @@ def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def _scaling(summaries: Sequence[Summary]) -> Iterator[str]:
-    if rows := scaling_rows(summaries):
+    if rows := scaling.scaling_rows(scaling.scales(summaries)):
         yield "## Scaling"
         yield table(rows)
         yield scaling.NOTE
 
 
-def _job(summary: Summary) -> Iterator[str]:
+def _job(summary: Summary, folder: Path) -> Iterator[str]:
     yield f"## {summary.name}"
     good = usable(summary.results)
     if good:
-        yield f"Machine: {cells.machine(good[0])}"
-        if software := cells.software(good[0]):
-            yield f"Software: {software}"
-    if data := cells.data(summary):
-        yield f"Data: {data}"
+        yield f"Machine: {machine(good[0])}"
+        if known := software(good[0]):
+            yield f"Software: {known}"
+    if known := data(summary):
+        yield f"Data: {known}"
+    yield table(host_rows(read_hosts(folder)))
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))

@@ -15,6 +15,7 @@ DEVICE_CURVES = {  # figure → title, of the mean over the devices
     "memory_used": "accelerator memory",
     "power": "power of an accelerator",
     "temperature": DEVICE_FIGURES["temperature"].title,
+    "clock": DEVICE_FIGURES["clock"].title,
 }
 
 

@@ -27,18 +27,22 @@ function tip(figure, plot, x, y, text) {
   box.style.top = `${Math.max(0, mine.top - whole.top + y * unit)}px`;
 }
 
+/** What the colours stand for, where there are several: [colour, name]. */
+function keys(spec) {
+  if (spec.kind === "lines") return spec.series.map((series, index) => [index, series.name]);
+  const named = (row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]));
+  const used = new Set(spec.rows.flatMap(named));
+  return spec.names.map((name, index) => [index, name]).filter(([, name]) => used.has(name));
+}
+
 function legend(spec) {
-  const names = {
-    lines: () => spec.series.map((series) => series.name),
-    spans: () => [...new Set(spec.rows.flatMap((row) => row.spans.map((span) => span[2])))],
-  };
-  const shown = (names[spec.kind] || (() => []))();
+  const shown = keys(spec);
   if (shown.length < 2) return [];
   return [
     html(
       "ul",
       { class: "legend" },
-      ...shown.map((name, index) => html("li", {}, html("i", { style: `background: ${colour(index)}` }), name)),
+      ...shown.map(([index, name]) => html("li", {}, html("i", { style: `background: ${colour(index)}` }), name)),
     ),
   ];
 }
@@ -51,7 +55,7 @@ function summarise(spec) {
   return `${spec.title}, ${spec.y} over ${spec.x}: ${ends.join("; ")}`;
 }
 
-const KINDS = { lines, bars, spans, dots };
+const KINDS = { lines, spans, dots };
 
 function chart(spec) {
   const place = html("div");
@@ -77,7 +81,24 @@ function chart(spec) {
 
 // ---------------------------------------------------------------- tables
 
+/** A table that is wider than its frame stands as cards, whatever the width: nothing is cut and nothing scrolls. */
+function fitted(table) {
+  const frame = table.parentElement;
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.firstChild.textContent.trim());
+  for (const row of table.tBodies[0].rows) {
+    [...row.cells].forEach((cell, column) => (cell.dataset.head = heads[column]));
+  }
+  let known = 0;
+  new ResizeObserver(() => {
+    if (frame.clientWidth === known) return;
+    known = frame.clientWidth;
+    table.classList.remove("cards");
+    table.classList.toggle("cards", frame.scrollWidth > frame.clientWidth);
+  }).observe(frame);
+}
+
 function sortable(table) {
+  table.classList.add("sorts");
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {
     const button = html("button", { type: "button" }, ...head.childNodes);
@@ -100,6 +121,16 @@ function compare(one, other) {
 }
 
 const charts = JSON.parse(document.getElementById("data").textContent);
-for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.job].map(chart));
+for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.place].map(chart));
+document.querySelectorAll("table").forEach(fitted);
 document.querySelectorAll("table:not(.beside)").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
+// A link to a job opens it.
+function reveal() {
+  const job = document.getElementById(location.hash.slice(1));
+  if (!job) return;
+  job.open = true;
+  job.scrollIntoView();
+}
+addEventListener("hashchange", reveal);
+reveal();
 addEventListener("beforeprint", () => document.querySelectorAll("details.job").forEach((job) => (job.open = true)));

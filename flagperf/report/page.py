@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,20 +13,23 @@ import yaml
 from flagperf import __version__
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
-from flagperf.report.charts import Chart, job_charts
+from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
-from flagperf.results.rank_log import node_folders
+from flagperf.report.machine import data, host_rows, machine, read_hosts, software
+from flagperf.report.plots import Chart
+from flagperf.report.round_charts import round_charts
+from flagperf.report.run_charts import overlays, sweep_charts
 from flagperf.results.summary import usable, verdict
-from flagperf.results.sys_info import read_sys_info
 from flagperf.results.values import Summary
 from flagperf.results.verdict import worst
 
 HERE = Path(__file__).parent
+SWEEP, SCALING, OVERLAY = "/sweep", "/scaling", "/overlay"  # where plots of the run stand; no job has such a name
 SCRIPTS = ("plot.js", "charts.js", "page.js")
 
-Rows = Sequence[Mapping[str, str]]
+NO_BREAK = "\u00a0"
 
-_NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± .*| %.*|/.*| \(n=\d+\))?|nan|-?inf")
+Rows = Sequence[Mapping[str, str]]
 
 
 class HtmlReport:
@@ -41,11 +43,18 @@ class HtmlReport:
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The whole page."""
-    keys = cells.sweep_keys(summaries)
-    jobs = [_job(run_dir / summary.name, summary) for summary in summaries]
+    keys, groups = cells.sweep_keys(summaries), scaling.scales(summaries)
+    logs = [read_logs(run_dir / summary.name, summary) for summary in summaries]
+    jobs = [_job(run_dir / summary.name, summary, read) for summary, read in zip(summaries, logs, strict=True)]
+    of_run = {
+        SWEEP: sweep_charts(summaries),
+        SCALING: scaling.scaling_charts(groups),
+        OVERLAY: overlays(list(zip(summaries, logs, strict=True))),
+    }
+    of_jobs = {name: charts for job in jobs for name, charts in job.pop("charts").items()}
     return render(
         "page.html.j2",
-        {job["id"]: job.pop("charts") for job in jobs},
+        of_run | of_jobs,
         name=run_dir.resolve().name,
         started=_started(summaries),
         verdict=worst(verdict(summary) for summary in summaries),
@@ -55,9 +64,13 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         columns_note=cells.COLUMNS_NOTE,
         results=grid([cells.row(summary) for summary in summaries]),
         sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
+        links=[f"#job{number}" for number in range(1, len(summaries) + 1)],
         bars=_bars(summaries),
-        scaling=grid(scaling.scaling_rows(summaries)),
+        scaling=grid(scaling.scaling_rows(groups)),
+        scaling_links=[f"#job{1 + summaries.index(scale.job)}" for group in groups.values() for scale in group],
         scaling_note=scaling.NOTE,
+        places={"sweep": SWEEP, "scaling": SCALING, "overlay": OVERLAY},
+        overlaid=bool(of_run[OVERLAY]),
         jobs=jobs,
     )
 
@@ -66,7 +79,7 @@ def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path
     """A page in one file: a template of a folder, on frame.html.j2, with style and scripts.
 
     Args:
-        charts: what stands in the elements of class "charts", by their data-job.
+        charts: what stands in the elements of class "charts", by their data-place.
         values: what the template names.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -90,22 +103,27 @@ def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path
 
 def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
     """A table for the template: its lines, and its columns, each with whether it holds numbers (never if `text`)."""
-    names = list(rows[0]) if rows else []
-    texts = {name: {row[name] for row in rows} - {cells.ABSENT} for name in names}
-    numeric = {name: not text and bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
-    return {"columns": [(name, numeric[name]) for name in names], "rows": [list(row.values()) for row in rows]}
+    numeric = dict.fromkeys(rows[0], False) if text and rows else cells.numeric(rows)
+    lines = [[_bound(cell) if numeric[name] else cell for name, cell in row.items()] for row in rows]
+    return {"columns": list(numeric.items()), "rows": lines}
 
 
-def _job(folder: Path, summary: Summary) -> dict[str, Any]:
+def _bound(number: str) -> str:
+    """A number that breaks, where there is no room, before its deviation and nowhere else."""
+    return number.replace(" ", NO_BREAK).replace(f"{NO_BREAK}±", " ±")
+
+
+def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     good = usable(summary.results)
+    charts, hosts = _charts(folder, summary, logs), read_hosts(folder)
     return {
         "id": summary.name,
         "verdict": verdict(summary),
         "title": summary.config.get("title", ""),
         "target": cells.target(summary),
-        "machine": cells.machine(good[0]) if good else "",
-        "software": cells.software(good[0]) if good else "",
-        "data": cells.data(summary),
+        "machine": machine(good[0]) if good else "",
+        "software": software(good[0]) if good else "",
+        "data": data(summary),
         "problems": list(cells.problems(summary)),
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
@@ -117,19 +135,22 @@ def _job(folder: Path, summary: Summary) -> dict[str, Any]:
             *(line for result in good for line in tables.energy_lines(result)),
             *tables.missing_monitors(good),
         ],
-        "hosts": _hosts(folder),
+        "hosts": grid(host_rows(hosts)),
+        "facts": [(node, grid(_facts(info), text=True)) for node, info in hosts.items()],
         "config": yaml.safe_dump(dict(summary.config), sort_keys=False, allow_unicode=True),
-        "charts": job_charts(folder, summary),
+        "charts": charts,
+        "rounds_of_charts": [(name, f"Round {name.rpartition(' ')[2]}") for name in charts if name != summary.name],
     }
 
 
-def _hosts(job_folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Each node with its sys_info.log as a table, from the first round that has these logs."""
-    for round_folder in sorted(job_folder.glob("round*")):
-        infos = [(path.name, read_sys_info(path)) for _, _, path in node_folders(round_folder)]
-        if any(info for _, info in infos):
-            return [(node, grid(_facts(info), text=True)) for node, info in infos if info]
-    return []
+def _charts(folder: Path, summary: Summary, logs: Logs) -> dict[str, list[Chart]]:
+    """The plots of a job, by the name of the place where they stand; those of a job's only round stand with its own."""
+    found = {summary.name: job_charts(summary, logs)}
+    for result in summary.results:
+        if events := logs.get(result.round):
+            place = summary.name if len(logs) == 1 else f"{summary.name} round {result.round}"
+            found.setdefault(place, []).extend(round_charts(folder / f"round{result.round}", result, events))
+    return found
 
 
 def _facts(info: Mapping[str, str]) -> list[dict[str, str]]:

@@ -46,6 +46,18 @@ const scale =
   (value) =>
     from + ((value - low) / (high - low || 1)) * (to - from);
 
+/** What stands below the x axis: [place, text]. Given texts that would touch the one before are left out. */
+function places(spec, xs, width, x) {
+  if (!spec.labels) return ticks(...xs, Math.max(2, width / 90)).map((value) => [value, format(value)]);
+  let free = -Infinity;
+  return spec.labels.flatMap(([value, label]) => {
+    const [text, half] = [clip(label, 90), Math.min(90, label.length * 6.4) / 2];
+    if (x(value) - half < free) return [];
+    free = x(value) + half + 6;
+    return [[value, text]];
+  });
+}
+
 /** An empty plot with its axes; `rows` names the lines of a plot without a y axis. */
 function frame(width, spec, xs, ys, rows) {
   const names = rows || ticks(...ys, 4).map(format);
@@ -55,9 +67,9 @@ function frame(width, spec, xs, ys, rows) {
   const x = scale(xs, [box.left, box.right]);
   const y = rows ? (index) => box.top + (index + 0.5) * 26 : scale(ys, [box.bottom, box.top]);
   const plot = svg("svg", { viewBox: `0 0 ${width} ${height}` });
-  for (const value of ticks(...xs, Math.max(2, width / 90))) {
+  for (const [value, name] of places(spec, xs, width, x)) {
     if (rows) plot.append(line("gridline", x(value), box.top, x(value), box.bottom));
-    plot.append(svg("text", { x: x(value), y: box.bottom + 15, "text-anchor": "middle" }, format(value)));
+    plot.append(svg("text", { x: x(value), y: box.bottom + 15, "text-anchor": "middle" }, name));
   }
   for (const value of rows ? [] : ticks(...ys, 4)) {
     plot.append(line("gridline", box.left, y(value), box.right, y(value)));

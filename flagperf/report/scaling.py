@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from flagperf.report import cells
+from flagperf.report.plots import Chart, Point, lines
 from flagperf.results.summary import verdict
 from flagperf.results.values import Summary
 
@@ -12,36 +14,78 @@ RATE = "p_train"  # the figure that is held against the smallest scale's
 NOTE = f"Speed-up: {RATE} over that of the smallest scale. Efficiency: speed-up over the growth in devices."
 
 
-def scaling_rows(summaries: Iterable[Summary]) -> list[dict[str, str]]:
-    """A line for each job of a case that is there in several scales, the smallest first."""
+@dataclass(frozen=True)
+class Scale:
+    """A job, against the smallest scale of its case."""
+
+    job: Summary
+    growth: float  # in devices
+    speed_up: float
+
+    @property
+    def efficiency(self) -> float:
+        return self.speed_up / self.growth
+
+
+Groups = Mapping[str, Sequence[Scale]]  # case, with what tells it from others → its scales, the smallest first
+
+
+def scales(summaries: Iterable[Summary]) -> dict[str, list[Scale]]:
+    """The cases that are there in several scales."""
     groups: dict[tuple[str, ...], list[Summary]] = {}
     for summary in summaries:
         if RATE in summary.statistics:
             groups.setdefault(_alike(summary), []).append(summary)
-    return [row for jobs in groups.values() if len({_devices(job) for job in jobs}) > 1 for row in _rows(jobs)]
+    several = {alike: jobs for alike, jobs in groups.items() if len({_devices(job) for job in jobs}) > 1}
+    return {cells.apart(alike, several): _held_together(jobs) for alike, jobs in several.items()}
 
 
-def _rows(jobs: Sequence[Summary]) -> list[dict[str, str]]:
+def scaling_rows(groups: Groups) -> list[dict[str, str]]:
+    """A line a job."""
+    return [{"case": name, **_row(scale)} for name, group in groups.items() for scale in group]
+
+
+def scaling_charts(groups: Groups) -> list[Chart]:
+    """Speed-up and efficiency over the growth in devices, a curve a case."""
+    if not groups:
+        return []
+    growths = sorted({scale.growth for group in groups.values() for scale in group})
+    speed_ups: dict[str, list[Point]] = {
+        name: [[scale.growth, scale.speed_up] for scale in group] for name, group in groups.items()
+    }
+    shares: dict[str, list[Point]] = {
+        name: [[scale.growth, 100 * scale.efficiency] for scale in group] for name, group in groups.items()
+    }
+    x, labels = "devices, over those of the smallest scale", [[growth, f"×{growth:g}"] for growth in growths]
+    more = {"zero": True, "dots": True, "labels": labels}
+    y, ideal, full = f"{RATE}, over that of the smallest", [1.0, growths[-1]], [{"at": 100.0, "label": ""}]
+    return [
+        lines("Speed-up", x, y, speed_ups, ideal=ideal, **more),
+        lines("Efficiency", x, "% of the ideal speed-up", shares, marks=full, **more),
+    ]
+
+
+def _held_together(jobs: Iterable[Summary]) -> list[Scale]:
     ordered = sorted(jobs, key=lambda job: (_devices(job), job.config["nnodes"]))
     least = ordered[0]
-    found = []
-    for job in ordered:
-        speed_up = job.statistics[RATE].mean / least.statistics[RATE].mean
-        growth = _devices(job) / _devices(least)
-        found.append(
-            {
-                "case": cells.case(job),
-                "scale": "{nnodes}x{nproc}".format(**job.config),
-                "devices": str(_devices(job)),
-                "batch a device": str(job.config.get("train_batch_size", cells.ABSENT)),
-                RATE: cells.spread(job.statistics[RATE]),
-                "unit": job.config["throughput_unit"],
-                "speed-up": f"{speed_up:.2f}",
-                "efficiency": cells.percent(speed_up / growth),
-                "verdict": verdict(job),
-            }
-        )
-    return found
+    return [
+        Scale(job, _devices(job) / _devices(least), job.statistics[RATE].mean / least.statistics[RATE].mean)
+        for job in ordered
+    ]
+
+
+def _row(scale: Scale) -> dict[str, str]:
+    job = scale.job
+    return {
+        "scale": "{nnodes}x{nproc}".format(**job.config),
+        "devices": str(_devices(job)),
+        "batch a device": str(job.config.get("train_batch_size", cells.ABSENT)),
+        RATE: cells.spread(job.statistics[RATE]),
+        "unit": job.config["throughput_unit"],
+        "speed-up": f"{scale.speed_up:.2f}",
+        "efficiency": cells.percent(scale.efficiency),
+        "verdict": verdict(job),
+    }
 
 
 def _devices(summary: Summary) -> int:

@@ -47,9 +47,9 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
         `coverage`. pwr, in W: these and the fields of energy below, and `source`: "node" (management controller) or
         "rapl" (processors and main memory only). The vendor's: `devices`, how many of them count, `indices`, their
         places, and per figure that the tool knows the same mapping: temperature (C), power (W, these devices together,
-        with energy), memory_used and memory_total (MiB), utilisation (%); the mean is over devices too, the maximum is
-        the highest of any one device. Its own `devices` says of how many the figure is known; energy is there only
-        where that is all of them.
+        with energy), memory_used and memory_total (MiB), utilisation (%), clock (MHz); the mean is over devices too,
+        the maximum is the highest of any one device. Its own `devices` says of how many the figure is known; energy is
+        there only where that is all of them.
 
         Energy: `energy_j` and `energy_wh` of the whole time; `idle_w`, the lowest power seen before `started`;
         `energy_above_idle_j`, which leaves that power out. Coverage is the share of the time that lies between two

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -116,6 +117,8 @@ class _Round:
             await self._fan_out.on_all("check", NodeRun.check)
             self._meet()
             await self._fan_out.on_all("image", NodeRun.prepare)
+            if self.run.clear_caches and not all(node.caches_cleared for node in self.nodes):
+                self._go_by(replace(self.plan, config={**self.plan.config, "clear_caches": False}))
             return await self._attempts()
 
     async def _attempts(self) -> Failure | None:
@@ -136,7 +139,10 @@ class _Round:
 
     def _meet(self) -> None:
         """Go by the plan with what the hosts told of where the ranks meet, and write it."""
-        self.plan = with_rendezvous(self.plan, self.run, find_rendezvous(self.run, self.plan, self.nodes))
+        self._go_by(with_rendezvous(self.plan, self.run, find_rendezvous(self.run, self.plan, self.nodes)))
+
+    def _go_by(self, plan: Plan) -> None:
+        self.plan = plan
         write_case(self.run, self.plan, self.run_folder)
         for node in self.nodes:
             node.place(self.plan)

@@ -20,7 +20,7 @@ from flagperf.errors import HostError
 from flagperf.hosts.facts import CLOCK, Facts, add_tool, read_facts, sys_info
 from flagperf.hosts.leftovers import claim, keep, remove_dead_folders
 from flagperf.hosts.monitors.running import running
-from flagperf.hosts.page_caches import clear_page_caches
+from flagperf.hosts.page_caches import CLEARED, clear_page_caches
 from flagperf.hosts.payload import send_code, send_secrets
 from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
 from flagperf.perflog import Event
@@ -113,6 +113,11 @@ class NodeRun:
         self.about = {**self.facts.fields, CLOCK: f"{self.transport.clock_offset:+.3f}", **self.runtime.facts}
         if self.run.clear_caches:
             self.about["page_caches"] = await clear_page_caches(self.transport)
+
+    @property
+    def caches_cleared(self) -> bool:
+        """Whether `prepare` cleared the host's page caches."""
+        return self.about.get("page_caches") == CLEARED
 
     async def send(self) -> None:
         """Make the log folder and bring what the ranks read: the configuration and, to another host, the code."""

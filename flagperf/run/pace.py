@@ -27,8 +27,8 @@ class TimeLeft:
         elif event.event == "STEP_END":
             self._last = (int(event.value["step"]), now)
             self._first = self._first or self._last
-        elif event.event == "EPOCH_END" and self._last is not None:
-            self._epoch_steps = self._last[0] / event.value["epoch"]
+        elif event.event == "EPOCH_END":
+            self._epoch_steps = event.value["step"] / event.value["epoch"]
 
     def seconds(self, now: float) -> float | None:
         """None while nothing is known: no limit, or no pace yet."""

@@ -53,5 +53,5 @@ class PhaseTimes:
         if phase == "launch":  # the host's clock may differ from the launcher's
             self.seconds[phase] = time.monotonic() - self._launched
         else:
-            self.seconds[phase] = (event.time_ms - self._milestone_ms) / 1000
+            self.seconds[phase] = max(0.0, event.time_ms - self._milestone_ms) / 1000
         self._milestone_ms = event.time_ms

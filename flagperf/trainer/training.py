@@ -181,7 +181,7 @@ class Training:
                 self.heartbeat("train")
             if self.stop_reason is not None:
                 break
-        self.log("EPOCH_END", {"epoch": epoch})
+        self.log("EPOCH_END", {"epoch": epoch, "step": position.step})
 
     def step(self) -> None:
         """Make an optimizer step, and note when it was."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from jobs_of import JOB, job
 from flagperf.compare.align import Alignment
 from flagperf.compare.jobs import NamedJob, compare
 from flagperf.compare.page import Compared, alignment_charts, page
+from flagperf.compare.scales import scales_of
 from flagperf.compare.side_by_side import Cell, Line, lines
 
 ENERGY = {"devices": {"energy_j": 6e6, "energy_per_sample_j": 1.25, "coverage": 1.0}}
@@ -108,12 +110,64 @@ def test_the_plots_of_an_alignment() -> None:
     ]
 
 
+def at_scales(run: str, *speeds: float) -> list[NamedJob]:
+    """Jobs of a run at 1x1, 1x8, 2x8."""
+    scales = ((1, 1), (1, 8), (2, 8))
+    return [
+        job(run, [speed], name=f"{nodes}x{devices}", config={"nnodes": nodes, "nproc": devices})
+        for (nodes, devices), speed in zip(scales, speeds, strict=False)
+    ]
+
+
+SCALES = at_scales("acme", 100.0, 720.0, 1200.0)
+
+
+@pytest.mark.parametrize(
+    ("runs", "shares"),
+    [
+        pytest.param([SCALES], {"resnet50": [1.0, 0.9, 0.75]}, id="a run of several scales"),
+        pytest.param([SCALES[:1], SCALES[1:2]], {"resnet50": [1.0, 0.9]}, id="runs of one scale each"),
+        pytest.param([SCALES, SCALES[1:2]], {"resnet50": [1.0, 0.9, 0.75]}, id="one of several, one of one"),
+        pytest.param(
+            [SCALES, at_scales("other", 50.0, 200.0)],
+            {"acme: resnet50": [1.0, 0.9, 0.75], "other: resnet50": [1.0, 0.5]},
+            id="each against its own smallest",
+        ),
+        pytest.param([SCALES[:1], SCALES[:1]], {}, id="one scale"),
+    ],
+)
+def test_scales(runs: list[list[NamedJob]], shares: dict[str, list[float]]) -> None:
+    found = {case: [scale.efficiency for scale in group] for case, group in scales_of(runs).items()}
+    assert found == shares
+
+
+@pytest.mark.parametrize(
+    ("names", "heads"),
+    [
+        pytest.param(["acme/a-b-x1x1", "other/a-b-x1x1"], ["acme", "other"], id="a job each"),
+        pytest.param(["acme/a-b-x1x1", "acme/a-b-x1x8"], ["x1x1", "x1x8"], id="one run"),
+        pytest.param(
+            ["acme/a-b-x1x1", "acme/a-b-x1x8", "other/a-b-x1x8"],
+            ["acme/a-b-x1x1", "acme/a-b-x1x8", "other"],
+            id="several of one run",
+        ),
+        pytest.param(["x/run/a-b-x1x1", "y/run/a-b-x1x1"], ["x/run", "y/run"], id="runs of one name"),
+    ],
+)
+def test_jobs_are_called_by_what_tells_them_apart(names: list[str], heads: list[str]) -> None:
+    jobs = [job(run, name=name) for run, _, name in (path.rpartition("/") for path in names)]
+    pairs = [(jobs[0], other) for other in jobs[1:]]
+    found = [compare(*pair, margin=0.01) for pair in pairs]
+    text = page(Compared(pairs, found, [], [], (), {}, 0.01))
+    assert re.findall(r'<th scope="col" class="number">(.+?)<i>', text) == heads
+
+
 @pytest.fixture(scope="module")
 def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of three products, of which the second was held against the first with align=."""
     pairs = [(FIRST, SECOND), (FIRST, BARE)]
     found = [compare(*pair, margin=0.01) for pair in pairs]
-    shown = Compared(pairs, found, [ALIGNED], [ALIGNED.decision], ("acme/<b>left</b>",), 0.01)
+    shown = Compared(pairs, found, [ALIGNED], [ALIGNED.decision], ("acme/<b>left</b>",), scales_of([SCALES]), 0.01)
     path = tmp_path_factory.mktemp("page") / "compare.html"
     path.write_text(page(shown), encoding="utf-8")
     assert page(shown) == path.read_text(encoding="utf-8")  # to the byte
@@ -134,7 +188,7 @@ def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     drawn = tab.evaluate("[...document.querySelectorAll('figure')].map((f) => f.querySelector('svg') !== null)")
     heads = tab.evaluate("[...document.querySelectorAll('.beside thead th')].map((head) => head.innerText)")
     assert (drawn, heads) == (
-        [True, True],
+        [True] * 4,  # speed-up and efficiency, loss and its error
         ["figure", "acme\nA100 2x8\namp_bf16", "other\nChip 2x8\namp_bf16", "bare\nA100 2x8\namp_bf16"],
     )
     assert tab.evaluate("document.querySelectorAll('.band').length") == 1
@@ -144,12 +198,13 @@ def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [420, 900, 1400])
 def test_nothing_sticks_out(tab: Page, html: Path, width: int) -> None:
-    """The table of the products is all to be seen; the others scroll in their own frames."""
+    """All tables are all to be seen."""
     tab.open(html, width=width)
+    tab.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
+    tab.settle()
     assert tab.evaluate("document.documentElement.scrollWidth") == width
-    assert tab.evaluate(
-        "[...document.querySelectorAll('.scroll:has(.beside)')].map((t) => t.scrollWidth - t.clientWidth)"
-    ) == [0]
+    hidden = "[...document.querySelectorAll('.scroll')].filter((table) => table.scrollWidth > table.clientWidth).length"
+    assert tab.evaluate(hidden) == 0
 
 
 @pytest.mark.browser

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import math
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,13 +20,18 @@ from rich.console import Console
 from flagperf import report
 from flagperf.errors import ConfigError
 from flagperf.hosts.transport import Outage
-from flagperf.perflog import encode
+from flagperf.monitor_log import stamp
+from flagperf.perflog import Event, encode
 from flagperf.report import cells, tables
-from flagperf.report.charts import histogram, job_charts, thin
+from flagperf.report.charts import job_charts, read_logs
+from flagperf.report.machine import host_rows, machine, read_hosts, software
 from flagperf.report.markdown import markdown, table
 from flagperf.report.monitor_curves import curves
 from flagperf.report.page import page
-from flagperf.report.scaling import scaling_rows
+from flagperf.report.plots import thin
+from flagperf.report.round_charts import PHASES, round_charts
+from flagperf.report.run_charts import job_names, overlays, sweep_charts
+from flagperf.report.scaling import scales, scaling_charts, scaling_rows
 from flagperf.results import result, summary
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result, Statistics, Summary
@@ -112,6 +118,7 @@ def test_row() -> None:
         "accuracy": "95.50 % acc1",
         "mem [GiB]": "27.9/40",
         "MFU": "12.3 %",
+        "energy [Wh]": "–",
         "notes": "–",
     }
 
@@ -131,6 +138,22 @@ def test_row() -> None:
             "mem [GiB]",
             "0.61 (host)",
             id="host memory",
+        ),
+        pytest.param(
+            a_summary(
+                a_result(monitors={"energy": {"devices": {"energy_wh": 30.0}, "node": {"energy_wh": 42.0}}}),
+                a_result(round=2, monitors={"energy": {"devices": {"energy_wh": 31.0}, "node": {"energy_wh": 44.0}}}),
+                a_result(round=3, monitors={"energy": {"node": {"not_available": "a: no meter", "coverage": 0.0}}}),
+            ),
+            "energy [Wh]",
+            "43.0 ± 1.4 (nodes)",
+            id="energy of whole nodes",
+        ),
+        pytest.param(
+            a_summary(a_result(monitors={"energy": {"rapl": {"energy_wh": 30.0}}})),
+            "energy [Wh]",
+            "30.00 (cpus)",
+            id="energy of processors",
         ),
         pytest.param(a_summary(a_result(values={})), "p_core", "–", id="no figure"),
         pytest.param(a_summary(a_result(target_reached=False)), "target", "missed (acc1 ≥ 95 %)", id="missed"),
@@ -234,7 +257,7 @@ def test_headline(summaries: list[Summary], text: str) -> None:
 
 
 def test_machine() -> None:
-    assert cells.machine(a_result(values=VALUES)) == "NVIDIA A100-SXM4-40GB; a, b; torch 2.14.1, python 3.11.7"
+    assert machine(a_result(values=VALUES)) == "NVIDIA A100-SXM4-40GB; a, b; torch 2.14.1, python 3.11.7"
 
 
 # ---------------------------------------------------------------- report.md
@@ -255,6 +278,33 @@ def test_markdown(tmp_path: Path) -> None:
 
 def test_a_table_cannot_be_broken_by_its_text() -> None:
     assert table([{"key": "a|b", "value": "one\ntwo"}]) == "| key | value |\n| --- | --- |\n| a\\|b | one two |"
+
+
+def test_numbers_stand_at_the_right() -> None:
+    """Also where some are absent, or have a unit or a deviation."""
+    rows = [
+        {"text": "4x", "whole": "1,234", "share": "12.3 %", "spread": "1.20 ± 0.05 (nodes)", "none": "–"},
+        {"text": "5", "whole": "–", "share": "4 % acc1", "spread": "nan", "none": "–"},
+    ]
+    assert table(rows).splitlines()[1] == "| --- | ---: | ---: | ---: | --- |"
+
+
+def test_hosts_of_a_kind_share_a_line(tmp_path: Path) -> None:
+    facts = "host: h{}\nos: Debian 12\nkernel: Linux 6.1\ncpu: EPYC\ncores: {}\nmemory_kib: 33554432\n"
+    driver = "driver: NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19\n"
+    for number in range(6):
+        log = tmp_path / "round1" / f"h{number}_noderank{number}" / "sys_info.log"
+        log.parent.mkdir(parents=True)
+        some = "devices: /dev/a0 /dev/a1\n" + driver if number < 5 else "devices: none\ndriver: unknown\n"
+        log.write_text(facts.format(number, 64 if number < 4 else 32) + some)
+    (tmp_path / "round1" / "h6_noderank6").mkdir()
+    rows = [tuple(row.values()) for row in host_rows(read_hosts(tmp_path))]
+    assert rows == [
+        ("h0 … h3 (4 hosts)", "EPYC", "64", "32", "2", "535.129.03", "Debian 12, Linux 6.1"),
+        ("h4", "EPYC", "32", "32", "2", "535.129.03", "Debian 12, Linux 6.1"),
+        ("h5", "EPYC", "32", "32", "–", "–", "Debian 12, Linux 6.1"),
+    ]
+    assert read_hosts(tmp_path / "round1") == {}
 
 
 def test_phases_are_those_of_the_node_that_took_longest() -> None:
@@ -287,12 +337,34 @@ def test_scaling(tmp_path: Path) -> None:
         return a_summary(result, name=f"{nnodes}x{nproc}", case=case, nnodes=nnodes, nproc=nproc, train_batch_size=32)
 
     jobs = [job(2, 8, 1200.0), job(1, 1, 100.0), job(1, 8, 720.0), job(1, 1, 5.0, case="glm")]
-    assert [tuple(row.values()) for row in scaling_rows(jobs)] == [
+    groups = scales(jobs)
+    assert [tuple(row.values()) for row in scaling_rows(groups)] == [
         ("resnet50", "1x1", "1", "32", "100.0", "images/s", "1.00", "100 %", "VALID"),
         ("resnet50", "1x8", "8", "32", "720.0", "images/s", "7.20", "90 %", "VALID"),
         ("resnet50", "2x8", "16", "32", "1,200", "images/s", "12.00", "75 %", "VALID"),
     ]
-    assert scaling_rows(jobs[1:2]) == scaling_rows([jobs[1], jobs[1]]) == []
+    more = {"labels": [[1.0, "×1"], [8.0, "×8"], [16.0, "×16"]], "zero": True, "dots": True}
+    assert scaling_charts(groups) == [
+        {
+            "kind": "lines",
+            "title": "Speed-up",
+            "x": "devices, over those of the smallest scale",
+            "y": "p_train, over that of the smallest",
+            "series": [{"name": "resnet50", "points": [[1.0, 1.0], [8.0, 7.2], [16.0, 12.0]]}],
+            "ideal": [1.0, 16.0],
+            **more,
+        },
+        {
+            "kind": "lines",
+            "title": "Efficiency",
+            "x": "devices, over those of the smallest scale",
+            "y": "% of the ideal speed-up",
+            "series": [{"name": "resnet50", "points": [[1.0, 100.0], [8.0, 90.0], [16.0, 75.0]]}],
+            "marks": [{"at": 100.0, "label": ""}],
+            **more,
+        },
+    ]
+    assert scales(jobs[1:2]) == scales([jobs[1], jobs[1]]) == {} and scaling_charts({}) == []
     assert "\n## Scaling\n\n| case | scale | devices |" in markdown(tmp_path, jobs)
     assert "<h2>Scaling</h2>" in page(tmp_path, jobs)
     assert "## Scaling" not in markdown(tmp_path, jobs[:1]) and "<h2>Scaling</h2>" not in page(tmp_path, jobs[:1])
@@ -530,14 +602,8 @@ def test_a_configuration_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 def test_charts(tmp_path: Path) -> None:
     job = make_run(tmp_path)
     (done,) = report.read_run(tmp_path)
-    found = {chart["title"]: chart for chart in job_charts(job, done)}
-    assert list(found) == [
-        "Loss",
-        "Metric of the evaluations",
-        "Throughput of the job",
-        "Step time",
-        "Where the time went, round 1",
-    ]
+    found = {chart["title"]: chart for chart in job_charts(done, read_logs(job, done))}
+    assert list(found) == ["Loss", "Metric of the evaluations", "Throughput of the job", "Step time"]
     assert found["Metric of the evaluations"] == {
         "kind": "lines",
         "title": "Metric of the evaluations",
@@ -550,23 +616,149 @@ def test_charts(tmp_path: Path) -> None:
     assert found["Loss"]["series"][0]["points"][:2] == [[10, 5.0], [20, 2.5]]
 
 
+def test_percentiles_are_those_that_each_round_measured() -> None:
+    """Over its steps after the warm-up, which the plots over steps mark; nothing is averaged over rounds."""
+    slow = {**VALUES, "step_time_p50": 0.7, "step_time_p90": None, "warmup_steps": 20}
+    found = {chart["title"]: chart for chart in job_charts(a_summary(a_result(round=2, values=slow)), {2: STEPS})}
+    assert found["Percentiles of the step time"] == {
+        "kind": "dots",
+        "title": "Percentiles of the step time",
+        "x": "ms, over all steps after the warm-up",
+        "names": ["p50", "p90", "p99"],
+        "rows": [
+            {
+                "name": "round 2",
+                "points": [
+                    {"series": 0, "x": 700.0, "tip": "p50 700 ms"},
+                    {"series": 2, "x": 500.0, "tip": "p99 500 ms"},
+                ],
+            }
+        ],
+    }
+    assert {title: chart.get("shade") for title, chart in found.items() if chart["kind"] == "lines"} == {
+        "Loss": None,
+        "Throughput of the job": {"to": 20, "label": "warm-up"},
+        "Step time": {"to": 20, "label": "warm-up"},
+    }
+
+
+STEPS = [
+    Event("SUBMIT_INFO", time_ms=99_000, rank=3),
+    Event("INIT_START", time_ms=100_500, rank=3),
+    Event("STEP_END", {"step": 10, "loss": 1.0, "throughput": 5.0, "step_time": 0.5}, time_ms=101_000, rank=3),
+    Event("TRAIN_END", time_ms=103_000, rank=3),
+]
+
+
+def test_a_phase_has_one_colour_in_all_plots(tmp_path: Path) -> None:
+    """By its place among all phases, whichever of them a round had."""
+    some = a_result(phases={"a_noderank0": {"image": 1.0, "first_step": 2.0, "stop": 0.5}}, started=100.0, seconds=5.0)
+    (chart,) = round_charts(tmp_path, some, STEPS)
+    assert chart == {
+        "kind": "spans",
+        "title": "Where the time went",
+        "x": "time [s], since round 1 began",
+        "names": list(PHASES),
+        "rows": [
+            {
+                "name": "a · node rank 0",
+                "spans": [[0.0, 1.0, "image"], [1.0, 3.0, "first step"], [3.0, 4.5, "train"], [4.5, 5.0, "stop"]],
+            },
+            {"name": "rank 3", "spans": [[0.0, 0.5, "imports"], [1.0, 3.0, "train"]]},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("started", "seconds"),
+    [
+        pytest.param(98.5, [1.5, 6.5], id="by the start of the round"),
+        pytest.param(100.4, [0.0, 5.0], id="a sample of the same second"),
+    ],
+)
+def test_monitors_count_from_the_start_of_the_round(tmp_path: Path, started: float, seconds: list[float]) -> None:
+    node = tmp_path / "a_noderank0"
+    node.mkdir()
+    (node / "sys_info.log").write_text("clock_offset: 2.0\n")
+    (node / "cpu_monitor.log").write_text(f"{stamp(102)}\t0.25\n{stamp(107)}\t0.5\n")
+    chart = round_charts(tmp_path, a_result(round=2, started=started), STEPS)[1]
+    assert (chart["title"], chart["x"]) == ("CPU busy, %", "time [s], since round 2 began")
+    assert chart["series"] == [{"name": "a · node rank 0", "points": [[seconds[0], 25.0], [seconds[1], 50.0]]}]
+
+
+SWEPT = {  # values of a sweep → what a job came to
+    ("64", "0.1"): {"p_train": 100.0, "final_acc1": 90.0},
+    ("8", "0.1"): {"p_train": 50.0, "final_acc1": 91.0},
+    ("8", "auto"): {"p_train": 51.0, "final_acc1": math.nan},
+}
+
+
+def swept_jobs() -> list[Summary]:
+    return [
+        a_summary(a_result(sweep={"batch": batch, "lr": lr}, values=found), name=f"resnet50-A100,batch={batch},lr={lr}")
+        for (batch, lr), found in SWEPT.items()
+    ]
+
+
+def test_a_sweep_is_drawn_over_each_of_its_keys() -> None:
+    shown = [(chart["title"], chart["y"], chart["labels"], chart["series"]) for chart in sweep_charts(swept_jobs())]
+    sizes, rates = [[0, "8"], [1, "64"]], [[0, "0.1"], [1, "auto"]]
+    assert shown == [
+        (
+            "p_train over batch",
+            "images/s",
+            sizes,
+            [{"name": "lr=0.1", "points": [[0, 50], [1, 100]]}, {"name": "lr=auto", "points": [[0, 51]]}],
+        ),
+        ("final_acc1 over batch", "acc1 [%]", sizes, [{"name": "lr=0.1", "points": [[0, 91], [1, 90]]}]),
+        (
+            "p_train over lr",
+            "images/s",
+            rates,
+            [{"name": "batch=64", "points": [[0, 100]]}, {"name": "batch=8", "points": [[0, 50], [1, 51]]}],
+        ),
+        (
+            "final_acc1 over lr",
+            "acc1 [%]",
+            rates,
+            [{"name": "batch=64", "points": [[0, 90]]}, {"name": "batch=8", "points": [[0, 91]]}],
+        ),
+    ]
+
+
+def test_jobs_of_a_case_are_drawn_over_each_other() -> None:
+    """Each by its first round that counts; a job of another case, or without a log, has no part in it."""
+    first, second, third = swept_jobs()
+    failed = a_summary(a_result(verdict="INVALID"), a_result(round=2), name="resnet50-A100,batch=32,lr=0.1")
+    other = a_summary(name="glm-A100", case="glm")
+    loss = [Event("STEP_END", {"step": 1, "loss": loss}, time_ms=0) for loss in (1.0, 2.0, 3.0)]
+    jobs = [(first, {1: loss[:1]}), (failed, {1: loss[:1], 2: loss[1:2]}), (second, {}), (other, {1: loss})]
+    (chart,) = overlays(jobs)
+    assert (chart["title"], chart["series"]) == (
+        "resnet50: loss of each job",
+        [{"name": "batch=64", "points": [[1, 1.0]]}, {"name": "batch=32", "points": [[1, 2.0]]}],
+    )
+    assert overlays([(third, {1: loss})]) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        pytest.param(["a-pytorch-cpux1x1", "a-pytorch-cpux1x8"], ["cpux1x1", "cpux1x8"], id="scales"),
+        pytest.param(["a-b,lr=1e-3,bs=8", "a-b,lr=1e-4,bs=8"], ["lr=1e-3", "lr=1e-4"], id="swept"),
+        pytest.param(["a-b", "a-b,lr=1"], ["a-b", "lr=1"], id="one with no more than the other"),
+    ],
+)
+def test_job_names(names: list[str], shown: list[str]) -> None:
+    assert job_names([a_summary(name=name) for name in names]) == shown
+
+
 def test_thin_keeps_extremes() -> None:
     points = [[float(x), 0.0] for x in range(10_000)]
     points[4321][1], points[8765][1] = 50.0, -50.0
     kept = thin(points, 100)
     assert len(kept) <= 100 and [4321.0, 50.0] in kept and [8765.0, -50.0] in kept
     assert kept == sorted(kept) and thin(points[:100], 100) == points[:100]
-
-
-@pytest.mark.parametrize(
-    ("values", "bars"),
-    [
-        pytest.param([0.0, 1.0, 2.0, 4.0], [[0.0, 2.0, 2], [2.0, 4.0, 2]], id="spread"),
-        pytest.param([3.0, 3.0], [[3.0, 4.5, 2], [4.5, 6.0, 0]], id="all the same"),
-    ],
-)
-def test_histogram(values: list[float], bars: list[list[float]]) -> None:
-    assert histogram(values, 2) == bars
 
 
 ACCELERATORS = {
@@ -709,4 +901,4 @@ def test_a_failed_job_of_a_sweep_is_explained(tmp_path: Path) -> None:
     ],
 )
 def test_software(known: dict[str, Any], shown: str) -> None:
-    assert cells.software(a_result(built={"software": known})) == shown
+    assert software(a_result(built={"software": known})) == shown

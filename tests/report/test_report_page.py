@@ -17,6 +17,9 @@ from flagperf.run.values import Failure
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 
+OPEN = "document.querySelectorAll('details').forEach((part) => (part.open = true))"
+
+
 @pytest.fixture(scope="module")
 def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     with browser(tmp_path_factory.mktemp("profile")) as page:
@@ -34,17 +37,21 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     tab.open(html)
+    tab.evaluate(OPEN)
+    tab.settle()
     drawn = tab.evaluate(
         "[...document.querySelectorAll('figure')].map((f) => f.querySelector('svg').childElementCount > 5)"
     )
-    assert drawn == [True] * 10  # five plots a job
+    assert drawn == [True] * 16  # four plots a job, one a round, and of the run two of the sweep and two of all jobs
     assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
 
 
-@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 8), ("sweep", 13)])
+@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 18)])
 def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) -> None:
     folder = shutil.copytree(RUNS / name, tmp_path / name)
     tab.open(report.write(folder, report.read_run(folder))[1])
+    tab.evaluate(OPEN)
+    tab.settle()
     assert (tab.evaluate("document.querySelectorAll('figure svg').length"), tab.problems()) == (plots, [])
 
 
@@ -66,9 +73,22 @@ def test_tables_sort_by_number(tab: Page, html: Path) -> None:
         assert (tab.evaluate(f"{head}.ariaSort"), tab.evaluate(column)) == (order, expected)
 
 
+def test_rows_lead_to_their_jobs(tab: Page, html: Path) -> None:
+    tab.open(html)
+    jobs = "[...document.querySelectorAll('details.job')]"
+    tab.evaluate(f"{jobs}.forEach((job) => (job.open = false))")
+    for table in ("Results", "Sweep"):
+        links = f"[...document.querySelectorAll('[aria-label={table}] tbody a')].map((link) => link.hash)"
+        assert tab.evaluate(links) == ["#job1", "#job2"]
+    tab.evaluate("document.querySelector('#results tbody tr:last-child a').click()")
+    tab.settle()
+    assert tab.evaluate(f"{jobs}.map((job) => [job.open, job.getBoundingClientRect().top >= 0])")[1] == [True, True]
+    assert tab.evaluate(f"{jobs}[0].open") is False
+
+
 def test_a_plot_is_read_by_keyboard(tab: Page, html: Path) -> None:
     tab.open(html)
-    figure = "document.querySelector('figure')"
+    figure = "document.querySelector('details.job figure')"
     tab.evaluate(f"{figure}.querySelector('svg').focus()")
     for key, text in (
         ("Home", "step 10\nround 1: 5\nround 2: 5"),
@@ -91,11 +111,38 @@ def test_shapes_say_what_they_are(tab: Page, html: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("width", [320, 375, 768, 1280, 1920])
-def test_nothing_sticks_out(tab: Page, html: Path, width: int) -> None:
-    """Tables scroll in their own frames; the page itself never scrolls sideways."""
+HIDDEN = """(() => {
+  const wide = (part) => (part.scrollWidth > part.clientWidth ? [part.ariaLabel || part.tagName] : []);
+  const seen = (head) => getComputedStyle(head.closest("thead")).display === "table-header-group";
+  const named = (cell, head) => seen(head) || getComputedStyle(cell, "::before").content === `"${head.textContent}"`;
+  const hidden = (cell) => {
+    const { left, right } = cell.getBoundingClientRect();
+    return left < 0 || right > innerWidth || !named(cell, cell.closest("table").tHead.rows[0].cells[cell.cellIndex]);
+  };
+  const cells = [...document.querySelectorAll("tbody td")].filter(hidden).map((cell) => cell.outerHTML);
+  const frames = [...document.querySelectorAll(".scroll, pre")].flatMap(wide);
+  return [document.documentElement.scrollWidth, ...frames, ...cells];
+})()"""
+
+
+@pytest.mark.parametrize("width", [320, 420, 900, 1400, 1920])
+def test_everything_is_seen_at_any_width(tab: Page, html: Path, width: int) -> None:
+    """Neither the page nor a table scrolls sideways, and each cell stands below its heading or bears it."""
     tab.open(html, width=width)
-    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    tab.evaluate(OPEN)
+    tab.settle()
+    assert tab.evaluate(HIDDEN) == [width]
+
+
+def test_tables_are_cards_where_there_is_no_room(tab: Page, html: Path) -> None:
+    cards = "document.querySelector('#results table').classList.contains('cards')"
+    found = {}
+    for width in (1920, 420):
+        tab.open(html, width=width)
+        found[width] = tab.evaluate(cards)
+    tab.resize(1920, 900)
+    tab.settle()
+    assert (found, tab.evaluate(cards)) == ({1920: False, 420: True}, False)
 
 
 def test_plots_follow_the_width(tab: Page, html: Path) -> None:

@@ -22,6 +22,7 @@ from flagperf.config.compose import compose
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.facts import Facts
+from flagperf.hosts.shell import shell
 from flagperf.plan.plan import make_plan
 from flagperf.results.rank_log import read_rank_logs
 from flagperf.run.execute import execute
@@ -87,6 +88,19 @@ async def test_a_host_forgets_cached_files_where_asked_to(workload: RunConfig) -
     outcome = await run_round(run, create(run))
     about = (next(outcome.folder.glob("*_noderank0")) / "sys_info.log").read_text()
     assert (resident(file), "page_caches: cleared\n" in about) == (0, True)
+
+
+@pytest.mark.parametrize("status", [0, 1])
+async def test_ranks_read_whether_caches_were_cleared(
+    workload: RunConfig, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """Not whether that was asked for; the job's own config.yaml says this."""
+    monkeypatch.setattr("flagperf.hosts.page_caches.CLEAR", shell(f"exit {status}"))
+    run = dataclasses.replace(workload, clear_caches=True, config={**workload.config, "clear_caches": True})
+    outcome = await run_round(run, create(run))
+    read = [log.all("SUBMIT_INFO")[0].value["config"]["clear_caches"] for log in read_rank_logs(outcome.folder)]
+    asked = yaml.safe_load((outcome.folder.parent / "config.yaml").read_text())["clear_caches"]
+    assert (outcome.status, read, asked) == ("finished", [status == 0] * 2, True)
 
 
 def resident(path: Path) -> int:

@@ -67,7 +67,7 @@ def test_time_left(limits: dict[str, Any], left: float | None) -> None:
     estimate.saw(Event("TRAIN_START"), 100.0)
     estimate.saw(step(5), 106.0)  # the first steps are slower
     assert estimate.seconds(106.0) == (9.0 if "max_time" in limits else None)
-    estimate.saw(Event("EPOCH_END", {"epoch": 1}), 106.0)
+    estimate.saw(Event("EPOCH_END", {"epoch": 1, "step": 5}), 106.0)
     estimate.saw(step(10), 111.0)
     assert estimate.seconds(111.0) == left
 
@@ -84,8 +84,8 @@ def test_time_left(limits: dict[str, Any], left: float | None) -> None:
 )
 def test_last_step(limits: dict[str, Any], last: int | None) -> None:
     estimate = TimeLeft(example_run(config=limits))
-    estimate.saw(step(5), 106.0)
-    estimate.saw(Event("EPOCH_END", {"epoch": 1}), 106.0)
+    estimate.saw(step(3), 106.0)  # the last that was logged of the first epoch
+    estimate.saw(Event("EPOCH_END", {"epoch": 1, "step": 5}), 106.0)
     assert estimate.last_step == last
 
 

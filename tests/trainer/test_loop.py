@@ -132,6 +132,7 @@ def test_events_in_order(tmp_path: Path) -> None:
         "FINISHED",
     ]
     assert [value["epoch"] for value in toy.values(events, "EPOCH_BEGIN")] == [1, 2]
+    assert toy.values(events, "EPOCH_END") == [{"epoch": 1, "step": 4}, {"epoch": 2, "step": 8}]
     assert [value["epoch"] for value in toy.values(events, "STEP_END")] == [1, 1, 2, 2]
     assert [(value["step"], value["samples"]) for value in toy.values(events, "EVALUATE")] == [(4, 64), (8, 128)]
     assert all(event.file.endswith(("loop.py", "records.py", "toy.py")) for event in events)

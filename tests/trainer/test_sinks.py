@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,43 @@ import toy
 
 from flagperf.errors import ConfigError
 from flagperf.perflog import Event
+from flagperf.trainer.sample_data import MARKER
 from flagperf.trainer.sinks import open_sinks
+from flagperf.trainer.sinks.mllog import eval_accuracy, submission
 
-CONFIG = toy.config(gradient_accumulation_steps=4, target={"metric": "acc1", "value": 75.5, "direction": "higher"})
+MLPERF = {
+    "division": "open",
+    "org": "Example",
+    "status": "research",
+    "platform": None,
+    "benchmark": "resnet",
+    "ruleset": "4.0.0",
+    "factor": 0.01,
+    "hyper_parameters": {"sgd_opt_base_learning_rate": "lr", "opt_learning_rate_warmup_epochs": 0},
+}
+CONFIG = toy.config(
+    gradient_accumulation_steps=4,
+    target={"metric": "acc1", "value": 75.5, "direction": "higher"},
+    clear_caches=True,
+    mlperf=MLPERF,
+)
+BUILT = {
+    "data": {"train": 64, "eval": 19},
+    "network": {"classes": {"torch.nn.modules.batchnorm.BatchNorm": 1}},
+    "optimizer": {"class": "torch.optim.sgd.SGD"},
+}
 STEP = {"epoch": 2, "loss": 0.5, "learning_rate": 0.1, "throughput": 80.0, "step_time": 0.4, "data_wait": 0.0}
 EVENTS = [
     Event("SUBMIT_INFO", {"vendor": "cpu", "case": "toy", "config": CONFIG}, "a.py", 1, 1_000),
     Event("INIT_START", {}, "a.py", 2, 2_000),
+    Event("BUILT", BUILT, "a.py", 2, 2_500),
     Event("INIT_END", {}, "a.py", 3, 3_000),
     Event("TRAIN_START", {}, "a.py", 4, 4_000),
     Event("EPOCH_BEGIN", {"epoch": 2}, "a.py", 5, 5_000),
     Event("STEP_BEGIN", {"step": 7}, "a.py", 6, 6_000),
     Event("STEP_END", {"step": 7, **STEP}, "a.py", 7, 7_250),
     Event("EVALUATE", {"step": 7, "samples": 224, "acc1": 76.0, "time": 0.5}, "a.py", 8, 8_000),
-    Event("EPOCH_END", {"epoch": 2}, "a.py", 9, 9_000),
+    Event("EPOCH_END", {"epoch": 2, "step": 7}, "a.py", 9, 9_000),
     Event("TRAIN_END", {}, "a.py", 10, 10_000),
     Event("FINISHED", {"converged": True, "p_whole": 81.5, "target": None, "ranks": []}, "a.py", 11, 11_000),
 ]
@@ -49,27 +73,79 @@ def test_mllog(tmp_path: Path) -> None:
     lines = (tmp_path / "mllog.log").read_text().splitlines()
     assert all(line.startswith(":::MLLOG {") for line in lines)
     point, begin, end = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
-    at = {"samples_count": 224, "step": 7}
+    at = {"epoch_num": 2, "samples_count": 224, "step": 7}
+    case = {"case": "toy", "revision": 1, "size": "tiny", "framework": "pytorch", "sample_data": False}
     stats = {"throughput": 80.0, "loss": 0.5, "learning_rate": 0.1}
     assert [json.loads(line.removeprefix(":::MLLOG ")) for line in lines] == [
-        mllog("submission_benchmark", point, 1_000, 1, "toy"),
-        mllog("submission_division", point, 1_000, 1, "closed"),
+        mllog("submission_org", point, 1_000, 1, "Example"),
+        mllog("submission_status", point, 1_000, 1, "research"),
+        mllog("submission_division", point, 1_000, 1, "open"),
+        mllog("submission_benchmark", point, 1_000, 1, "resnet"),
         mllog("submission_platform", point, 1_000, 1, "1x1 cpu"),
+        mllog("flagperf_case", point, 1_000, 1, case),
+        mllog("cache_clear", point, 1_000, 1, True),
         mllog("seed", point, 1_000, 1, 0),
         mllog("global_batch_size", point, 1_000, 1, 32),
         mllog("gradient_accumulation_steps", point, 1_000, 1, 4),
         mllog("opt_base_learning_rate", point, 1_000, 1, 0.1),
+        mllog("sgd_opt_base_learning_rate", point, 1_000, 1, 0.1),
+        mllog("opt_learning_rate_warmup_epochs", point, 1_000, 1, 0),
         mllog("init_start", begin, 2_000, 2),
+        mllog("train_samples", point, 2_500, 2, 64),
+        mllog("eval_samples", point, 2_500, 2, 19),
+        mllog("opt_name", point, 2_500, 2, "sgd"),
+        mllog("model_bn_span", point, 2_500, 2, 8),
         mllog("init_stop", end, 3_000, 3),
         mllog("run_start", begin, 4_000, 4),
         mllog("epoch_start", begin, 5_000, 5, epoch_num=2),
         mllog("tracked_stats", point, 7_250, 7, stats, step=7, epoch_num=2),
         mllog("eval_start", begin, 7_500, 8, **at),
-        mllog("eval_accuracy", point, 8_000, 8, 76.0, **at),
+        mllog("eval_accuracy", point, 8_000, 8, 0.76, **at),
         mllog("eval_stop", end, 8_000, 8, **at),
         mllog("epoch_stop", end, 9_000, 9, epoch_num=2),
         mllog("run_stop", end, 10_000, 11, status="success"),
     ]
+
+
+def told(**changed: Any) -> dict[str, Any]:
+    """What the configuration tells MLPerf, apart from what any configuration tells it."""
+    common = ("flagperf_case", "submission_platform", "seed", "global_batch_size", "gradient_accumulation_steps")
+    return {key: value for key, value in submission({**CONFIG, **changed}).items() if key not in common}
+
+
+KNOWN = {"submission_division": "open", "submission_benchmark": "toy", "opt_base_learning_rate": 0.1}
+
+
+def test_mllog_tells_only_what_was_so(tmp_path: Path) -> None:
+    """Nothing that only the user knows, no caches that were not cleared, no recipe of an open run."""
+    said = dict.fromkeys(("org", "status", "platform")) | {"division": "open"}
+    assert told(mlperf=said, clear_caches=False) == {**KNOWN, "cache_clear": False}
+    (tmp_path / MARKER).touch()
+    assert told(mlperf=said, data_dir=str(tmp_path)) == {**KNOWN, "cache_clear": False}
+    assert "sgd_opt_base_learning_rate" not in told(division="open")
+
+
+@pytest.mark.parametrize(
+    ("mlperf", "accuracy"),
+    [
+        pytest.param({}, 76.0, id="of the target"),
+        pytest.param({"accuracy": "acc5", "factor": 0.01}, 0.5, id="another"),
+        pytest.param({"accuracy": {"BBOX": "acc1", "SEGM": "acc5"}, "factor": 0.5}, {"BBOX": 38, "SEGM": 25}, id="two"),
+        pytest.param({"accuracy": "none"}, None, id="not evaluated"),
+    ],
+)
+def test_the_accuracy_of_mllog(mlperf: dict[str, Any], accuracy: Any) -> None:
+    assert eval_accuracy({"acc1": 76.0, "acc5": 50.0}, {**CONFIG, "mlperf": mlperf}) == accuracy
+
+
+def test_mlperfs_checker_accepts_a_training(tmp_path: Path) -> None:
+    """The program itself, on the log of a real training."""
+    mlperf = {**MLPERF, "accuracy": "accuracy", "factor": 0.5}
+    done = toy.start(toy.config(sinks=["mllog"], mlperf=mlperf), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "training", "--ruleset", "4.0.0"]
+    checked = subprocess.run([*command, "--werror", "mllog.log"], cwd=tmp_path, capture_output=True, text=True)
+    assert (checked.stderr.splitlines()[-1:], checked.returncode) == (["INFO - SUCCESS"], 0)
 
 
 def test_dllogger(tmp_path: Path) -> None:
@@ -194,7 +270,7 @@ def test_beside_a_training(tmp_path: Path) -> None:
     done = toy.start(toy.config(sinks=["mllog", "dllogger"], max_steps=2), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     keys = [json.loads(line.split(" ", 1)[1])["key"] for line in (tmp_path / "mllog.log").read_text().splitlines()]
-    assert [keys[7], keys[-1]] == ["init_start", "run_stop"]
+    assert [keys[9], keys[-1]] == ["init_start", "run_stop"]
     assert (tmp_path / "dllogger.json").read_text().count('"type": "LOG"') == 3
     events = [event.event for event in toy.read_log(tmp_path / "rank0.out.log")]
     assert (events[0], events[-1]) == ("SUBMIT_INFO", "FINISHED")

@@ -112,6 +112,8 @@ def config(**settings: Any) -> dict[str, Any]:
         "nnodes": 1,
         "nproc": 1,
         "data_dir": None,
+        "clear_caches": False,
+        "mlperf": {"division": "open", "org": None, "status": None, "platform": None},
         "resume": None,
         "log_level": "info",
         "throughput_unit": "points/s",

@@ -49,6 +49,7 @@ def _device(index: int) -> Device:
         memory_total=memory("total"),
         utilisation=read(lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu),
         energy=read(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1000),
+        clock=read(lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
     )
 
 

@@ -105,7 +105,7 @@ class Training:
                 self._heartbeat()
             if self.stop_reason is not None:
                 break
-        self._log("EPOCH_END", {"epoch": self.epoch})
+        self._log("EPOCH_END", {"epoch": self.epoch, "step": position.step})
 
     def _after_step(self, samples: int) -> None:
         """Do what is due after a step of so many samples of the whole job."""

@@ -1,5 +1,5 @@
 // A libnvidia-ml.so.1 without GPUs. FAKE_NVML holds one letter a device:
-//   g  answers everything      p  does not know power and energy      l  is lost
+//   g  answers everything      p  does not know power, energy and clock      l  is lost
 // An empty FAKE_NVML: the driver is not loaded.
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
 int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *c) { (void)sensor; *c = 31 + number(device); return OK; }
 int nvmlDeviceGetPowerUsage(void *device, unsigned *mw) { *mw = 57250 + 1000 * number(device); return power_known(device); }
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *mj) { *mj = 3600000; return power_known(device); }
+int nvmlDeviceGetClockInfo(void *device, int type, unsigned *mhz) { *mhz = type == 1 ? 1410 : 0; return power_known(device); }
 int nvmlDeviceGetUtilizationRates(void *device, Utilization *u) { u->gpu = 10 * number(device); u->memory = 0; return OK; }
 int nvmlDeviceGetMemoryInfo(void *device, Memory *m) {
     (void)device;

@@ -31,8 +31,8 @@ def test_devices_with_all_with_some_and_without_figures(fake_nvml: Path) -> None
         (
             3,
             0,
-            "31C 57.2W 15MiB 40536MiB 0% 3600J\n"
-            "32C 58.2W 15MiB 40536MiB 10% 3600J\n"
+            "31C 57.2W 15MiB 40536MiB 0% 3600J 1410MHz\n"
+            "32C 58.2W 15MiB 40536MiB 10% 3600J 1410MHz\n"
             "33C N/A 15MiB 40536MiB 20%\n"
             "N/A N/A N/A N/A N/A",
         )

@@ -146,7 +146,7 @@ def test_the_vendors_module_is_used_where_it_works(
     monkeypatch.setenv("FAKE_NVML", "gl")
     tool = MonitorTool(("echo", "31C 57W"), PARSE, module="flagperf.hosts.monitors.nvml")
     log = watch(make_run(tool, runtime=runtime), node)["acme_monitor.log"]
-    assert re.fullmatch(rf"({STAMP}\n31C 57.2W 15MiB 40536MiB 0% 3600J\nN/A N/A N/A N/A N/A\n\n)+", log)
+    assert re.fullmatch(rf"({STAMP}\n31C 57.2W 15MiB 40536MiB 0% 3600J 1410MHz\nN/A N/A N/A N/A N/A\n\n)+", log)
 
 
 def test_else_the_vendors_tool_is_used(

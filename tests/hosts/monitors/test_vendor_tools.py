@@ -25,8 +25,8 @@ def lines(*values: str) -> str:
 
 OUTPUTS = [
     ("nvidia", "A100", "nvidia-smi", lines(
-        "35C 70.5W 1234MiB 40960MiB 0%",
-        "38C 75.2W 2048MiB 40960MiB 12%",
+        "35C 70.5W 1234MiB 40960MiB 0% 210MHz",
+        "38C 75.2W 2048MiB 40960MiB 12% 1410MHz",
         "38C 4.7W N/A N/A 0%",
     )),
     ("ascend", "Atlas800TA2", "npu-smi", lines(

@@ -1,0 +1,21 @@
+"""The jobs of runs → how their cases scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from flagperf.compare.jobs import NamedJob
+from flagperf.report.scaling import Scale, scales
+
+
+def scales_of(runs: Sequence[Sequence[NamedJob]]) -> dict[str, list[Scale]]:
+    """Case → its scales against the smallest: in each run that has several; else over all runs, each of one scale."""
+    several = {run[0].run: groups for run in runs if (groups := scales(job.summary for job in run))}
+    if not several:
+        return scales(job.summary for run in runs for job in run)
+    return {
+        case if len(several) == 1 else f"{Path(run).resolve().name}: {case}": group
+        for run, groups in several.items()
+        for case, group in groups.items()
+    }

@@ -1,0 +1,92 @@
+"""What a job ran on: its hosts by their sys_info.log, its data, devices and software as the ranks named them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flagperf.report.cells import ABSENT, number
+from flagperf.results.rank_log import node_folders
+from flagperf.results.summary import usable
+from flagperf.results.sys_info import read_sys_info
+from flagperf.results.values import Result, Summary
+from flagperf.trainer.extent import counts_of
+
+FEW = 3  # so many hosts of one kind are all named
+
+Info = Mapping[str, str]
+
+
+def read_hosts(job_folder: Path) -> dict[str, Info]:
+    """Each node's folder → what its host is, from the first round that has these logs; nodes without are left out."""
+    for round_folder in sorted(job_folder.glob("round*")):
+        infos = {path.name: read_sys_info(path) for _, _, path in node_folders(round_folder)}
+        if any(infos.values()):
+            return {node: info for node, info in infos.items() if info}
+    return {}
+
+
+def host_rows(hosts: Mapping[str, Info]) -> list[dict[str, str]]:
+    """A line for each kind of host."""
+    kinds: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for node, info in hosts.items():
+        kinds.setdefault(tuple(_kind(info).items()), []).append(info.get("host", node))
+    return [{"host": _names(names), **dict(kind)} for kind, names in kinds.items()]
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= FEW else f"{names[0]} … {names[-1]} ({len(names)} hosts)"
+
+
+def _kind(info: Info) -> dict[str, str]:
+    memory, devices = info.get("memory_kib", ""), info.get("devices", "none")
+    driver = re.search(r"\d+(\.\d+)+", info.get("driver", ""))
+    return {
+        "processor": info.get("cpu") or ABSENT,
+        "cores": info.get("cores") or ABSENT,
+        "memory [GiB]": number(int(memory) / 2**20, 3) if memory.isdigit() else ABSENT,
+        "accelerators": str(len(devices.split()))
+        if (devices := info.get("devices", "")) not in ("", "none")
+        else ABSENT,
+        "driver": driver[0] if driver else ABSENT,
+        "system": ", ".join(filter(None, (info.get("os"), info.get("kernel")))) or ABSENT,
+    }
+
+
+def data(summary: Summary) -> str:
+    """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
+    first = next(iter(usable(summary.results)), None)
+    counts = counts_of(first.built) if first else {}
+    unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
+    words = {"train": f"{unit} to train", "eval": "to evaluate", "classes": "classes"}
+    parts = [f"{counts[name]:,} {text}" for name, text in words.items() if name in counts]
+    ranks = first.values.get("ranks") or () if first else ()
+    files = [
+        f"{r['data_files']:,} files, fingerprint {r['data_fingerprint']}" for r in ranks if r.get("data_fingerprint")
+    ]
+    return ", ".join([*parts, *files[:1]])
+
+
+def machine(result: Result) -> str:
+    """Devices, hosts and software of a round, as its ranks named them."""
+    values: Mapping[str, Any] = result.values
+    hosts = dict.fromkeys(str(entry["host"]) for entry in values.get("ranks") or () if "host" in entry)
+    versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
+    parts = [values.get("device_name"), ", ".join(hosts), ", ".join(versions)]
+    return "; ".join(str(part) for part in parts if part)
+
+
+def software(result: Result) -> str:
+    """Who took part in a round: libraries, identity of the code, modules from elsewhere, image; "" where not known."""
+    known: Mapping[str, Any] = result.built.get("software") or {}
+    image: Mapping[str, str] = known.get("image") or {}
+    modules = dict.fromkeys(str(entry["module"]).partition(".")[0] for entry in known.get("modules", {}).values())
+    parts = [
+        ", ".join(f"{name} {version}" for name, version in known.get("versions", {}).items() if version),
+        ", ".join(f"code of {name} {identity}" for name, identity in known.get("code", {}).items()),
+        f"modules from elsewhere: {', '.join(modules)}" if modules else "",
+        f"image {image['reference']} {image['id']}" if {"reference", "id"} <= image.keys() else "",
+    ]
+    return "; ".join(filter(None, parts))

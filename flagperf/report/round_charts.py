@@ -1,0 +1,83 @@
+"""The plots of one round: where its time went, and what the monitors saw meanwhile, on one time axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flagperf.perflog import Event
+from flagperf.report.monitor_curves import curves
+from flagperf.report.plots import Chart, Point, lines
+from flagperf.results.rank_log import node_folders
+from flagperf.results.sys_info import clock_offset
+from flagperf.results.values import Result
+
+PHASES = (  # each has its colour, the same in all plots
+    *("compose", "connect", "check", "image", "send", "start", "launch", "imports", "rendezvous", "init"),
+    *("first step", "train", "evaluate", "stop", "collect", "clean"),
+)
+AFTER_TRAINING = ("stop", "collect", "clean")  # phases of the launcher
+SHORTEST = 1e-3  # seconds; shorter phases are not shown
+
+
+def round_charts(round_folder: Path, result: Result, events: Sequence[Event]) -> list[Chart]:
+    """All charts of a round; `events` are those of its first rank."""
+    started = result.started if result.started is not None else events[0].time_ms / 1000
+    time = f"time [s], since round {result.round} began"
+    return [_waterfall(result, events, started, time), *_monitors(round_folder, result, started, time)]
+
+
+def _waterfall(result: Result, events: Sequence[Event], started: float, time: str) -> Chart:
+    """Phases of the launcher per node, and what the first rank did."""
+    rows = [
+        {"name": node.replace("_noderank", " · node rank "), "spans": list(_phases(phases, result.seconds))}
+        for node, phases in result.phases.items()
+    ]
+    training = [[max(0.0, a - started), max(0.0, b - started), label] for a, b, label in _training(events)]
+    rows.append({"name": f"rank {events[0].rank}", "spans": training})
+    return {"kind": "spans", "title": "Where the time went", "x": time, "names": list(PHASES), "rows": rows}
+
+
+def _phases(phases: Mapping[str, float], whole: float | None) -> Iterator[list[Any]]:
+    """The launcher's phases one after another. Those after the training end when the round does."""
+    at = 0.0
+    training = (whole or 0.0) - sum(phases.values())
+    for phase, seconds in phases.items():
+        if phase == AFTER_TRAINING[0] and training > 0:
+            yield [at, at + training, "train"]
+            at += training
+        if seconds >= SHORTEST:
+            yield [at, at + seconds, phase.replace("_", " ")]
+        at += seconds
+
+
+def _training(events: Sequence[Event]) -> Iterator[tuple[float, float, str]]:
+    """What the first rank did, from its PerfLog: seconds since the epoch, and a name."""
+    at = {event.event: event.time_ms / 1000 for event in reversed(events)}
+    step = at.get("STEP_END")
+    evaluations = [(e.time_ms / 1000, float(e.value.get("time") or 0)) for e in events if e.event == "EVALUATE"]
+    for begin, end, name in (
+        (at.get("SUBMIT_INFO"), at.get("INIT_START"), "imports"),
+        (at.get("INIT_START"), at.get("INIT_END"), "init"),
+        (at.get("INIT_END"), step, "first step"),
+        (step, at.get("TRAIN_END"), "train"),
+    ):
+        if begin is not None and end is not None:
+            yield begin, end, name
+    for end, seconds in evaluations:
+        yield end - seconds, end, "evaluate"
+
+
+def _monitors(round_folder: Path, result: Result, started: float, time: str) -> Iterator[Chart]:
+    """A chart per figure that the monitors logged, a line a node. Their times are whole seconds, so that the first may
+    lie before the start; the axis then begins with it."""
+    found: dict[str, dict[str, list[Point]]] = {}
+    for host, node_rank, folder in node_folders(round_folder):
+        ahead = clock_offset(folder)
+        for title, points in curves(folder, result.monitors.get("nodes", {}).get(folder.name, {})).items():
+            found.setdefault(title, {})[f"{host} · node rank {node_rank}"] = [[x - ahead, y] for x, y in points]
+    zero = min([started, *(points[0][0] for series in found.values() for points in series.values())])
+    for title, series in found.items():
+        moved = {name: [[x - zero, y] for x, y in points] for name, points in series.items()}
+        yield lines(title, time, title.rpartition(", ")[2], moved, zero=True)

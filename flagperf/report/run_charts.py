@@ -1,0 +1,111 @@
+"""The plots of a run: the jobs of a case over each other, and what the values of a sweep led to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from flagperf.report import cells
+from flagperf.report.charts import Logs, metric_of, values
+from flagperf.report.plots import Chart, Point, lines
+from flagperf.results.summary import metric, usable
+from flagperf.results.values import Summary
+
+RATE = "p_train"  # the throughput that is drawn over the values of a sweep
+
+Jobs = Sequence[tuple[Summary, Logs]]
+
+
+def overlays(jobs: Jobs) -> list[Chart]:
+    """Loss and metric of the jobs of each case that has several, a curve a job: its first round that counts."""
+    return [chart for group in _by_case(jobs) if len(group) > 1 for chart in _overlay(group) if chart]
+
+
+def _by_case(jobs: Jobs) -> list[Jobs]:
+    groups: dict[str, list[tuple[Summary, Logs]]] = {}
+    for summary, logs in jobs:
+        if logs:
+            groups.setdefault(cells.case(summary), []).append((summary, logs))
+    return list(groups.values())
+
+
+def _overlay(group: Jobs) -> Iterator[Chart]:
+    first, names = group[0][0], job_names([summary for summary, _ in group])
+
+    def series(event: str, figure: str) -> dict[str, list[Point]]:
+        return {
+            name: values(logs[_round(summary, logs)], event, figure)
+            for name, (summary, logs) in zip(names, group, strict=True)
+        }
+
+    case = cells.case(first)
+    yield lines(f"{case}: loss of each job", "step", "loss", series("STEP_END", "loss"), zero=True)
+    if found := metric_of(first):
+        name, axis, marks = found
+        title = f"{case}: metric of each job"
+        yield lines(title, "step", axis, series("EVALUATE", name), marks=marks, dots=True)
+
+
+def _round(summary: Summary, logs: Logs) -> int:
+    return next((result.round for result in usable(summary.results) if result.round in logs), next(iter(logs)))
+
+
+def job_names(summaries: Sequence[Summary]) -> list[str]:
+    """What tells each job from the others: the parts of its folder's name that not all have."""
+    parts = [_parts(summary.name) for summary in summaries]
+    common = set.intersection(*map(set, parts))
+    return [" ".join(part for part in own if part not in common) or "-".join(own) for own in parts]
+
+
+def _parts(name: str) -> list[str]:
+    job, *swept = name.split(",")
+    return [*job.split("-"), *swept]
+
+
+def sweep_charts(summaries: Sequence[Summary]) -> list[Chart]:
+    """Throughput and final metric over the values of each swept key, a curve for each choice of the other keys."""
+    cases: dict[tuple[str, str], list[Summary]] = {}
+    for summary in summaries:
+        cases.setdefault((cells.case(summary), summary.config["throughput_unit"]), []).append(summary)
+    several = len(cases) > 1
+    return [
+        chart
+        for (case, unit), jobs in cases.items()
+        for key in cells.sweep_keys(jobs)
+        for chart in _over(key, jobs, f"{case}: " if several else "", unit)
+        if chart
+    ]
+
+
+def _over(key: str, jobs: Sequence[Summary], case: str, unit: str) -> Iterator[Chart]:
+    swept = {job.name: job.results[0].sweep for job in jobs if job.results and key in job.results[0].sweep}
+    known = [job for job in jobs if job.name in swept]
+    places = _ordered({swept[job.name][key] for job in known})
+    if len(places) < 2:
+        return
+    axes = {RATE: unit}
+    if (name := metric(known[0])) and (found := metric_of(known[0])):
+        axes[name] = found[1]
+    for figure, axis in axes.items():
+        series: dict[str, list[Point]] = {}
+        for job in known:
+            if figure in job.statistics:
+                point = [float(places.index(swept[job.name][key])), job.statistics[figure].mean]
+                series.setdefault(_others(swept[job.name], key) or figure, []).append(point)
+        drawn = {name: sorted(points) for name, points in series.items()}
+        labels = [[place, value] for place, value in enumerate(places)]
+        yield lines(f"{case}{figure} over {key}", key, axis, drawn, labels=labels, dots=True)
+
+
+def _others(swept: Mapping[str, str], key: str) -> str:
+    return ", ".join(f"{name}={value}" for name, value in swept.items() if name != key)
+
+
+def _ordered(values: Iterable[str]) -> list[str]:
+    """Numbers by size, then texts by the alphabet."""
+
+    def place(value: str) -> tuple[bool, float, str]:
+        number = float(value) if re.fullmatch(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", value, re.IGNORECASE) else None
+        return number is None, number or 0.0, value
+
+    return sorted(values, key=place)
