@@ -25,6 +25,7 @@ ALIKE = {
     "vit": (STEPS, 0.005),
     **dict.fromkeys(("faster_rcnn", "mask_rcnn", "retinanet"), (3, 0.001)),  # rounding decides on proposals
     **dict.fromkeys(("tacotron2", "wav2vec2"), (STEPS, 0.2)),  # other dropout, other noise
+    "bert": (STEPS, 0.2),  # transformers 4 draws the weights in another order
 }
 OLDEST = Path(f"{sys.prefix}-oldest/bin/python")
 
