@@ -32,7 +32,7 @@ class LanguageModel(Task):
         """Weights of a checkpoint of CPM-1-Finetune, under the names of GPT2LMHeadModel."""
         weights = gpt2_weights(checkpoint.get("model", checkpoint))
         words = weights.get("transformer.wte.weight")
-        return weights if words is None else weights | {"lm_head.weight": words}
+        return weights if words is None else {**weights, "lm_head.weight": words}
 
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy, the mean over all tokens of the batch that are to be predicted."""

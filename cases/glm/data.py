@@ -90,7 +90,7 @@ class RecordQuestions(Dataset[Dict[str, Tensor]]):
             return torch.cat([values, values[:1].expand(most - len(values), *values.shape[1:])])
 
         batch = {key: torch.stack([padded(question[key]) for question in questions]) for key in questions[0]}
-        return batch | {"is_choice": torch.arange(most) < counts[:, None]}
+        return {**batch, "is_choice": torch.arange(most) < counts[:, None]}
 
 
 class SparseRows:
