@@ -12,12 +12,15 @@ from torch.nn import functional
 from cases.cpm.data import IGNORED
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
-from flagperf.trainer.pytorch.by_version import keep_nan
+from flagperf.trainer.pytorch.by_version import keep_nan, take_added_masks
 from flagperf.trainer.pytorch.task import Task
 
 Batch = Tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
 
 NO_WORDS = 1e-11  # least length of a sum of word vectors that has a direction
+
+
+take_added_masks()
 
 
 class LanguageModel(Task):

@@ -6,6 +6,7 @@ device, such as torch.cuda or the torch.npu of a plug-in.
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -34,9 +35,7 @@ def fill_in() -> None:
 
 def take_added_masks() -> None:
     """Let networks of transformers 4 take masks of four dimensions as version 5 does: they are added to the scores."""
-    import transformers
-
-    if int(transformers.__version__.partition(".")[0]) < 5:
+    if int(importlib.metadata.version("transformers").partition(".")[0]) < 5:
         from flagperf.trainer.pytorch import older_names
 
         older_names.fill_transformers()

@@ -113,7 +113,7 @@ def fill_transformers() -> None:
     gpt2: Any = transformers.GPT2Model
     forward = gpt2.forward
     gpt2.forward = lambda self, *given, **named: (
-        _gpt2(self, **named) if is_added(named.get("attention_mask")) else forward(self, *given, **named)
+        _gpt2(self, *given, **named) if is_added(named.get("attention_mask")) else forward(self, *given, **named)
     )
 
 
@@ -122,13 +122,28 @@ def is_added(mask: Any) -> bool:
     return mask is not None and mask.dim() == 4
 
 
-def _gpt2(network: Any, inputs_embeds: Tensor, position_ids: Tensor, attention_mask: Tensor) -> Any:
+def _gpt2(
+    network: Any,
+    input_ids: Tensor | None = None,
+    *,
+    attention_mask: Tensor,
+    inputs_embeds: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    **_: Any,
+) -> Any:
     """GPT-2 with the mask that it is given, and no other: its own would hide what comes later."""
-    hidden = network.drop(inputs_embeds + network.wpe(position_ids))
+    from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+
+    words = network.wte(input_ids) if inputs_embeds is None else inputs_embeds
+    places = torch.arange(words.shape[1], device=words.device)[None] if position_ids is None else position_ids
+    if attention_mask.dtype == torch.bool:
+        lowest = torch.finfo(words.dtype).min
+        attention_mask = torch.zeros_like(attention_mask, dtype=words.dtype).masked_fill(~attention_mask, lowest)
+    hidden = network.drop(words + network.wpe(places))
     for block in network.h:
         block.attn.bias.fill_(True)
         hidden = block(hidden, attention_mask=attention_mask)[0]
-    return types.SimpleNamespace(last_hidden_state=network.ln_f(hidden))
+    return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=network.ln_f(hidden))
 
 
 def to_dtype(image: Tensor, dtype: torch.dtype, scale: bool) -> Tensor:
