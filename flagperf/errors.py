@@ -8,8 +8,8 @@ FlagperfError
 ├── InterruptedRunError exit 130 Ctrl-C or SIGTERM
 └── SeveralErrors      that of the first: several hosts cannot be used
 
-The exit codes are those of docs/results.md; 6, a missed target where require_target=true, and 7 and 8, what a gate of
-`flagperf compare` decided, are results and no errors.
+The exit codes are those of docs/results.md; 6, a missed target where require_target=true, 7 and 8, what a gate of
+`flagperf compare` decided, and 9, what `flagperf verify` found, are results and no errors.
 Below the CLI nothing calls sys.exit.
 """
 

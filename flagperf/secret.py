@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -23,8 +23,13 @@ _KEY_END = re.compile(f"{_KEY}$")
 _REFERENCE = r"(?!\s*['\"]?(?:\{|\$\{|$))"  # what follows says where a value comes from, and is none
 # Such a key in a text, or the name of a variable; and in YAML with its value
 _SET = re.compile(rf"(?:{_KEY}|\b([A-Z][A-Z0-9_]*))['\"]?\s*[:=]{_REFERENCE}\s*")
-_YAML_VALUE = r"(\"[^\"]*\"|'[^']*'|[^,}#\n]+)"
-_YAML = re.compile(rf"\b([A-Z][A-Z0-9_]*)(['\"]?:(?=\s){_REFERENCE}[ \t]*){_YAML_VALUE}", re.MULTILINE)
+# The name of a variable, and its value as YAML, JSON, a shell or the text of a mapping has it
+_QUOTED = r"\\\"[^\"]*?\\\"|\"(?:[^\"\\]|\\.)*\"|'[^']*'"
+_BARE = r"(?<==)[^\s,;}\"'\\]+|(?<!=)[^\s,}#\"'\\\[][^,}#\n]*"
+_GIVEN = re.compile(
+    rf"\b([A-Z][A-Z0-9_]*)((?:\\?['\"])?:(?=\s){_REFERENCE}[ \t]*|={_REFERENCE})({_QUOTED}|{_BARE})", re.MULTILINE
+)
+_NOTHING = ("null", "None", "true", "false")  # no value of a variable
 _LOGIN = r"(?<=://)[^\s/@:'\"<>]{0,256}:[^\s/'\"<>]{2,256}(?=@)"  # user:password, never shorter than ***
 
 
@@ -69,13 +74,24 @@ def quoted(value: Any, key: str = "") -> Any:
     return value
 
 
-def without_values(text: str) -> str:
-    """The text of a YAML file with *** in place of the values of secret variables, and of logins."""
+def without_values(text: str, named: Container[str] = ()) -> str:
+    """A text with *** in place of the values of secret variables, and of logins. YAML and JSON stay what they are.
+
+    Args:
+        named: variables that are secret whatever their names say.
+    """
 
     def hide(found: re.Match[str]) -> str:
-        return f"{found[1]}{found[2]}'{HIDDEN}'" if is_secret(found[1]) else found[0]
+        name, sign, value = found.groups()
+        if not (is_secret(name) or name in named) or value.strip() in _NOTHING:
+            return found[0]
+        quote = '\\"' if value.startswith("\\") else value[0]
+        if quote not in ('\\"', '"', "'"):
+            quote = "" if sign == "=" else '"' if sign.startswith('"') else "'"  # a bare * has a meaning in YAML
+        behind = value[len(value.rstrip()) :]  # what parts it from a comment
+        return f"{name}{sign}{quote}{HIDDEN}{quote}{behind}"
 
-    return without_logins(_YAML.sub(hide, text))
+    return without_logins(_GIVEN.sub(hide, text))
 
 
 def is_hidden(value: str) -> bool:

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import psutil
 import pytest
 import yaml
 
+ROOT = Path(__file__).parents[1]
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 SHORT = ("max_steps=3",)
 
@@ -65,6 +67,24 @@ def test_a_tiny_case_reaches_its_target_and_is_reported_again(tmp_path: Path) ->
     again = flagperf("report", str(run), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert (run / "report.md").read_text() == report
+
+
+def test_a_run_is_bundled_verified_and_exported(tmp_path: Path) -> None:
+    done = flagperf("model=glm", "nproc=2", "log_freq=1", "max_steps=12", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = tmp_path.glob("result/run*")
+    for words in (("bundle", str(run), "run.tar.zst"), ("export", str(run), "benchmark.json")):
+        done = flagperf(*words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    schema = json.loads((ROOT / "docs" / "benchmark.schema.json").read_text())
+    jsonschema.validate(json.loads((tmp_path / "benchmark.json").read_text()), schema)
+    done = flagperf("verify", "run.tar.zst", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^figures: [0-9]+ agree, 0 differ, [0-9]+ are not recomputed$", done.stdout, re.M)
+    agreeing = set(re.findall(r"^([a-z].*?\S)  .*  agrees  ", done.stdout, re.M))
+    figures = {"p_whole", "p_train", "p_core", "steady_throughput", "mfu", "built", "target_reached"}
+    of_ranks = {f"rank 0: {name}" for name in ("step_time_p50", "step_time_p99", "step_time_sum", "loss_checksum")}
+    assert agreeing >= figures | of_ranks
 
 
 def test_rounds_have_their_own_seeds_and_are_summed_up(tmp_path: Path) -> None:

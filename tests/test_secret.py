@@ -10,7 +10,7 @@ import pytest
 from flagperf import secret
 from flagperf.errors import ConfigError
 from flagperf.plain import plain
-from flagperf.secret import Mask, Masked, is_secret, quoted, shown
+from flagperf.secret import Mask, Masked, is_secret, quoted, shown, without_values
 
 NAMES = {
     "HF_TOKEN": True,
@@ -137,3 +137,24 @@ def test_a_file_is_masked_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = path.stat()
     MASK.file(path)
     assert path.stat().st_mtime_ns == before.st_mtime_ns  # nothing is in it: left as it is
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("HF_TOKEN: a b  # c", "HF_TOKEN: '***'  # c", id="YAML"),
+        pytest.param('HF_TOKEN: "a b"', 'HF_TOKEN: "***"', id="YAML in quotes"),
+        pytest.param("HF_TOKEN: ${oc.env:X}", "HF_TOKEN: ${oc.env:X}", id="YAML that refers"),
+        pytest.param("HF_TOKEN:\n  variable: X", "HF_TOKEN:\n  variable: X", id="YAML of a source"),
+        pytest.param('{"HF_TOKEN": "a\\"b", "A": 1}', '{"HF_TOKEN": "***", "A": 1}', id="JSON"),
+        pytest.param('{"HF_TOKEN": 5, "A_KEY": null}', '{"HF_TOKEN": "***", "A_KEY": null}', id="JSON, no text"),
+        pytest.param('"{\\"HF_TOKEN\\": \\"a\\"}"', '"{\\"HF_TOKEN\\": \\"***\\"}"', id="JSON in JSON"),
+        pytest.param("{'HF_TOKEN': 'a', 'B': 'c'}", "{'HF_TOKEN': '***', 'B': 'c'}", id="Python"),
+        pytest.param("-e HF_TOKEN=a image", "-e HF_TOKEN=*** image", id="shell"),
+        pytest.param("['-e', 'HF_TOKEN=a']", "['-e', 'HF_TOKEN=***']", id="argv"),
+        pytest.param("LAB_LOGIN=a MAX_TOKENS=5", "LAB_LOGIN=*** MAX_TOKENS=5", id="named"),
+        pytest.param("HF_TOKEN: '***'", "HF_TOKEN: '***'", id="hidden already"),
+    ],
+)
+def test_values_of_variables_in_a_text(text: str, expected: str) -> None:
+    assert without_values(text, ("LAB_LOGIN",)) == expected

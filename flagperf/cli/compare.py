@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flagperf import report
 from flagperf.cli.verbs import usage
+from flagperf.cli.words import paths_and_options
 from flagperf.compare import render
 from flagperf.compare.align import align
 from flagperf.compare.earlier import earlier_rounds
@@ -53,13 +54,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _arguments(arguments: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
     """Folders, and `key=value`."""
-    folders = [Path(argument).expanduser() for argument in arguments if not _is_option(argument)]
-    given = dict(argument.split("=", 1) for argument in arguments if _is_option(argument))
-    for key in given:
-        if key not in OPTIONS:
-            raise ConfigError(
-                "unknown option of compare", given=key, allowed=nearest(key, OPTIONS), advice=usage("compare")
-            )
+    folders, given = paths_and_options("compare", arguments, OPTIONS)
     if len(folders) < (1 if "by" in given else 2):
         shown = " ".join(arguments) or '""'
         raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=usage("compare"))
@@ -67,11 +62,6 @@ def _arguments(arguments: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
         advice = " or ".join(f"{key}=…" for key in DECIDING)
         raise ConfigError("junit= writes what was decided", key="junit", given=given["junit"], advice=f"add {advice}")
     return folders, given
-
-
-def _is_option(argument: str) -> bool:
-    key, equals, _ = argument.partition("=")
-    return bool(equals) and key.isidentifier()
 
 
 def _share(key: str, text: str) -> float:

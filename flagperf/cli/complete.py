@@ -17,7 +17,8 @@ from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
 from flagperf.run.folder import RUN_LOG
 
-OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit")  # verbs that take folders of runs
+# verbs that take folders of runs
+OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit", "bundle", "export")
 WORDS: Mapping[str, tuple[str, ...]] = {
     "data": ("check", "sample", "prepare"),
     "check": ("vendor=",),
@@ -61,6 +62,8 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
         yield from VERBS
     if verb in OF_RUNS and (verb in ("compare", "submit") or len(given) == 1):
         yield from _runs(word)
+    elif verb == "verify" and len(given) == 1:
+        yield from _bundles(word)
     elif verb == "list":
         yield from (*KINDS, RUNS, *cases(folders))
     elif verb in WORDS and len(given) == 1:
@@ -79,6 +82,14 @@ def _runs(word: str) -> Iterator[str]:
     """Folders of runs below what is written so far, or below the default folder of results."""
     for root in {Path(word or RESULTS), Path(word or RESULTS).parent, Path(RESULTS)}:
         yield from (str(log.parent) for log in root.glob(f"*/{RUN_LOG}"))
+
+
+def _bundles(word: str) -> Iterator[str]:
+    """Files of `flagperf bundle` in the folder that is written so far."""
+    from flagperf.bundle.archive import SUFFIX
+
+    folder = Path(word) if word.endswith("/") else Path(word).parent
+    yield from (str(path) for path in folder.glob(f"*{SUFFIX}"))
 
 
 def _overrides(words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:

@@ -16,6 +16,7 @@ EXIT_CODES = {
     6: "target missed (require_target=true)",
     7: "compare: outside what gate= or align= allows",
     8: "compare: gate= or align= is undecided",
+    9: "verify: a bundle is not what it states",
     INTERRUPTED: "interrupted",
 }
 KINDS = {
@@ -149,6 +150,52 @@ VERBS = {
             "flagperf compare result/sweep by=nproc",
         ),
         (0, 2, 7, 8),
+        (),
+    ),
+    "bundle": Verb(
+        "flagperf.cli.bundle",
+        "RUN_DIR FILE.tar.zst [key=FILE]",
+        "pack a run into one file that others can check, without secrets",
+        {
+            **RUN_DIR,
+            "FILE.tar.zst": "the file to write; the same run gives the same bytes",
+            "key=FILE": "sign it with this Ed25519 key, as ssh-keygen or openssl make them",
+        },
+        (
+            "flagperf bundle result/run20260101-120000 run.tar.zst",
+            "flagperf bundle result/run20260101-120000 run.tar.zst key=~/.ssh/id_ed25519",
+        ),
+        (0, 2),
+        (),
+    ),
+    "verify": Verb(
+        "flagperf.cli.verify",
+        "FILE.tar.zst [key=FILE]",
+        "check hashes and signature of a bundle, and compute its figures a second time",
+        {
+            "FILE.tar.zst": "what flagperf bundle wrote",
+            "key=FILE": "the public key of who signed it; else the signature is not checked",
+        },
+        ("flagperf verify run.tar.zst", "flagperf verify run.tar.zst key=lab.pub"),
+        (0, 2, 9),
+        (),
+        "All figures come from the logs of the ranks, by code that shares nothing with what wrote them.",
+    ),
+    "export": Verb(
+        "flagperf.cli.export",
+        "RUN_DIR FILE.csv|FILE.xlsx|FILE.json",
+        "write the figures of a run for a spreadsheet or another program",
+        {
+            **RUN_DIR,
+            "FILE.csv": "a row a job: what it is, verdict, mean and spread of each figure",
+            "FILE.xlsx": "the same as a sheet, and sheets of the rounds and of what was changed",
+            "FILE.json": "all of it, in the form that docs/benchmark.schema.json describes",
+        },
+        (
+            "flagperf export result/run20260101-120000 summary.csv",
+            "flagperf export result/run20260101-120000 benchmark.json",
+        ),
+        (0, 2),
         (),
     ),
     "submit": Verb(

@@ -85,7 +85,7 @@ def read_secrets(cluster: Cluster, where: Where) -> dict[str, str]:
     Raises:
         ConfigError: the launcher's environment lacks a variable; a file cannot be read; there is no value in it.
     """
-    return {name: _read(secret, f"cluster.secrets.{name}", where) for name, secret in cluster.secrets.items()}
+    return {name: read_secret(secret, f"cluster.secrets.{name}", where) for name, secret in cluster.secrets.items()}
 
 
 def too_short(secrets: Mapping[str, str]) -> list[str]:
@@ -97,7 +97,8 @@ def too_short(secrets: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _read(secret: Secret, key: str, where: Where) -> str:
+def read_secret(secret: Secret, key: str, where: Where) -> str:
+    """The value of one secret. Raises ConfigError where it cannot be had."""
     if secret.variable is not None:
         key, given, value = f"{key}.variable", secret.variable, os.environ.get(secret.variable, "")
         problem = "the launcher's environment lacks this variable, or it is empty"

@@ -16,10 +16,13 @@ from flagperf.cli.verbs import VERBS
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with two runs, and a folder of the user's own."""
+    """A folder with two runs, two bundles, and a folder of the user's own."""
     for name in ("run1", "run2"):
         (tmp_path / "result" / name).mkdir(parents=True)
         (tmp_path / "result" / name / "flagperf_run.log").touch()
+    (tmp_path / "sent").mkdir()
+    for bundle in ("one.tar.zst", "sent/two.tar.zst"):
+        (tmp_path / bundle).touch()
     write(tmp_path / "mine", {"model/toy": TOY, "cluster/lab": "title: mine\n"})
     monkeypatch.chdir(tmp_path)
 
@@ -47,6 +50,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("flagperf data_dir=/", [], id="a path is the shell's"),
         pytest.param("flagperf report ", ["result/run1", "result/run2"], id="runs"),
         pytest.param("flagperf compare result/run1 result/run2", ["result/run2"], id="further runs"),
+        pytest.param("flagperf bundle ", ["result/run1", "result/run2"], id="runs to pack"),
+        pytest.param("flagperf verify ", ["one.tar.zst"], id="bundles"),
+        pytest.param("flagperf verify sent/t", ["sent/two.tar.zst"], id="bundles of a folder"),
         pytest.param("flagperf list pad", ["paddle/bert"], id="a case of a list"),
         pytest.param("flagperf data prep", ["prepare"], id="what to do with data"),
         pytest.param("flagperf check vendor=me", ["vendor=metax"], id="a vendor to check"),

@@ -48,7 +48,7 @@ KEPT = """\
 vendor:
   environment: {HF_TOKEN: '***', A: "b", MY_KEY: '***'}   # comment
   deterministic_environment:
-    WANDB_API_KEY: '***'# comment
+    WANDB_API_KEY: '***'   # comment
     OTHER_KEY: ${oc.env:MY_KEY}
     TOKENIZERS_PARALLELISM: "false"
 image: {http_proxy: "http://***@proxy:1"}

@@ -1,0 +1,114 @@
+"""Signatures of statements: a DSSE envelope (Dead Simple Signing Envelope, v1) with an Ed25519 signature.
+
+https://github.com/secure-systems-lab/dsse/blob/master/protocol.md
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from flagperf.errors import ConfigError
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+OPENSSH = (b"-----BEGIN OPENSSH PRIVATE KEY-----", b"ssh-")  # how its keys begin; others are PEM
+MAKE = "ssh-keygen -t ed25519 -N '' -f FILE, or openssl genpkey -algorithm ed25519 -out FILE"
+
+
+def private_key(path: Path) -> Ed25519PrivateKey:
+    """Raises ConfigError where the file holds no Ed25519 key that can be used without a passphrase."""
+    data = _read(path)
+    load = serialization.load_ssh_private_key if data.startswith(OPENSSH) else serialization.load_pem_private_key
+    key: object
+    try:
+        key = load(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        allowed = "an Ed25519 private key without a passphrase, as OpenSSH or OpenSSL write it"
+        raise ConfigError("no key to sign with", key="key", given=path, allowed=allowed, advice=f"make one: {MAKE}")
+    return key
+
+
+def public_key(path: Path) -> Ed25519PublicKey:
+    """The public key in a file; of a private key, its public half."""
+    data = _read(path)
+    if b"PRIVATE KEY-----" in data:
+        return private_key(path).public_key()
+    load = serialization.load_ssh_public_key if data.startswith(OPENSSH) else serialization.load_pem_public_key
+    key: object
+    try:
+        key = load(data)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        allowed = "an Ed25519 public key, as OpenSSH or OpenSSL write it"
+        raise ConfigError("no key to check a signature with", key="key", given=path, allowed=allowed)
+    return key
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """The fingerprint of a key, as `ssh-keygen -l` shows it."""
+    text = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    digest = hashlib.sha256(base64.b64decode(text.split()[1])).digest()
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+
+
+def sign(statement: bytes, key: Ed25519PrivateKey) -> dict[str, Any]:
+    """The envelope of a statement."""
+    signature = {"keyid": key_id(key.public_key()), "sig": _base64(key.sign(_encoding(statement)))}
+    return {"payload": _base64(statement), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
+
+
+def signers(envelope: bytes) -> list[str]:
+    """The ids of the keys that an envelope names. Raises ValueError where it is none."""
+    return [str(one["keyid"]) for one in _parts(envelope)[1]]
+
+
+def is_signed(envelope: bytes, statement: bytes, key: Ed25519PublicKey) -> bool:
+    """Whether an envelope holds this statement, signed with this key. Raises ValueError where it is none."""
+    payload, signatures = _parts(envelope)
+    return payload == statement and any(_is_good(one, statement, key) for one in signatures)
+
+
+def _is_good(signature: dict[str, Any], statement: bytes, key: Ed25519PublicKey) -> bool:
+    try:
+        key.verify(base64.b64decode(signature["sig"], validate=True), _encoding(statement))
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _parts(envelope: bytes) -> tuple[bytes, list[dict[str, Any]]]:
+    """Payload and signatures of an envelope."""
+    try:
+        record = json.loads(envelope)
+        if record["payloadType"] != PAYLOAD_TYPE:
+            raise ValueError(f"a payload of another type, {record['payloadType']}")
+        signatures = [{"keyid": one.get("keyid", ""), "sig": one["sig"]} for one in record["signatures"]]
+        return base64.b64decode(record["payload"], validate=True), signatures
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not an envelope: {error}") from None
+
+
+def _encoding(statement: bytes) -> bytes:
+    """DSSE's pre-authentication encoding: what is signed."""
+    return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(statement), statement)
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.expanduser().read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the key cannot be read: {error.strerror}", key="key", given=path) from None

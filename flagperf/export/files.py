@@ -1,0 +1,70 @@
+"""Writes the record of a run into a file; its ending says in which format."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flagperf.errors import ConfigError
+from flagperf.export import tables
+from flagperf.plain import plain
+
+SHEETS = {"jobs": tables.jobs, "rounds": tables.rounds, "changes": tables.changes}
+
+
+def write(record: Mapping[str, Any], path: Path) -> None:
+    """Raises ConfigError where the ending is unknown, the file is there already, or it cannot be written."""
+    make = FORMATS.get(path.suffix.lower())
+    if make is None:
+        raise ConfigError("unknown format", given=path, allowed=" or ".join(f"FILE{suffix}" for suffix in FORMATS))
+    data = make(record)
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise ConfigError(
+            "this file is there already", given=path, advice="remove it, or choose another name"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"the file cannot be written: {error.strerror}", given=path) from None
+
+
+def _json(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _csv(record: Mapping[str, Any]) -> bytes:
+    rows, text = tables.jobs(record), io.StringIO()
+    writer = csv.DictWriter(text, tables.columns(rows), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _xlsx(record: Mapping[str, Any]) -> bytes:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.remove(book.worksheets[0])
+    for name, make in SHEETS.items():
+        rows = make(record)
+        names = tables.columns(rows)
+        sheet = book.create_sheet(name)
+        lines: list[list[Any]] = [[*names], *([row.get(column) for column in names] for row in rows)]
+        for line in lines:
+            sheet.append([plain(value) if isinstance(value, str) else value for value in line])
+        for cells in sheet.iter_rows():
+            for cell in cells:
+                if cell.data_type == "f":  # a text that begins with = is none of our formulas
+                    cell.data_type = "s"
+        sheet.freeze_panes = "C2"
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+FORMATS = {".csv": _csv, ".xlsx": _xlsx, ".json": _json}

@@ -1,0 +1,132 @@
+"""A run as one record, benchmark.json. docs/benchmark.schema.json describes every field; the tables are made of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from flagperf import __version__
+from flagperf.errors import ConfigError
+from flagperf.perflog import encode
+from flagperf.results.summary import STEPS, usable, verdict
+from flagperf.results.values import Result, Summary
+from flagperf.run import command_file
+
+SCHEMA = 1  # rises when a field changes its meaning or goes
+THROUGHPUT = ""  # stands for the unit that the case counts
+UNITS = {  # figure of a round → its unit; empty text: that of the case's throughput
+    "e2e_time": "s",
+    "init_time": "s",
+    "raw_train_time": "s",
+    "train_no_eval_time": "s",
+    "pure_training_computing_time": "s",
+    "eval_time": "s",
+    "checkpoint_time": "s",
+    "data_wait": "s",
+    "p_whole": THROUGHPUT,
+    "p_train": THROUGHPUT,
+    "p_core": THROUGHPUT,
+    "steady_throughput": THROUGHPUT,
+    "training_sequences_per_second": "samples/s",
+    "num_trained_samples": "samples",
+    "num_trained_units": "units",
+    "global_steps": "steps",
+    "epochs": "epochs",
+    "step_time_p50": "s",
+    "step_time_p90": "s",
+    "step_time_p99": "s",
+    "mfu": "share",
+    "mfu_achieved": "share",
+    "flops_per_sample": "FLOP",
+    "parameters": "parameters",
+    "peak_memory": "GiB",
+    "final_loss": "loss",
+    STEPS: "steps",
+}
+FINAL = "final_"  # begins the name of a metric's figure
+NO_METRIC = ("final_loss", "final_accuracy")  # the latter is one of the metrics again
+
+
+def benchmark(run: Path, summaries: Sequence[Summary]) -> dict[str, Any]:
+    """The record of a run. Numbers that JSON cannot hold are "nan", "inf" and "-inf"."""
+    record = {
+        "schema": SCHEMA,
+        "flagperf": __version__,
+        "run": run.resolve().name,
+        "command": _command(run),
+        "jobs": [_job(summary) for summary in summaries],
+    }
+    return dict(encode(record))
+
+
+def _command(run: Path) -> dict[str, Any] | None:
+    with suppress(ConfigError):  # older runs kept none
+        command = command_file.read(run)
+        return {"line": command.line(), "folder": command.folder, "began": command.began, "code": dict(command.code)}
+    return None
+
+
+def _job(summary: Summary) -> dict[str, Any]:
+    config, results = summary.config, summary.results
+    target = next((result.target for result in results if result.target), None)
+    units = {**UNITS, **(dict.fromkeys(map(_figure_of, target.values), target.unit) if target else {})}
+    figures = {
+        name: {"unit": units[name] or config["throughput_unit"], **dataclasses.asdict(found)}
+        for name, found in summary.statistics.items()
+    }
+    return {
+        "name": summary.name,
+        **{key: config[key] for key in ("case", "size", "nnodes", "nproc", "division", "precision")},
+        **{key: config[key]["name"] for key in ("framework", "vendor", "hardware")},
+        "revision": config.get("revision", 1),
+        "throughput_unit": config["throughput_unit"],
+        "train_batch_size": config.get("train_batch_size"),
+        "sweep": dict(results[0].sweep) if results else {},
+        "verdict": verdict(summary),
+        "reasons": list(summary.reasons),
+        "target": dataclasses.asdict(target) if target else None,
+        "rounds_that_count": len(usable(results)),
+        "rounds_that_reached_the_target": sum(result.target_reached is True for result in usable(results)),
+        "figures": figures,
+        "changes": [dataclasses.asdict(change) for change in summary.changes],
+        "rounds": [_round(result) for result in results],
+    }
+
+
+def _figure_of(metric: str) -> str:
+    return f"{FINAL}{metric}"
+
+
+def _round(result: Result) -> dict[str, Any]:
+    values = result.values
+    finals = {name: value for name, value in values.items() if name.startswith(FINAL) and name not in NO_METRIC}
+    return {
+        **{key: getattr(result, key) for key in ("round", "status", "verdict", "seed", "started", "seconds")},
+        "reasons": list(result.reasons),
+        "notes": list(result.notes),
+        "failure": result.failure.line if result.failure else None,
+        "data": _data(result),
+        "target_reached": result.target_reached,
+        "stop_reason": values.get("stop_reason"),
+        "device": values.get("device_name"),
+        "versions": values.get("versions") or {},
+        "image": (result.built.get("software") or {}).get("image"),
+        "figures": {name: values[name] for name in UNITS if name in values} | finals,
+        "energy": _energy(result.monitors),
+    }
+
+
+def _data(result: Result) -> dict[str, Any]:
+    """What was trained on: kind, and the fingerprint of the files where it is known."""
+    kind = "synthetic" if result.synthetic else "sample" if result.sample_data else "real"
+    found = {rank.get("data_fingerprint") for rank in result.values.get("ranks") or ()} - {None}
+    return {"kind": kind, "fingerprint": found.pop() if len(found) == 1 else None, "differs": result.other_data}
+
+
+def _energy(monitors: Mapping[str, Any]) -> dict[str, Any]:
+    """Energy of the job, of each kind that is known."""
+    energies = (monitors.get("energy") or {}).items()
+    return {kind: dict(figures) for kind, figures in energies if "not_available" not in figures}

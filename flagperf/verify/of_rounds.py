@@ -1,0 +1,66 @@
+"""The statistics of a job over its rounds, from the figures of the rounds that count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from flagperf.verify.values import Row, held, is_number, same
+
+ROUNDING = 1e-9  # share of the mean: the deviation of equal numbers need not come out as 0
+STATISTICS = ("n", "mean", "stdev", "min", "max", "cv")
+USED = ("VALID", "SUSPECT")
+
+
+def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+    """A row for each statistic of summary.json; `rounds` are the result.json of each round."""
+    recorded = summary.get("results") or []
+    for number, (one, other) in enumerate(zip(recorded, rounds, strict=False), start=1):
+        if other.get("schema") != summary.get("schema"):  # it was summed up by a later version
+            continue
+        for key in sorted((one.keys() | other.keys()) - {"schema"}):
+            if not same(one.get(key), other.get(key), (0.0, 0.0)):
+                how = f"result.json of round{number}; summary.json has every round too"
+                yield Row(place, f"round {number}: {key}", one.get(key), other.get(key), "differs", how)
+    used = [one for one in rounds if one.get("verdict") in USED]
+    for figure, stated in (summary.get("statistics") or {}).items():
+        values = [value for one in used if is_number(value := _value(one, figure))]
+        yield from _of_figure(place, figure, stated, values)
+
+
+def _of_figure(place: str, figure: str, stated: Mapping[str, Any], values: Sequence[float]) -> Iterator[Row]:
+    """A row for the mean where all statistics of a figure agree, else for each that differs."""
+    found = _statistics(values) if values else {}
+    how = f"rounds that count: {len(values)}"
+    rows = []
+    for key in STATISTICS:
+        close = ROUNDING if key == "cv" else ROUNDING * abs(found.get("mean", 0.0))
+        rows.append(held(place, f"{figure} {key}", stated.get(key), found.get(key), how, (ROUNDING, close)))
+    differing = [row for row in rows if row.answer == "differs"]
+    mean = rows[STATISTICS.index("mean")]
+    yield from differing or [replace(mean, how=f"{how}; n, stdev, min, max and cv too")]
+
+
+def _value(result: Mapping[str, Any], figure: str) -> Any:
+    values = result.get("values") or {}
+    if figure == "steps_to_target":
+        return values.get("global_steps") if result.get("target_reached") else None
+    return values.get(figure)
+
+
+def _statistics(values: Sequence[float]) -> dict[str, Any]:
+    """n, mean, sample standard deviation, min, max and coefficient of variation of at least one value."""
+    count = len(values)
+    mean = math.fsum(values) / count
+    finite = count > 1 and all(map(math.isfinite, values))
+    stdev = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1)) if finite else None
+    return {
+        "n": count,
+        "mean": mean,
+        "stdev": stdev,
+        "min": min(values),
+        "max": max(values),
+        "cv": stdev / abs(mean) if stdev is not None and mean else None,
+    }

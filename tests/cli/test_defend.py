@@ -1,0 +1,217 @@
+"""`flagperf bundle`, `verify` and `export`: what they print, their exit codes, and what a wrong line is told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from recorded import recorded_run
+
+from flagperf.bundle import archive
+from flagperf.cli.main import run_command
+
+JOB = "resnet50-pytorch-cpux1x2"
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A signed bundle of a recorded run; the keys lie beside it."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    path = tmp_path / "run.tar.zst"
+    run = recorded_run(tmp_path / "result")
+    assert run_command(["bundle", str(run), str(path), f"key={tmp_path / 'key'}"]) == 0
+    return path
+
+
+def changed(bundle: Path, name: str, old: str, new: str, *, hashes: bool = False) -> None:
+    """Change what a file of a bundle holds; `hashes`: and make its statement anew, as whoever has no key can."""
+    with tempfile.TemporaryDirectory() as folder:
+        top = archive.unpack(bundle, Path(folder))
+        path = top / JOB / name
+        text, count = re.subn(old, new, path.read_text(), count=1)
+        assert count == 1
+        path.write_text(text)
+        if hashes:
+            statement = json.loads((top / "statement.json").read_text())
+            for one in statement["subject"]:
+                one["digest"]["sha256"] = hashlib.sha256((top / one["name"]).read_bytes()).hexdigest()
+            (top / "statement.json").write_text(json.dumps(statement))
+        bundle.unlink()
+        with archive.writing(bundle) as out:
+            for file in sorted(one for one in top.rglob("*") if one.is_file()):
+                out.add(file.relative_to(folder).as_posix(), file.read_bytes())
+
+
+def last_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What is said below the tables."""
+    lines = capsys.readouterr().out.splitlines()
+    return lines[next(number for number, line in enumerate(lines) if line.startswith("hashes: ")) :]
+
+
+def test_a_bundle_that_is_what_it_states(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = bundle.with_name("again.tar.zst")
+    run = bundle.parent / "result" / "two-rounds"
+    assert run_command(["bundle", str(run), str(again), f"key={bundle.parent / 'key'}"]) == 0
+    key = subprocess.run(["ssh-keygen", "-lf", f"{bundle.parent}/key"], check=True, capture_output=True, text=True)
+    name = key.stdout.split()[1]
+    assert capsys.readouterr().out.splitlines() == [
+        f"{again}: 17 files, {bundle.stat().st_size:,} bytes, signed by {name}",
+        "secret values left out: none, beside those that the run itself had hidden",
+    ]
+    assert run_command(["verify", str(bundle), f"key={bundle.parent / 'key.pub'}"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^p_train +112\.9 +112\.9 +agrees +units of STEP_ENDs over train_no_eval_time$", shown, re.M)
+    assert re.search(r"^rank 0: peak_memory +0\.94455 +not recomputed +measured inside the process;", shown, re.M)
+    assert shown.splitlines()[-4:] == [
+        "hashes: all 17 files agree",
+        f"signature: good, by {name}",
+        "secret values left out: 0",
+        shown.splitlines()[-1],
+    ]
+    assert re.fullmatch(r"figures: [0-9]+ agree, 0 differ, [0-9]+ are not recomputed", shown.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "figure"),
+    [
+        pytest.param(
+            "round1/result.json",
+            r'"p_train": 112\.8',
+            '"p_train": 113.8',
+            "p_train is 113.9, recomputed 112.9 (units of STEP_ENDs over train_no_eval_time)",
+            id="result",
+        ),
+        pytest.param(
+            "round1/vm_noderank0/rank1.out.log",
+            r'("step": 30, .*?"loss": [0-9]\.)[0-9]',
+            r"\g<1>9",
+            "rank 1: loss_checksum is 86353857, recomputed ",
+            id="log",
+        ),
+    ],
+)
+@pytest.mark.parametrize("hashes", [False, True])
+def test_a_changed_digit(
+    bundle: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str, figure: str, hashes: bool
+) -> None:
+    """The file is named by its hash, or the signature is not that of the statement; the figure is named anyway."""
+    changed(bundle, name, old, new, hashes=hashes)
+    capsys.readouterr()
+    assert run_command(["verify", str(bundle), f"key={bundle.parent / 'key.pub'}"]) == 9
+    said = last_lines(capsys)
+    if hashes:
+        assert said[0] == "hashes: all 17 files agree"
+        assert said[1].startswith("signature: not by SHA256:")
+    else:
+        assert said[0] == "hashes: 1 files differ from the statement"
+        assert said[1].startswith(f"  {JOB}/{name}: sha256 is ")
+        assert said[2].startswith("signature: good, by SHA256:")
+    assert any(line.startswith(f"  {JOB}/round1: {figure}") for line in said)
+
+
+def test_figures_without_logs_are_not_believed(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in (0, 1):
+        changed(bundle, f"round1/vm_noderank0/rank{rank}.out.log", r"(?s)\A.*\Z", "", hashes=True)
+    capsys.readouterr()
+    assert run_command(["verify", str(bundle)]) == 9
+    said = last_lines(capsys)
+    figures = [line.split(": ")[1].split(" is ")[0] for line in said[said.index("secret values left out: 0") + 2 :]]
+    assert figures == ["p_whole", "p_train", "p_core", "target_reached"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx", "json"])
+def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
+    run, path = recorded_run(tmp_path / "result"), tmp_path / f"out.{suffix}"
+    assert run_command(["export", str(run), str(path)]) == 0
+    assert (capsys.readouterr().out, path.stat().st_size > 500) == (f"{path}\n", True)
+
+
+USAGE = {
+    "bundle": "flagperf bundle RUN_DIR FILE.tar.zst [key=FILE]",
+    "verify": "flagperf verify FILE.tar.zst [key=FILE]",
+    "export": "flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json",
+}
+TWO = "a run folder and the file to write"
+NO_RUN = "no run in this folder\n  where:   command line\n  given:   {}/none\n"
+NO_RUN += "  do:      give a folder such as result/run20260101-120000"
+THERE = "this file is there already\n  where:   command line\n  given:   {}/there.{}\n"
+THERE += "  do:      remove it, or choose another name"
+
+
+def wrong(words: str, message: str) -> object:
+    return pytest.param(words.split(), message, id=words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        wrong("bundle", f'bundle takes {TWO}\n  where:   command line\n  given:   ""\n  do:      {USAGE["bundle"]}'),
+        wrong(
+            "verify", f'verify takes one bundle\n  where:   command line\n  given:   ""\n  do:      {USAGE["verify"]}'
+        ),
+        wrong(
+            "export RUN", f"export takes {TWO}\n  where:   command line\n  given:   RUN\n  do:      {USAGE['export']}"
+        ),
+        wrong("bundle {}/none {}/b.tar.zst", NO_RUN),
+        wrong("export {}/none {}/b.csv", NO_RUN),
+        wrong("bundle {}/run {}/there.tar.zst", THERE.replace(".{}", ".tar.zst")),
+        wrong("export {}/run {}/there.csv", THERE.replace(".{}", ".csv")),
+        wrong(
+            "bundle {}/run {}/b.zip",
+            "a bundle is a file .tar.zst\n  where:   command line\n  given:   {}/b.zip\n  allowed: FILE.tar.zst",
+        ),
+        wrong(
+            "export {}/run {}/b.txt",
+            "unknown format\n  where:   command line\n  given:   {}/b.txt\n"
+            "  allowed: FILE.csv or FILE.xlsx or FILE.json",
+        ),
+        wrong("bundle {}/run {}/no/b.tar.zst", "no such folder\n  where:   command line\n  given:   {}/no"),
+        wrong(
+            "export {}/run {}/no/b.csv",
+            "the file cannot be written: No such file or directory\n  where:   command line\n  given:   {}/no/b.csv",
+        ),
+        wrong(
+            "bundle {}/run {}/run/b.tar.zst",
+            "the bundle would lie in the run that it holds\n  where:   command line\n  given:   {}/run/b.tar.zst\n"
+            "  do:      choose another folder",
+        ),
+        wrong(
+            "bundle {}/run {}/b.tar.zst kye=x",
+            "unknown option of bundle\n  where:   command line\n  given:   kye\n  allowed: did you mean 'key'?\n"
+            f"  do:      {USAGE['bundle']}",
+        ),
+        wrong(
+            "bundle {}/run {}/b.tar.zst key={}/none",
+            "the key cannot be read: No such file or directory\n  where:   command line\n  key:     key\n"
+            "  given:   {}/none",
+        ),
+        wrong(
+            "verify {}/there.tar.zst key={}/there.csv",
+            "no key to check a signature with\n  where:   command line\n  key:     key\n  given:   {}/there.csv\n"
+            "  allowed: an Ed25519 public key, as OpenSSH or OpenSSL write it",
+        ),
+        wrong("verify {}/none", "this bundle cannot be read\n  where:   {}/none\n  given:   No such file or directory"),
+        wrong("verify {}/run", "this bundle cannot be read\n  where:   {}/run\n  given:   Is a directory"),
+        wrong("verify {}/there.csv", "not a bundle of flagperf\n  where:   {}/there.csv\n  allowed: a file .tar.zst"),
+        wrong(
+            "verify {}/there.tar.zst",
+            "this is no bundle of flagperf: no statement is in it\n  where:   command line\n  given:   statement.json",
+        ),
+    ],
+)
+def test_a_wrong_line_gets_one_message(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded_run(tmp_path, "two-rounds").rename(tmp_path / "run")
+    (tmp_path / "there.csv").write_text("something else, of more than a few bytes\n")
+    with archive.writing(tmp_path / "there.tar.zst") as out:
+        out.add("run/a", b"")
+    before = sorted(tmp_path.rglob("*"))
+    assert run_command([word.replace("{}", str(tmp_path)) for word in words]) == 2
+    assert capsys.readouterr() == ("", f"flagperf: {message.replace('{}', str(tmp_path))}\n")
+    assert sorted(tmp_path.rglob("*")) == before

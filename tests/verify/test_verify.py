@@ -1,0 +1,326 @@
+"""Figures computed a second time: those of recorded runs agree, and a changed digit is named wherever it stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+from example_results import CONFIG, write_round
+from recorded import recorded_run
+
+from flagperf.monitor_log import Device, stamp
+from flagperf.perflog import Event
+from flagperf.results import result
+from flagperf.verify import Row, check
+from flagperf.verify.monitor_logs import Sample, samples
+
+JOB = "resnet50-pytorch-cpux1x2"
+RESULT = f"{JOB}/round1/result.json"
+LOGS = f"{JOB}/round1/vm_noderank0/rank*.out.log"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return recorded_run(tmp_path)
+
+
+def differing(run: Path) -> set[tuple[str, str]]:
+    """Place, without the job, and name of each figure that differs."""
+    return {(row.place.removeprefix(JOB).strip("/"), row.figure) for row in check(run) if row.answer == "differs"}
+
+
+@pytest.mark.parametrize("name", ["two-rounds", "sweep"])
+def test_a_recorded_run_agrees(tmp_path: Path, name: str) -> None:
+    rows = check(recorded_run(tmp_path, name))
+    answers = Counter(row.answer for row in rows)
+    assert (answers["differs"], answers["agrees"] > answers["not recomputed"]) == (0, True)
+
+
+def test_what_is_recomputed_and_what_is_not(run: Path) -> None:
+    """The most important figures are; each other has its reason."""
+    rows = [row for row in check(run) if row.place == f"{JOB}/round1"]
+    agreeing = {row.figure for row in rows if row.answer == "agrees"}
+    rates = {"p_whole", "p_train", "p_core", "steady_throughput", "training_sequences_per_second"}
+    times = {"e2e_time", "raw_train_time", "step_time_p50", "step_time_p90", "step_time_p99", "eval_time", "data_wait"}
+    outcome = {"final_acc1", "final_loss", "converged", "target_reached", "stop_reason", "global_steps"}
+    of_ranks = {f"rank 0: {name}" for name in ("raw_train_time", "step_time_sum", "steady_time", "loss_checksum")}
+    assert agreeing >= rates | times | outcome | of_ranks | {"vm_noderank0 cpu mean"}
+    assert all(row.how for row in rows)
+    assert next(row.how for row in rows if row.figure == "rank 0: step_time_p50") == (
+        "not every step was logged: log_freq=1 logs them; the same of all 2 ranks"
+    )
+
+
+ROUND = "round1"
+DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
+    # what is changed: file, what is found in it, what takes its place, which figures then differ
+    "p_train of a result": (
+        RESULT,
+        r'"p_train": 112\.',
+        '"p_train": 113.',
+        {(ROUND, "p_train"), ("", "p_train mean"), ("", "p_train stdev"), ("", "p_train min"), ("", "p_train cv")}
+        | {("", "round 1: values")},
+    ),
+    "percentile of a result": (
+        RESULT,
+        r'"step_time_p99": 0\.7786(?=[0-9]*,\n    "data_wait")',
+        '"step_time_p99": 0.7787',
+        {(ROUND, "step_time_p99"), ("", "round 1: values")},
+    ),
+    "target of a result": (
+        RESULT,
+        '"target_reached": true',
+        '"target_reached": false',
+        {(ROUND, "target_reached"), ("", "round 1: target_reached")}
+        | {("", f"steps_to_target {key}") for key in ("n", "stdev", "cv")},
+    ),
+    "seed of a result": (RESULT, '"seed": 0', '"seed": 1', {(ROUND, "seed"), ("", "round 1: seed")}),
+    "hardware of a result": (
+        RESULT,
+        '"hardware": "cpu"',
+        '"hardware": "H100"',
+        {(ROUND, "hardware"), ("", "round 1: hardware")},
+    ),
+    "batch of a configuration": (
+        f"{JOB}/config.yaml",
+        "train_batch_size: 32",
+        "train_batch_size: 64",
+        {(place, "train_batch_size of config.yaml") for place in ("round1", "round2")},
+    ),
+    "monitor of a result": (
+        RESULT,
+        r'"mean": 0\.2031',
+        '"mean": 0.2032',
+        {(ROUND, "vm_noderank0 mem mean"), ("", "round 1: monitors")},
+    ),
+    "mean of a summary": (f"{JOB}/summary.json", r'"mean": 116\.0', '"mean": 116.1', {("", "p_train mean")}),
+    "number of rounds": (
+        f"{JOB}/summary.json",
+        r'"p_core": {\n      "n": 2',
+        '"p_core": {\n      "n": 3',
+        {("", "p_core n")},
+    ),
+    "loss of a step": (LOGS, r'("step": 30, .*?"loss": [0-9]\.)[0-9]', r"\g<1>9", {(ROUND, "rank 0: loss_checksum")}),
+    "loss of the last step": (
+        LOGS,
+        r'("step": 66, .*?"loss": [0-9]\.)[0-9]',
+        r"\g<1>9",
+        {(ROUND, "rank 0: loss_checksum"), (ROUND, "final_loss")},
+    ),
+    "time of a step": (
+        LOGS,
+        r'("step": 30, .*?"step_time": 0\.)[0-9]',
+        r"\g<1>1",
+        {(ROUND, "rank 0: step_time_sum"), (ROUND, "rank 0: steady_time"), (ROUND, "rank 0: compute_time")}
+        | {(ROUND, name) for name in ("num_trained_units", "p_whole", "p_train", "p_core", "steady_throughput")},
+    ),
+    "throughput of a step": (
+        LOGS,
+        r'("step": 30, .*?"throughput": )[0-9]',
+        r"\g<1>9",
+        {(ROUND, name) for name in ("num_trained_units", "p_whole", "p_train", "p_core", "steady_throughput")},
+    ),
+    "accuracy of an evaluation": (
+        LOGS,
+        r'("step": 66, "samples": 4224, "acc1": )91',
+        r"\g<1>98",
+        {(ROUND, "final_acc1"), (ROUND, "final_accuracy")},
+    ),
+    "an evaluation below the target": (
+        LOGS,
+        r'("step": 66, "samples": 4224, "acc1": )91',
+        r"\g<1>81",
+        {(ROUND, name) for name in ("final_acc1", "final_accuracy", "converged", "stop_reason", "target_reached")},
+    ),
+    "clock of the training": (
+        LOGS,
+        r'("event": "TRAIN_END".*?"time_ms": [0-9]{8})[0-9]',
+        lambda found: f"{found[1]}{(int(found[0][-1]) + 5) % 10}",  # type: ignore[dict-item]
+        {(ROUND, "rank 0: raw_train_time"), (ROUND, "vm_noderank0 cpu coverage"), (ROUND, "vm_noderank0 mem coverage")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "old", "new", "expected"), DIGITS.values(), ids=DIGITS)
+def test_a_changed_digit_is_named(run: Path, files: str, old: str, new: str, expected: set[tuple[str, str]]) -> None:
+    """Also where every hash was made anew, and in the logs of all ranks alike."""
+    for path in sorted(run.glob(files)):
+        text, count = re.subn(old, new, path.read_text(), count=1)
+        assert count == 1
+        path.write_text(text)
+    found = differing(run)
+    assert {(place, name.replace("rank 1", "rank 0")) for place, name in found} == expected
+
+
+def test_a_rank_that_states_other_figures(run: Path) -> None:
+    (log,) = run.glob(LOGS.replace("*", "1"))
+    log.write_text(re.sub(r'"p_core": [0-9]', '"p_core": 9', log.read_text()))
+    (row,) = [row for row in check(run) if row.answer == "differs"]
+    assert (row.place, row.figure, row.how) == (f"{JOB}/round1", "p_core", "FINISHED of rank 1")
+    assert (str(row.stated)[:3], str(row.found)[:3]) == ("116", "916")
+
+
+def test_percentiles_of_a_training_whose_every_step_was_logged(tmp_path: Path) -> None:
+    times = (0.5, 0.3, 0.2, 0.4, 0.1)
+    own = {"rank": 0, "step_time_p50": 0.25, "step_time_p90": 0.37, "step_time_p99": 0.5}
+    values = {"global_steps": 5, "warmup_steps": 1, "resumed_from_step": None, "ranks": [own], "step_time_p50": 0.25}
+    events = [
+        *(Event("STEP_END", {"step": n, "step_time": s, "throughput": 8 / s}) for n, s in enumerate(times, 1)),
+        Event("FINISHED", values),
+    ]
+    node = tmp_path / "job" / "round1" / "vm_noderank0"
+    node.mkdir(parents=True)
+    (node / "rank0.out.log").write_text("".join(f"{event.line()}\n" for event in events))
+    (tmp_path / "job" / "config.yaml").write_text("{nnodes: 1, nproc: 1}")
+    (node.parent / "result.json").write_text(json.dumps({"schema": 3, "values": values}))
+    found = {row.figure: (row.found, row.answer) for row in check(tmp_path) if "step_time_p" in row.figure}
+    assert found == {
+        "step_time_p50": (0.25, "agrees"),
+        "rank 0: step_time_p50": (0.25, "agrees"),
+        "rank 0: step_time_p90": (pytest.approx(0.37), "agrees"),
+        "rank 0: step_time_p99": (pytest.approx(0.397), "differs"),
+    }
+
+
+# ---------------------------------------------------------------- energy
+
+
+def write_monitors(round_folder: Path) -> None:
+    """Power of two nodes and of their devices, from 5 s before the training to 5 s after it; one has a counter."""
+    for number in (0, 1):
+        node = round_folder / f"node{number}_noderank{number}"
+        times = range(995, 1026, 5)
+        pwr = (f"{stamp(t)}\t{300 + t % 7}" + (f"\t{310.5 * (t - 900)}" if number else "") for t in times)
+        (node / "pwr_monitor.log").write_text("".join(f"{line}\n" for line in pwr))
+        blocks = [
+            (
+                t,
+                [
+                    Device(40.0 + place, 200.0 + t % 9, 1024.0, 40960.0, 90.0, t * 250.0, 1400.0 + t)
+                    for place in range(8)
+                ],
+            )
+            for t in times
+        ]
+        blocks[3][1][2] = Device(power=65535.0)
+        text = "".join(f"{stamp(t)}\n" + "".join(f"{one.line()}\n" for one in devices) + "\n" for t, devices in blocks)
+        (node / "nvidia_monitor.log").write_text(text)
+        (node / "cpu_monitor.log").write_text("".join(f"{stamp(t)}\t0.{t % 10 + 1}\n" for t in times if t != 1010))
+        (node / "sys_info.log").write_text("clock_offset: +0.000\n")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
+def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    """Whatever time zone the launcher had: the logs' local times are placed by the ranks' own."""
+    import time
+
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        folder = tmp_path / "job" / "round1"
+        ranks = [{"rank": rank, "samples": 200} for rank in range(16)]
+        values = {**write_round(folder), "ranks": ranks}
+        for log in folder.glob("*/rank*.out.log"):  # the last FINISHED counts
+            log.write_text(log.read_text() + Event("FINISHED", values, time_ms=1_021_000).line() + "\n")
+        write_monitors(folder)
+        (tmp_path / "job" / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+        result.write(result.result_of_logs(CONFIG, (), 1, folder, status="finished"), folder)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    rows = {row.figure: row for row in check(tmp_path) if "node" in row.figure or "energy" in row.figure}
+    assert {name: (row.stated, row.found) for name, row in rows.items() if row.answer == "differs"} == {}
+    agreeing = {name for name, row in rows.items() if row.answer == "agrees"}
+    assert agreeing >= {
+        "node0_noderank0 cpu mean",
+        "node0_noderank0 cpu coverage",
+        "node0_noderank0 pwr energy_j",
+        "node1_noderank1 pwr energy_above_idle_j",
+        "node0_noderank0 nvidia power energy_j",
+        "node0_noderank0 nvidia power max",
+        "node1_noderank1 nvidia temperature max",
+        "node1_noderank1 nvidia clock mean",
+        "energy of devices: energy_j",
+        "energy of devices: energy_per_sample_j",
+    }
+    assert [row.how for name, row in rows.items() if name == "energy of rapl"] == [
+        "not measured: node0_noderank0: its monitors do not tell it"
+    ]
+
+
+FIVE = {"temperature": 31.0, "power": 57.5, "memory_used": 15.0, "memory_total": 40536.0, "utilisation": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        pytest.param("31C 57.5W 15MiB 40536MiB 0%", FIVE, id="five words"),
+        pytest.param("31C 57.5W 15MiB 40536MiB 0% 3600J", {**FIVE, "energy": 3600.0}, id="counter"),
+        pytest.param("31C 57.5W 15MiB 40536MiB 0% 1410MHz", {**FIVE, "clock": 1410.0}, id="clock"),
+        pytest.param("31C N/A N/A N/A N/A", {"temperature": 31.0}, id="not known"),
+        pytest.param(
+            "31C 65535W 9MiB 8MiB 0%", {"temperature": 31.0, "memory_total": 8.0, "utilisation": 0.0}, id="no figures"
+        ),
+    ],
+)
+def test_a_line_of_a_device(tmp_path: Path, line: str, device: dict[str, float]) -> None:
+    (tmp_path / "acme_monitor.log").write_text(f"2026-01-01-00:00:00\n{line}\n\n2026-01-01-00:00:05\ntorn 3\n\n")
+    assert samples(tmp_path / "acme_monitor.log", 1767225600.0) == [Sample(1767225600.0, (device,))]
+
+
+# ---------------------------------------------------------------- whatever the files hold
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        pytest.param(RESULT, "", id="result empty"),
+        pytest.param(RESULT, "[1, 2]", id="result a list"),
+        pytest.param(RESULT, '{"values": {"p_core": "much"}}', id="figure a text"),
+        pytest.param(f"{JOB}/config.yaml", "[]", id="configuration a list"),
+        pytest.param(f"{JOB}/config.yaml", "nnodes: many\nnproc: []\n", id="configuration of wrong types"),
+        pytest.param(f"{JOB}/changes.yaml", "{a: b}", id="changes"),
+        pytest.param(
+            f"{JOB}/summary.json", '{"schema": 3, "results": [{}], "statistics": {"p_core": {}}}', id="summary"
+        ),
+        pytest.param(LOGS.replace("*", "0"), "", id="log empty"),
+        pytest.param(LOGS.replace("*", "0"), '[PerfLog] {"event": "FINISHED", "value": {"ranks": 5}}\n', id="no ranks"),
+        pytest.param(LOGS.replace("*", "0"), '[PerfLog] {"event": 5, "metadata": {"time_ms": "x"}}\n' * 3, id="events"),
+        pytest.param(f"{JOB}/round1/vm_noderank0/cpu_monitor.log", "2026-01-01-00:00:00\tx\n\n\t\t", id="monitor"),
+        pytest.param(f"{JOB}/round1/vm_noderank0/sys_info.log", "clock_offset: much\n", id="sys_info"),
+    ],
+)
+def test_damaged_files_end_nothing(run: Path, file: str, text: str) -> None:
+    """Something of the file is no longer shown; what other files tell stays as it was."""
+    before = check(run)
+    (run / file).write_text(text)
+    after = check(run)
+    agreeing = [{row for row in map(_told, rows) if row[2] == "agrees"} for rows in (before, after)]
+    assert agreeing[1] <= agreeing[0]
+    assert (agreeing[1] == agreeing[0]) == file.endswith("changes.yaml")  # there were none
+    if file.startswith(f"{JOB}/round1"):
+        assert {row for row in agreeing[0] if row[0] == f"{JOB}/round2"} <= agreeing[1]
+
+
+def _told(row: Row) -> tuple[str, str, str]:
+    """The row, of whichever rank it is."""
+    return row.place, re.sub("rank [0-9]+", "rank", row.figure), row.answer
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param('{"schema": 3, "status": "failed", "values": {}}', "it has no figures: failed", id="failed"),
+        pytest.param(None, "no result.json that can be read", id="none"),
+    ],
+)
+def test_a_round_that_states_nothing(run: Path, text: str | None, why: str) -> None:
+    (run / RESULT).unlink()
+    if text is not None:
+        (run / RESULT).write_text(text)
+    (row,) = [row for row in check(run) if row.place == f"{JOB}/round1"]
+    assert (row.figure, row.answer, row.how) == ("FINISHED", "not recomputed", why)
