@@ -2,6 +2,8 @@
 # make quick   run the tests that need neither torch nor docker nor a browser: after each change
 # make test    run the tests
 # make slow    run the tests that are left out of `make test`: long ones, and those of the other frameworks
+# make oldest  an environment with the oldest PyTorch and the oldest Python found that the trainer runs on
+# make oldest-test     run the tests that train with it
 # make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
 # make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
 # make check   lint, types, imports, shell
@@ -17,29 +19,39 @@ PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 # Folders whose tests need torch or docker; importing them takes seconds in each worker.
 HEAVY   := cases cluster faults trainer
 
-.PHONY: run quick test slow check clean packages $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
+# Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
+RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target hosts/versions) \
+	flagperf/trainer cases
+
+.PHONY: run quick test slow check clean packages oldest oldest-test $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
 quick: $(DEV)
-	$(PYTEST) -m "not (slow or torch or browser or paddle or tensorflow2 or mindspore)" $(HEAVY:%=--ignore=tests/%)
+	$(PYTEST) -m "not (slow or torch or browser or paddle or tensorflow2 or mindspore or oldest)" $(HEAVY:%=--ignore=tests/%)
 
 test: $(DEV)
-	$(PYTEST) -m "not (slow or paddle or tensorflow2 or mindspore)"
+	$(PYTEST) -m "not (slow or paddle or tensorflow2 or mindspore or oldest)"
 
-slow: $(DEV) $(FRAMEWORKS)
-	$(PYTEST) -m "slow or paddle or tensorflow2 or mindspore"
+slow: $(DEV) $(FRAMEWORKS) oldest
+	$(PYTEST) -m "slow or paddle or tensorflow2 or mindspore or oldest"
 
 $(FRAMEWORKS): %: $(VENV)-%/.installed
 
 $(FRAMEWORKS:%=%-test): %-test: $(DEV) %
 	$(PYTEST) -m "$* and not slow" $(HEAVY:%=tests/%)
 
+oldest: $(VENV)-oldest/.installed
+
+oldest-test: $(DEV) oldest
+	$(PYTEST) -m oldest tests/cases
+
 check: $(DEV)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/vermin -q -t=3.8- --no-tips --violations --exclude long $(RANKS)
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/deptry .
 	shellcheck .ci/run $$(find benchmarks cases flagperf tests vendors -name '*.sh')
@@ -67,5 +79,22 @@ $(VENV)-%/.installed: pyproject.toml
 	$(VENV)-$*/bin/python -m pip install -q -e '.[$*]'
 	@touch $@
 
+# The first of Python 3.8 to 3.11 that starts, on the path or among pyenv's, with the packages of the extra train-oldest.
+# flagperf itself asks for a newer Python: what ranks run of it is found here by its folder.
+$(VENV)-oldest/.installed: pyproject.toml $(RUN)
+	@for minor in 8 9 10 11; do \
+	    for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*/bin/python; do \
+	        "$$python" -c 'import ensurepip, venv' 2>/dev/null || continue; \
+	        echo "installing the oldest PyTorch with $$("$$python" -V) into $(VENV)-oldest: 4 GB, once"; \
+	        exec "$$python" -m venv --clear $(VENV)-oldest; \
+	    done; \
+	done; echo "no Python of 3.8 to 3.11 starts here, and PyTorch 2.0 needs one"; exit 1
+	$(VENV)/bin/python -c "from importlib.metadata import requires; \
+	    print(*(line.partition(';')[0] for line in requires('flagperf') if 'train-oldest' in line), sep='\n')" \
+	    > $(VENV)-oldest/requirements.txt
+	$(VENV)-oldest/bin/python -m pip install -q -r $(VENV)-oldest/requirements.txt
+	echo "$(CURDIR)" > "$$($(VENV)-oldest/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/flagperf.pth"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(FRAMEWORKS:%=$(VENV)-%) build dist *.egg-info result
+	rm -rf $(VENV) $(VENV)-oldest $(FRAMEWORKS:%=$(VENV)-%) build dist *.egg-info result

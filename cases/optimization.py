@@ -113,7 +113,7 @@ def warmup_multistep_of_epochs(
 
 def chain(optimizer: Optimizer, schedules: Sequence[Callable[[Optimizer], LRScheduler]]) -> ChainedScheduler:
     """Schedules at the same time, such as a warm-up beside steps down: their factors multiply."""
-    return ChainedScheduler([schedule(optimizer) for schedule in schedules], optimizer=optimizer)
+    return ChainedScheduler([schedule(optimizer) for schedule in schedules])
 
 
 def decay_except(network: nn.Module, patterns: Sequence[str]) -> list[dict[str, Any]]:

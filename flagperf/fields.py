@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-import types
-import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass, replace
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import Annotated
 
 from flagperf.errors import ConfigError, meant
 from flagperf.secret import quoted
@@ -169,33 +169,3 @@ MountTarget = Annotated[
     str, Field(str, form=r"/[^:\0]+(:rw)?", said="an absolute path in the container, or one with :rw")
 ]
 Limit = Annotated[int, Field(int, low=-1)]
-
-
-def without_none(hint: Any) -> tuple[Any, bool]:
-    """The type hint without its `| None`, and whether it had one."""
-    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
-        return hint, False
-    (kind,) = (argument for argument in typing.get_args(hint) if argument is not type(None))
-    return kind, True
-
-
-def of_hint(kind: Any, null: bool) -> Field:
-    """What a type hint without `| None` says of a value."""
-    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
-    if origin is Annotated:
-        field: Field = arguments[1]
-        return replace(field, null=null)
-    if origin is Literal:
-        return Field(str, options=arguments, null=null)
-    if origin is tuple:
-        return Field(list, null=null)
-    return Field(dict if origin is Mapping or is_dataclass(origin) else origin, null=null)
-
-
-def of_dataclass(cls: Any, prefix: str = "") -> dict[str, Field]:
-    """Dotted key → what it accepts, for each field of a dataclass and of the dataclasses in it."""
-    found: dict[str, Field] = {}
-    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
-        kind, null = without_none(hint)
-        found |= of_dataclass(kind, f"{prefix}{name}.") if is_dataclass(kind) else {prefix + name: of_hint(kind, null)}
-    return found

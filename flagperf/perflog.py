@@ -73,7 +73,7 @@ class Event:
         try:
             text = _JSON.encode(body)
         except (ValueError, TypeError):
-            text = _JSON.encode(body | {"value": encode(self.value)})
+            text = _JSON.encode({**body, "value": encode(self.value)})
         return PREFIX + (text if text.isascii() else text.translate(_LINE_ENDS))
 
 
@@ -154,7 +154,7 @@ def _is_software(value: object) -> bool:
 _STEP: Mapping[str, Callable[[object], bool]] = {"step": _is_count, "epoch": _is_count, "samples": _is_count}
 # Event → field → what it must be; fields that are not named are figures. Other events may hold anything.
 FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
-    "SUBMIT_INFO": dict.fromkeys(("vendor", "case", "visible_devices"), _is_text) | {"config": _is_mapping},
+    "SUBMIT_INFO": {**dict.fromkeys(("vendor", "case", "visible_devices"), _is_text), "config": _is_mapping},
     **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN", "EPOCH_END"), _STEP),
     "INIT_END": {"resume_notes": _is_texts},
     "BUILT": {

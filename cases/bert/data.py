@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Dict
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch.utils.data import Dataset
 from cases.bert.shards import Numbers, ShardOrder, Shards
 
 
-class ShardedExamples(Shards, Dataset[dict[str, Tensor]]):
+class ShardedExamples(Shards, Dataset[Dict[str, Tensor]]):
     """All examples of a folder of shards, as tensors."""
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import List
 
 import numpy as np
 from numpy.typing import NDArray
 
-Sentence = list[int]  # its tokens
-Document = list[Sentence]
+Sentence = List[int]  # its tokens
+Document = List[Sentence]
 
 RANDOM_DOCUMENT_TRIES = 10  # draws to find a document other than the text's own
 
@@ -108,7 +109,8 @@ def _elsewhere(documents: Sequence[Document], number: int, wanted: int, random: 
         other = random.randint(0, len(documents) - 1)
         if other != number:
             break
-    document, tokens = documents[other], Sentence()
+    document = documents[other]
+    tokens: Sentence = []
     for sentence in document[random.randint(0, len(document) - 1) :]:
         tokens += sentence
         if len(tokens) >= wanted:

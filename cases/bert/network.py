@@ -6,6 +6,10 @@ import torch
 from torch import Tensor
 from transformers import BertForPreTraining
 
+from flagperf.trainer.pytorch.by_version import take_added_masks
+
+take_added_masks()
+
 
 class BertForMaskedPlaces(BertForPreTraining):
     """transformers' network, its weights and their names, with another forward pass.

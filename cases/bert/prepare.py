@@ -82,7 +82,8 @@ def prepare(
                     made.result()
                 log.info("%d of %d shards are made", len(shards) - len(pending), len(shards))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for future in pending:
+                future.cancel()
             raise
 
 

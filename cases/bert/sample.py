@@ -46,7 +46,8 @@ def write_counting(
 
 def _count(vocab_size: int, random: Random) -> Document:
     numbers = vocab_size - FIRST_NUMBER
-    number, document = random.randrange(numbers), Document()
+    number = random.randrange(numbers)
+    document: Document = []
     for _ in range(SENTENCES):
         end = number + random.randint(*SENTENCE)
         document.append([FIRST_NUMBER + n % numbers for n in range(number, end)])

@@ -93,7 +93,7 @@ def write_shard(path: Path, examples: Sequence[Example], length: int, prediction
 
 
 def _arrays(examples: Sequence[Example], length: int, predictions: int) -> dict[str, NDArray[np.int32]]:
-    shapes = dict.fromkeys(KEYS, length) | {"masked_lm_positions": predictions, "masked_lm_ids": predictions}
+    shapes = {**dict.fromkeys(KEYS, length), "masked_lm_positions": predictions, "masked_lm_ids": predictions}
     arrays = {key: np.zeros((len(examples), width), dtype=np.int32) for key, width in shapes.items()}
     for row, example in enumerate(examples):
         arrays["input_ids"][row, : len(example.tokens)] = example.tokens
@@ -102,4 +102,4 @@ def _arrays(examples: Sequence[Example], length: int, predictions: int) -> dict[
         arrays["masked_lm_positions"][row, : len(example.places)] = example.places
         arrays["masked_lm_ids"][row, : len(example.words)] = example.words
     not_next = np.array([example.not_next for example in examples], dtype=np.int32)
-    return arrays | {"next_sentence_labels": not_next}
+    return {**arrays, "next_sentence_labels": not_next}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Dict
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,10 @@ from torch.nn import functional
 
 from cases.bert.shards import NOT_MASKED
 from cases.optimization import decay_except
+from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
-Batch = dict[str, Tensor]  # as cases.bert.data.ShardedExamples gives them
+Batch = Dict[str, Tensor]  # as cases.bert.data.ShardedExamples gives them
 
 INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # arguments of the network, in order
 
@@ -59,7 +60,7 @@ class Pretraining(Task):
         row = torch.zeros(1, recipe["max_seq_length"], dtype=torch.long)
         places = torch.zeros(1, recipe["max_predictions_per_seq"], dtype=torch.long)
         texts = {"input_ids": row, "segment_ids": row, "input_mask": row, "not_next": row[:, 0]}
-        return texts | {"masked_places": places, "masked_words": places}
+        return {**texts, "masked_places": places, "masked_words": places}
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`mlm_accuracy`: the share of masked words that are found. `eval_loss`: the loss over all examples."""
@@ -67,7 +68,7 @@ class Pretraining(Task):
         from torchmetrics.classification import MulticlassAccuracy
 
         accuracy = MulticlassAccuracy(network.config.vocab_size, average="micro", validate_args=False).to(device)
-        words_loss, follows_loss = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        words_loss, follows_loss = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
         for batch in batches:
             words, follows = network(*(batch[name] for name in INPUTS))
             masked = batch["masked_words"] != NOT_MASKED

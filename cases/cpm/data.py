@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
+from typing import Tuple
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from flagperf.errors import ConfigError
 IGNORED = -100  # the label where nothing is to be predicted; PyTorch's losses leave it out
 
 
-class Conversations(Dataset[tuple[Tensor, Tensor]]):
+class Conversations(Dataset[Tuple[Tensor, Tensor]]):
     """Tokens of the lines and, as labels, the token that follows each, padded to `length`.
 
     A line is tokens up to its end and `<eod>`. One with more than `length` + 1 of them makes several samples, which

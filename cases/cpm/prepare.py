@@ -7,14 +7,14 @@ import logging
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple
 
 from cases.cpm.data import conversation
 from flagperf.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-Pair = tuple[str, str]  # a post and its reply
+Pair = Tuple[str, str]  # a post and its reply
 
 PAIRS = "STC.json"
 LAYOUT = 'STC.json with {"train": [[post, reply], …], "valid": [[post, reply], …]}'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,15 @@ from torch.nn import functional
 from cases.cpm.data import IGNORED
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
+from flagperf.trainer.pytorch.by_version import keep_nan, take_added_masks
 from flagperf.trainer.pytorch.task import Task
 
-Batch = tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
+Batch = Tuple[Tensor, Tensor]  # tokens and labels of cases.cpm.data.Conversations, [samples, length]
 
 NO_WORDS = 1e-11  # least length of a sum of word vectors that has a direction
+
+
+take_added_masks()
 
 
 class LanguageModel(Task):
@@ -31,7 +35,7 @@ class LanguageModel(Task):
         """Weights of a checkpoint of CPM-1-Finetune, under the names of GPT2LMHeadModel."""
         weights = gpt2_weights(checkpoint.get("model", checkpoint))
         words = weights.get("transformer.wte.weight")
-        return weights if words is None else weights | {"lm_head.weight": words}
+        return weights if words is None else {**weights, "lm_head.weight": words}
 
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy, the mean over all tokens of the batch that are to be predicted."""
@@ -56,7 +60,7 @@ class LanguageModel(Task):
         """
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        loss, similarity = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        loss, similarity = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
         vectors = network.get_input_embeddings().weight
         for tokens, labels in batches:
             logits = network(input_ids=tokens, attention_mask=causal_mask(tokens)).logits.float()

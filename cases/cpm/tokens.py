@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import lru_cache
 
 from flagperf.errors import ConfigError
 
@@ -53,7 +53,7 @@ def segmented(text: str) -> str:
     return " ".join(word.translate(KEPT) for word in _words()(text))
 
 
-@cache
+@lru_cache(maxsize=None)
 def _words() -> Callable[[str], Iterable[str]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # jieba has old string literals and uses an old part of setuptools

@@ -11,7 +11,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict, Tuple
 
 import numpy as np
 import torch
@@ -23,8 +23,8 @@ from torchvision.transforms import v2
 from cases.image_classification.data import read_image
 from flagperf.errors import ConfigError
 
-Target = dict[str, Any]
-Sample = tuple[Tensor, Target]
+Target = Dict[str, Any]
+Sample = Tuple[Tensor, Target]
 
 
 class CocoImages(Dataset[Sample]):
@@ -43,7 +43,7 @@ class CocoImages(Dataset[Sample]):
 
     @staticmethod
     def collate_fn(samples: Sequence[Sample]) -> tuple[list[Tensor], list[Target]]:
-        images, targets = zip(*samples, strict=True)
+        images, targets = zip(*samples)
         return list(images), list(targets)
 
 

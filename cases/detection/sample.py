@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 from numpy.random import Generator
 from PIL import Image, ImageDraw
 
-Point = tuple[float, float]
+Point = Tuple[float, float]
 
 CATEGORIES = {1: "square", 2: "triangle", 3: "disc"}  # number in the annotations → name
 CORNERS = {1: 4, 2: 3, 3: 24}

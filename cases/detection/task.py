@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from flagperf.trainer.pytorch.task import Task
 
 log = logging.getLogger(__name__)
 
-Batch = tuple[list[Tensor], list[dict[str, Any]]]  # images [3, height, width], and what is in them
-Detections = list[dict[str, Any]]  # as COCO's result files have them
+Batch = Tuple[List[Tensor], List[Dict[str, Any]]]  # images [3, height, width], and what is in them
+Detections = List[Dict[str, Any]]  # as COCO's result files have them
 
 
 class Detection(Task):
@@ -83,7 +83,7 @@ class Detection(Task):
         """`map_bbox`, and `map_segm` where asked: average precision over IoU 0.5 to 0.95 and all categories."""
         found: Detections = []
         for images, targets in batches:
-            for target, output in zip(targets, network(images), strict=True):
+            for target, output in zip(targets, network(images)):
                 found += detections(target["image_id"], output)
         return _on_first_rank(found, self._average_precisions)
 
@@ -105,8 +105,8 @@ def detections(image_id: int, output: Mapping[str, Tensor]) -> Detections:
     if "masks" in output:
         pixels = (output["masks"] > 0.5).squeeze(1).permute(1, 2, 0).to(torch.uint8).cpu()
         columns["segmentation"] = mask.encode(np.asfortranarray(pixels.numpy()))
-    rows = zip(*columns.values(), strict=True)
-    return [{"image_id": image_id, **dict(zip(columns, row, strict=True))} for row in rows]
+    rows = zip(*columns.values())
+    return [{"image_id": image_id, **dict(zip(columns, row))} for row in rows]
 
 
 def average_precision(annotations: str, found: Detections, iou_type: str) -> float:

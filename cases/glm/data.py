@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict
 
 import h5py
 import numpy as np
@@ -34,7 +34,7 @@ TRAIN_KEYS = (*SEQUENCES, "mask", "choice_start_end")
 EVAL_KEYS = (*TRAIN_KEYS, "answer_idx", "answer_start_end")
 
 
-class RecordQuestions(Dataset[dict[str, Tensor]]):
+class RecordQuestions(Dataset[Dict[str, Tensor]]):
     """The questions of one split; rows are read from the file when they are asked for."""
 
     def __init__(self, path: str, keys: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ class RecordQuestions(Dataset[dict[str, Tensor]]):
             return torch.cat([values, values[:1].expand(most - len(values), *values.shape[1:])])
 
         batch = {key: torch.stack([padded(question[key]) for question in questions]) for key in questions[0]}
-        return batch | {"is_choice": torch.arange(most) < counts[:, None]}
+        return {**batch, "is_choice": torch.arange(most) < counts[:, None]}
 
 
 class SparseRows:

@@ -11,6 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import GPT2Config, GPT2Model
 
+from flagperf.trainer.pytorch.by_version import take_added_masks
+
+take_added_masks()
+
 
 class GLMForMultipleChoice(nn.Module):
     """Scores of the choices: the sum of the log-probabilities of each choice's tokens."""

@@ -11,11 +11,11 @@ import logging
 import random
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable, List
 
 from cases.conversion import reported
 from cases.glm.writer import Choice, QuestionWriter, Special
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 BLANK = "@placeholder"
 PLAIN = str.maketrans("“”’‘–", "\"\"''-")
 
-Tokens = Callable[[str], list[int]]
+Tokens = Callable[[str], List[int]]
 
 
 @dataclass(frozen=True)

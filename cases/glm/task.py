@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Dict
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +11,10 @@ from torch.nn import functional
 
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
+from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
-Batch = dict[str, Tensor]  # as cases.glm.data.RecordQuestions.collate_fn makes them
+Batch = Dict[str, Tensor]  # as cases.glm.data.RecordQuestions.collate_fn makes them
 
 INPUTS = ("text", "position", "context", "target", "target_mask")  # arguments of the network, in order
 
@@ -64,9 +65,9 @@ class MultipleChoice(Task):
         """`accuracy`: the share of questions whose best choice is one of the right ones."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        accuracy = MeanMetric(nan_strategy="disable").to(device)
+        accuracy = MeanMetric(nan_strategy=keep_nan()).to(device)
         for batch in batches:
-            parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS), strict=True)
+            parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS))
             scores = _only_choices(torch.cat([network(*part) for part in parts], dim=1), batch)
             accuracy.update(batch["answers"].gather(1, scores.argmax(dim=1, keepdim=True)).float())
         return {"accuracy": round(float(accuracy.compute()), 6)}  # the digits of float32: 0.9 is not below 0.9

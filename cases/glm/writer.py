@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Sequence, Tuple
 
 import h5py
 import numpy as np
@@ -16,7 +17,7 @@ from cases.glm.data import SEQUENCES
 ROWS = 1024  # rows of a matrix that are kept until they are written together
 CHUNK = 8192  # numbers that HDF5 reads at once
 
-Choice = tuple[Sequence[int], Sequence[int]]  # question with a blank, and what fills it
+Choice = Tuple[Sequence[int], Sequence[int]]  # question with a blank, and what fills it
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class SparseWriter:
     def _write(self) -> None:
         places = [row.nonzero()[0] for row in self.rows]
         self.stored.extend(map(len, places))
-        parts = [row[place] for row, place in zip(self.rows, places, strict=True)]
+        parts = [row[place] for row, place in zip(self.rows, places)]
         for dataset, new in ((self.data, np.concatenate(parts)), (self.indices, np.concatenate(places))):
             written = len(dataset)
             dataset.resize((written + len(new),))

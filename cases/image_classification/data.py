@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torchvision.datasets import ImageFolder
-from torchvision.io import ImageReadMode, decode_image
+from torchvision.io import ImageReadMode, decode_image, read_file
 from torchvision.transforms import v2
 
 from cases.image_classification.refusals import no_images, too_many_classes, unreadable
@@ -33,7 +33,7 @@ def images(root: str, num_classes: int, transforms: Sequence[Any]) -> ImageFolde
 def read_image(path: str) -> Tensor:
     """RGB pixels [3, height, width] of one file, uint8. torchvision's decoder; PIL takes 1.7 times as long."""
     try:
-        return decode_image(path, mode=ImageReadMode.RGB)
+        return decode_image(read_file(path), mode=ImageReadMode.RGB)
     except RuntimeError as error:
         raise unreadable(path, str(error).splitlines()[0]) from None
 
@@ -78,7 +78,10 @@ class RandomErasing(v2.RandomErasing):
         self.mean, self.std = (torch.tensor(of_channel).view(-1, 1, 1) for of_channel in (mean, std))
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
-        params: dict[str, Any] = super().make_params(flat_inputs)
+        drawn = super().make_params if hasattr(super(), "make_params") else super()._get_params
+        params: dict[str, Any] = drawn(flat_inputs)
         if params["v"] is not None:
             params["v"] = ((params["v"] * self.std + self.mean) * 255).round().clamp(0, 255).to(torch.uint8)
         return params
+
+    _get_params = make_params  # its name before torchvision 0.21

@@ -30,7 +30,7 @@ def labelled(root: str, num_classes: int, kinds: Sequence[str]) -> Labelled:
     """
     classes = sorted(path.name for path in Path(root).glob("*") if path.is_dir())
     files = [image_files(Path(root, name), kinds) for name in classes]
-    empty = [name for name, found in zip(classes, files, strict=True) if not found]
+    empty = [name for name, found in zip(classes, files) if not found]
     if not classes or empty:
         raise no_images(root, f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class")
     if len(classes) > num_classes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torchvision.transforms.v2.functional import normalize, to_dtype
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.task import Task
 
-Batch = tuple[Tensor, Tensor]  # images [n, 3, height, width], labels [n]
+Batch = Tuple[Tensor, Tensor]  # images [n, 3, height, width], labels [n]
 
 
 class ImageClassification(Task):

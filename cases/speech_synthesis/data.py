@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple
 
 import soundfile
 import torch
@@ -20,8 +20,8 @@ from torch.utils.data import Dataset
 from cases.speech_synthesis.text import symbols
 from flagperf.errors import ConfigError
 
-Sentence = tuple[Tensor, Tensor]  # symbols [symbols], log-mel spectrogram [mels, frames]
-Segment = tuple[Tensor, Tensor]  # log-mel spectrogram [mels, frames], audio [samples]
+Sentence = Tuple[Tensor, Tensor]  # symbols [symbols], log-mel spectrogram [mels, frames]
+Segment = Tuple[Tensor, Tensor]  # log-mel spectrogram [mels, frames], audio [samples]
 
 FLOOR = 1e-5  # least value of a mel spectrogram; the logarithm of less says nothing
 
@@ -95,7 +95,7 @@ class Sentences(Clips, Dataset[Sentence]):
         Longest texts first, as cuDNN wants them; padded with zeros.
         """
         ordered = sorted(sentences, key=lambda sentence: len(sentence[0]), reverse=True)
-        texts, mels = zip(*ordered, strict=True)
+        texts, mels = zip(*ordered)
         return (
             pad_sequence(texts, batch_first=True),
             torch.tensor([len(text) for text in texts]),

@@ -71,7 +71,7 @@ class WaveGlow(nn.Module):
         audio = audio.unflatten(1, (-1, self.n_group)).mT
         noise: list[Tensor] = []
         stretches: list[Tensor] = []
-        for early, flow in zip(self.early, self.flows, strict=True):
+        for early, flow in zip(self.early, self.flows):
             if early:
                 noise.append(audio[:, : self.n_early_size])
                 audio = audio[:, self.n_early_size :]
@@ -84,7 +84,7 @@ class WaveGlow(nn.Module):
         condition = self._condition(mel, noise.shape[1] * noise.shape[2])
         leaving = self.n_early_size * sum(self.early)
         early_noise, audio = list(noise[:, :leaving].split(self.n_early_size, dim=1)), noise[:, leaving:]
-        for early, flow in zip(reversed(self.early), reversed(self.flows), strict=True):
+        for early, flow in zip(reversed(self.early), reversed(self.flows)):
             audio = flow.inverse(audio, condition)
             if early:
                 audio = torch.cat([early_noise.pop(), audio], dim=1)
@@ -144,7 +144,7 @@ class Convolutions(nn.Module):
     def forward(self, audio: Tensor, condition: Tensor) -> Tensor:
         hidden = self.start(audio)
         skips: list[Tensor] = []
-        for dilated, conditional, out in zip(self.dilated, self.conditional, self.out, strict=True):
+        for dilated, conditional, out in zip(self.dilated, self.conditional, self.out):
             content, gate = (dilated(hidden) + conditional(condition)).chunk(2, dim=1)
             *residual, skip = out(content.tanh() * gate.sigmoid()).split(hidden.shape[1], dim=1)
             hidden = sum(residual, hidden)  # the last layer has no residual

@@ -10,9 +10,8 @@ test.de                their references, one a line, as published
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict, Tuple
 
 import numpy as np
 import torch
@@ -27,8 +26,8 @@ BEGIN, PAD, END, UNKNOWN = range(4)  # first tokens of the vocabulary, numbered 
 TOKEN, PLACE = np.dtype("<u2"), np.dtype("<i8")  # in the files
 ROUND = 8  # a batch of at least so many sentences has a multiple of it
 
-Pair = tuple[Tensor, Tensor]
-Batch = dict[str, Any]  # what the collate functions below return
+Pair = Tuple[Tensor, Tensor]
+Batch = Dict[str, Any]  # what the collate functions below return
 
 
 class Sentences:
@@ -109,17 +108,17 @@ class TrainPairs(Dataset[Pair]):
         for side in (self.target, self.source):  # numbers of two bytes are sorted in linear time
             order = order[np.argsort(side.lengths[order].astype(np.uint16), kind="stable")]
         edges = batch_edges(longest[order], batch_size)
-        groups = [order[start:end].tolist() for start, end in pairwise(edges)]
+        groups = [order[start:end].tolist() for start, end in zip(edges, edges[1:])]
         return [groups[number] for number in torch.randperm(len(groups), generator=generator).tolist()]
 
     @staticmethod
     def collate_fn(pairs: Sequence[Pair]) -> Batch:
         """`source` and `target`, padded, [sentences, tokens]; `tokens` of the target without padding."""
-        sources, targets = zip(*pairs, strict=True)
+        sources, targets = zip(*pairs)
         return {"source": padded(sources), "target": padded(targets), "tokens": sum(map(len, targets))}
 
 
-class EvalSentences(Dataset[tuple[Tensor, str]]):
+class EvalSentences(Dataset[Tuple[Tensor, str]]):
     """Sentences to translate, each with its reference, the shortest first, so that batches need little padding.
 
     Args:
@@ -150,7 +149,7 @@ class EvalSentences(Dataset[tuple[Tensor, str]]):
     @staticmethod
     def collate_fn(sentences: Sequence[tuple[Tensor, str]]) -> Batch:
         """`source`, padded, [sentences, tokens]; `references`, as text."""
-        sources, references = zip(*sentences, strict=True)
+        sources, references = zip(*sentences)
         return {"source": padded(sources), "references": list(references)}
 
 
@@ -179,7 +178,8 @@ def padded(sentences: Sequence[Tensor]) -> Tensor:
 def read_lines(path: str | Path) -> list[str]:
     """Lines of a text file. Only a line feed ends one: other characters that Unicode counts as such are text."""
     try:
-        return Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        text = Path(path).read_bytes().decode("utf-8")
+        return (text[:-1] if text.endswith("\n") else text).split("\n")
     except FileNotFoundError:
         raise ConfigError("no such file in the data set", where=str(path), key="data_dir") from None
     except UnicodeDecodeError as error:

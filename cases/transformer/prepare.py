@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ PROGRESS = 10.0  # seconds between two log lines
 
 SEGMENT = re.compile(r"<seg id=[^>]*>\s*(.*?)\s*</seg>")
 
-Texts = tuple[str, str]  # a sentence in both languages
+Texts = Tuple[str, str]  # a sentence in both languages
 
 
 def tokenize_corpora(
@@ -134,8 +134,8 @@ def encode_pairs(vocabulary: Any, pairs: Iterator[Texts], folder: Path, max_leng
     read = kept = 0
     logged = time.monotonic()
     while chunk := list(islice(pairs, CHUNK)):
-        sides = (vocabulary.encode(list(texts), out_type=int, add_eos=True) for texts in zip(*chunk, strict=True))
-        good = [pair for pair in zip(*sides, strict=True) if is_clean(*pair, max_length, max_ratio)]
+        sides = (vocabulary.encode(list(texts), out_type=int, add_eos=True) for texts in zip(*chunk))
+        good = [pair for pair in zip(*sides) if is_clean(*pair, max_length, max_ratio)]
         append(folder / f"train.{SOURCE}", [sentence for sentence, _ in good])
         append(folder / f"train.{TARGET}", [sentence for _, sentence in good])
         read, kept = read + len(chunk), kept + len(good)
@@ -153,9 +153,9 @@ def is_clean(source: Sequence[int], target: Sequence[int], max_length: int, max_
 
 def encode_test(vocabulary: Any, paths: tuple[Path, Path], folder: Path) -> None:
     """Write the test sentences as tokens, and their references as text."""
-    sentences, references = zip(*parallel([paths]), strict=True)
+    sentences, references = zip(*parallel([paths]))
     append(folder / f"test.{SOURCE}", vocabulary.encode(list(sentences), out_type=int, add_eos=True))
-    (folder / f"test.{TARGET}").write_text("".join(f"{line}\n" for line in references), encoding="utf-8", newline="\n")
+    (folder / f"test.{TARGET}").write_bytes("".join(f"{line}\n" for line in references).encode())
 
 
 def append(path: Path, sentences: Sequence[Sequence[int]]) -> None:

@@ -10,7 +10,10 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from cases.transformer.data import BEGIN, END, PAD, Batch
+from flagperf.trainer.pytorch.by_version import take_added_masks
 from flagperf.trainer.pytorch.task import Task
+
+take_added_masks()
 
 
 class Translation(Task):

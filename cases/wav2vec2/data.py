@@ -116,9 +116,7 @@ class TrainUtterances(Utterances):
         """Random pieces of the utterances, as long as the shortest."""
         size = min(self.max_sample_size, *map(len, utterances))
         starts = [np.random.randint(0, len(utterance) - size + 1) for utterance in utterances]
-        return self.masking.batch(
-            [utterance[start : start + size] for utterance, start in zip(utterances, starts, strict=True)]
-        )
+        return self.masking.batch([utterance[start : start + size] for utterance, start in zip(utterances, starts)])
 
 
 class EvalUtterances(Utterances):

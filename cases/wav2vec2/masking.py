@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
+from typing import Dict
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Batch = dict[str, Tensor]  # audio [clips, samples], masked [masked frames], negatives [masked frames, negatives]
+Batch = Dict[str, Tensor]  # audio [clips, samples], masked [masked frames], negatives [masked frames, negatives]
 
 
 class Masking:
@@ -32,7 +33,7 @@ class Masking:
         conv_stride: Sequence[int],
     ) -> None:
         self.mask_prob, self.mask_length, self.num_negatives = mask_prob, mask_length, num_negatives
-        self.convolutions = list(zip(conv_kernel, conv_stride, strict=True))
+        self.convolutions = list(zip(conv_kernel, conv_stride))
 
     def frames(self, samples: int) -> int:
         """Frames that the network makes of so many audio samples."""
@@ -65,8 +66,8 @@ class Masking:
         places = accumulate((len(batch["masked"]) for batch in batches), initial=0)
         return {
             "audio": audio,
-            "masked": torch.cat([batch["masked"] + clip * frames for batch, clip in zip(batches, clips, strict=False)]),
-            "negatives": torch.cat([batch["negatives"] + place for batch, place in zip(batches, places, strict=False)]),
+            "masked": torch.cat([batch["masked"] + clip * frames for batch, clip in zip(batches, clips)]),
+            "negatives": torch.cat([batch["negatives"] + place for batch, place in zip(batches, places)]),
         }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import torch
@@ -81,8 +81,8 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         """The frames after the encoder's positions and layers, [clips, frames, width] as before."""
         encoder = self.wav2vec2.encoder
         hidden = encoder.dropout(encoder.layer_norm(hidden + encoder.pos_conv_embed(hidden)))
-        ends = accumulate(self.hourglass, initial=0)
-        before, between, after = (encoder.layers[start:end] for start, end in pairwise(ends))
+        ends = list(accumulate(self.hourglass, initial=0))
+        before, between, after = (encoder.layers[start:end] for start, end in zip(ends, ends[1:]))
         hidden = self.through(before, hidden)
         short = self.through(between, shortened(hidden, self.shorten_factor))
         hidden = hidden + short.repeat_interleave(self.shorten_factor, dim=1)[:, : hidden.shape[1]]
@@ -96,7 +96,8 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         share = self.config.layerdrop if self.training and torch.is_grad_enabled() else 0.0
         for layer in layers:
             if not share or torch.rand(()) >= share:
-                hidden = layer(hidden)
+                made = layer(hidden)
+                hidden = made[0] if isinstance(made, tuple) else made  # a tuple in transformers 4
         return hidden
 
     def temperature(self) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from cases.wav2vec2.masking import Batch
+from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
 
@@ -62,7 +63,7 @@ class ContrastiveLearning(Task):
         """The longest clip, 250,000 samples of audio at full size, of which every second frame is masked."""
         samples, network = config["max_sample_size"], config["network"]
         frames = samples
-        for kernel, stride in zip(network["conv_kernel"], network["conv_stride"], strict=True):
+        for kernel, stride in zip(network["conv_kernel"], network["conv_stride"]):
             frames = (frames - kernel) // stride + 1
         masked = torch.arange(0, frames, 2)
         negatives = torch.zeros(len(masked), config["masking"]["num_negatives"], dtype=torch.long)
@@ -72,7 +73,7 @@ class ContrastiveLearning(Task):
         """`accuracy`: the share of masked frames whose true features are found; `eval_loss`: the contrastive loss."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        accuracy, loss = (MeanMetric(nan_strategy="disable").to(device) for _ in range(2))
+        accuracy, loss = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
         for batch in (batch for same_length in batches for batch in same_length):
             predicted, target, _, _ = network(batch["audio"], batch["masked"])
             logits = self.logits(predicted, target, batch["negatives"])

@@ -27,10 +27,10 @@ from flagperf.cli.vendor_files import (
 from flagperf.cli.verbs import usage
 from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
-from flagperf.config.image import choose_image
+from flagperf.config.image import choose_image, version_of
 from flagperf.config.keys import is_under
 from flagperf.config.monitor_tool import INDEX, make_table
-from flagperf.config.platform import Hardware, ImageSettings, NumberFormat, Vendor
+from flagperf.config.platform import Framework, Hardware, ImageSettings, NumberFormat, Vendor
 from flagperf.config.search_path import cases, find, options, search_path
 from flagperf.config.user_files import check_user_files
 from flagperf.config.values import RunConfig
@@ -126,11 +126,16 @@ def _image(vendor: Vendor, path: Path, folders: Sequence[Path]) -> Iterator[Lack
     """The main framework, and each further one that the file names, needs an image by name or a Dockerfile."""
     files = {name: file for name in options("framework", folders) if (file := find(f"framework/{name}", folders))}
     main = [name for name, file in files.items() if read(file).get("main") is True]
-    for framework in {**dict.fromkeys(main), **vendor.image, **vendor.frameworks}:
+    for entry in {**dict.fromkeys(main), **vendor.image, **vendor.frameworks}:
+        name, version = entry.partition("_")[0], version_of(entry)
+        if not version and entry not in vendor.image and any(key.startswith(f"{name}_") for key in vendor.image):
+            continue  # it has images by version
+        text = read(files[name]) if name in files else {}
+        told = {"packages": tuple(text.get("packages", ())), "needs": text.get("needs", {}), "version": version or None}
         try:
-            choose_image(vendor, framework, ImageSettings(), always(path))
+            choose_image(vendor, Framework(name, (), text.get("title", name), **told), ImageSettings(), always(path))
         except ConfigError as error:
-            yield lack_of(error, path)._replace(needed=framework in main or framework in vendor.image)
+            yield lack_of(error, path)._replace(needed=name in main or entry in vendor.image)
 
 
 def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterator[Lack]:

@@ -12,7 +12,8 @@ from functools import partial
 from flagperf.cli.cluster import Row, failed_row, look_at_cluster
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
-from flagperf.docker.runtime import containers, remove
+from flagperf.docker.once import remove
+from flagperf.docker.runtime import containers
 from flagperf.errors import FlagperfError
 from flagperf.hosts import leftovers
 from flagperf.hosts.connect import make_transports

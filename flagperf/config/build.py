@@ -7,9 +7,9 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from flagperf.config.hints import of_hint, without_none
 from flagperf.config.provenance import Where
 from flagperf.errors import ConfigError, nearest
-from flagperf.fields import of_hint, without_none
 
 T = TypeVar("T")
 

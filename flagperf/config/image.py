@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from flagperf.config.platform import Image, ImageSettings, ImageSource, Vendor
+from flagperf.config.needs import is_older, numbers
+from flagperf.config.platform import Framework, Image, ImageSettings, ImageSource, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import VENDORS
 from flagperf.errors import ConfigError
@@ -21,23 +22,27 @@ MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirem
 CHUNK = 1 << 20  # bytes of a file that are read at a time
 
 
-def choose_image(
-    vendor: Vendor, framework: str, settings: ImageSettings, where: Where, extra: str | None = None
-) -> Image:
-    """The image for a vendor's framework, which needs what `extra` of flagperf's package names.
+def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, where: Where) -> Image:
+    """The image for a vendor's framework, in the version that was asked for.
 
     Raises:
-        ConfigError: the policy lacks something, such as a Dockerfile; or a ready image is to get packages.
+        ConfigError: the policy lacks something, such as a Dockerfile; a ready image is to get packages; or the image
+            is for a version of the framework that the trainer does not run on.
     """
-    source = vendor.image.get(framework) or ImageSource()
-    folder = Path(source.folder).expanduser() if source.folder else VENDORS / vendor.name / "docker" / framework
+    entry, version = entry_of(vendor, framework)
+    source, extra = vendor.image.get(entry) or ImageSource(), framework.extra
+    folder = Path(source.folder).expanduser() if source.folder else VENDORS / vendor.name / "docker" / entry
     buildable = (folder / DOCKERFILE).is_file()
     policy = settings.policy or ("build" if source.folder or (buildable and not source.name) else "present")
-    key = f"vendor.image.{framework}"
+    key = f"vendor.image.{entry}"
 
     def refused(problem: str, key: str, given: object = None, advice: str | None = None) -> ConfigError:
         return ConfigError(problem, where=where(key), key=key, given=given, advice=advice)
 
+    lowest = next((framework.needs[name] for name in framework.packages if name in framework.needs), None)
+    if version and lowest and is_older(version, lowest):
+        problem = f"the image is for {framework.product} {version}, and the trainer needs {lowest} or newer"
+        raise refused(problem, f"{key}.name", source.name, "take a newer image of the vendor's, if there is one")
     if policy == "build":
         if not buildable:
             wanted_by = f"{key}.folder" if source.folder else "cluster.image.policy"
@@ -47,12 +52,13 @@ def choose_image(
             raise refused("there is no such file", "cluster.image.ca_certificate", certificate)
         tag = content_tag(build_context(folder, source, extra), source)
         maker = re.sub("[^a-z0-9]+", "-", vendor.name.lower())  # what docker takes in a name
-        return Image(f"flagperf-{maker}-{framework}:{tag}", policy, settings, folder, source, extra)
+        return Image(f"flagperf-{maker}-{framework.name}:{tag}", policy, settings, folder, source, extra)
     if not source.name:
         advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
         if buildable:
             advice = f"policy {policy} needs a ready image in {key}.name; policy build makes one, of {folder}"
-        raise refused(f"vendor {vendor.name} names no image for {framework}", f"{key}.name", advice=advice)
+        what = f"{framework.name} {framework.version}" if framework.version else framework.name
+        raise refused(f"vendor {vendor.name} names no image for {what}", f"{key}.name", advice=advice)
     if source.requirements:
         problem = f"image {source.name} is used as it is, so no packages can be added"
         advice = f"take an image that has them, or build on it: {key}={{base: {source.name}, folder: …}}"
@@ -60,6 +66,25 @@ def choose_image(
     if policy == "load" and not (settings.archive and Path(settings.archive).expanduser().is_file()):
         raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")
     return Image(source.name, policy, settings, None, source)
+
+
+def entry_of(vendor: Vendor, framework: Framework) -> tuple[str, str | None]:
+    """Key of `vendor.image` for a framework, and the version that it tells: pytorch, or pytorch_2_1 and 2.1.
+
+    The version that was asked for; else the key without one, where there is one, or else the newest.
+    """
+    if framework.version is not None:
+        return f"{framework.name}_{framework.version.replace('.', '_')}", framework.version
+    known = {version: key for key in vendor.image if (version := version_of(key)) and key.startswith(framework.name)}
+    if framework.name in vendor.image or not known:
+        return framework.name, None
+    newest = max(known, key=numbers)
+    return known[newest], newest
+
+
+def version_of(entry: str) -> str:
+    """The version that a key of `vendor.image` tells: 2.1 of pytorch_2_1; "" of pytorch."""
+    return entry.partition("_")[2].replace("_", ".")
 
 
 def build_context(folder: Path, source: ImageSource, extra: str | None = None) -> Mapping[str, Path | bytes]:
@@ -106,7 +131,7 @@ def _own_requirements(extra: str | None) -> list[str]:
     found = []
     for line in importlib.metadata.requires("flagperf") or []:
         requirement, _, condition = (part.strip() for part in line.partition(";"))
-        named = re.search(r"extra == ['\"](\w+)['\"]", condition)
+        named = re.search(r"extra == ['\"]([\w-]+)['\"]", condition)
         if not named or named[1] == extra:
             found.append(requirement)
     return found

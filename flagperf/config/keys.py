@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, of_dataclass, seconds, switch, text
+from flagperf.config.hints import of_dataclass
+from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, seconds, switch, text
 from flagperf.trainer.settings import Settings
 
 MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000  # more is a slip of the pen, whose plan fills the memory
 
 KEYS: dict[str, Field] = {
     # conf/config.yaml
+    "framework.version": text(null=True, platform=True),
     "nnodes": count(high=MOST_NODES, platform=True),
     "nproc": count(high=MOST_DEVICES, platform=True),
     "repeat": count(high=MOST_ROUNDS, platform=True),
@@ -73,7 +75,15 @@ PLATFORM_PARTS = ("cluster", "runtime", "size")
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")
 
 # Platform keys by which other software runs. Every run may set them; each is recorded as a change.
-SOFTWARE = ("code_dir", "runtime.python", "runtime.container", "cluster.container", "cluster.image", "cluster.secrets")
+SOFTWARE = (
+    "code_dir",
+    "framework.version",
+    "runtime.python",
+    "runtime.container",
+    "cluster.container",
+    "cluster.image",
+    "cluster.secrets",
+)
 
 # FlagPerf's name of a key → its name here.
 RENAMED = {

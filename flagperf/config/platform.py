@@ -258,6 +258,9 @@ class Framework:
     interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
     probes: bool = False  # its ranks can measure their devices
+    version: str | None = None  # asked for: chooses among a vendor's images; None: any
+    needs: Mapping[str, str] = field(default_factory=dict)  # package, or python → lowest version that ranks run with
+    case_needs: Mapping[str, str] = field(default_factory=dict)  # likewise of what only some cases use
     module: str = "sys"  # that a rank imports first; an environment that lacks it is refused
     packages: tuple[str, ...] = ()  # whose versions sys_info.log tells
     imports: tuple[str, ...] = ()  # names of what it brings, further ones; own code of such a name would take its place

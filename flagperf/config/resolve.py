@@ -178,7 +178,7 @@ def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: 
     """The image; None when the runtime needs none."""
     if runtime.kind != "docker":
         return None
-    return choose_image(maker, framework.name, hosts.image, where, framework.extra)
+    return choose_image(maker, framework, hosts.image, where)
 
 
 def check_hosts(run: RunConfig) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.hints import of_dataclass
 from flagperf.config.keys import GROUPS, KEYS, PARTS, RENAMED, SCALE, check_value, is_platform, is_under
 from flagperf.config.layers import Layer, Layers
 from flagperf.config.platform import Hardware, RuntimeSettings, Vendor
@@ -16,7 +17,6 @@ from flagperf.config.search_path import CONF, find, is_shipped, options
 from flagperf.config.sweep import Job
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError, meant, near
-from flagperf.fields import of_dataclass
 from flagperf.trainer.settings import check_end
 
 OPEN = "division=open allows it, and the report says so"

@@ -122,6 +122,8 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
             values.update(_scale(value))
         elif key == "framework":
             framework = _option(key, value, folders)
+        elif key == "framework.version" and isinstance(value, float):  # 2.10 is not 2.1
+            values[key] = (override.input_line or "").partition("=")[2].strip()
         elif key in GROUPS:
             choices[key] = _option(key, value, folders)
         else:

@@ -10,11 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from flagperf.command import Command
+from flagperf.config.needs import needs_of
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import ANSWER, DockerHost
 from flagperf.docker.image_supply import ImageSupply
+from flagperf.docker.once import once, remove, run_once
 from flagperf.docker.process import DockerProcess, start_keeper
 from flagperf.errors import HostError
+from flagperf.hosts.environment import answered, question
 from flagperf.hosts.leftovers import owner_state, this_owner
 from flagperf.hosts.transport import Process, Transport
 from flagperf.plan.container import OWNER, owned, sdk_arguments
@@ -52,7 +55,8 @@ class DockerRuntime:
 
     async def prepare(self) -> None:
         await self.images.supply(self.docker, self.node.rank)
-        self.facts = await self._ask(partial(image_facts, reference=self.container.image))
+        facts = await self._ask(partial(image_facts, reference=self.container.image))
+        self.facts = {**facts, **await image_versions(self.run, self.docker, self.node)}
 
     async def launch(self) -> Process:
         folders = [mount.source for mount in self.container.mounts if not mount.read_only]
@@ -109,6 +113,27 @@ class DockerRuntime:
             raise refused(self.transport.host, self.container, error) from error
 
 
+async def image_versions(run: RunConfig, docker: DockerHost, node: NodePlan) -> dict[str, str]:
+    """Versions of Python and of the framework's packages in the image of a node's container.
+
+    Raises:
+        HostError: the image's Python does not start, or lacks something that the ranks need.
+    """
+    from docker.errors import APIError
+
+    container, needs = node.container, needs_of(run)
+    assert container is not None and run.container is not None
+    looking = once(container, run.container, question(node.launch.argv[0], needs))
+    try:
+        status, output = await docker.call(partial(run_once, container=looking), again=False)
+    except APIError as error:
+        raise refused(docker.host, container, error) from error
+    key = f"vendor.image.{run.framework.name}"
+    own = f"{key}={{base: {container.image}, folder: …}}"
+    advice = f"take an image that has it ({key}.name), or build on this one: {own}"
+    return answered(docker.host, f"image {container.image}", needs, status, output, advice)
+
+
 def containers(client: DockerClient) -> dict[str, str]:
     """Containers that flagperf made on a host, with their owners."""
     found = client.api.containers(all=True, filters={"label": OWNER})
@@ -125,14 +150,6 @@ def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
         "image_id": str(image.id),
         "image_digest": digests or "none: it was not pulled from a registry",
     }
-
-
-def remove(client: DockerClient, name: str) -> None:
-    """Remove a container, running or not, if it is there."""
-    from docker.errors import NotFound
-
-    with contextlib.suppress(NotFound):
-        client.api.remove_container(name, force=True)
 
 
 def refused(host: str, container: Container, error: APIError) -> HostError:

@@ -5,24 +5,19 @@ conf/runtime/<name>.yaml names it. One object serves one node in one round.
 
 from __future__ import annotations
 
-import json
 import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from flagperf.command import Command
-from flagperf.config.platform import Framework
+from flagperf.config.needs import needs_of
 from flagperf.config.values import RunConfig
-from flagperf.errors import HostError
+from flagperf.hosts.environment import ask
 from flagperf.hosts.transport import Process, Transport
 from flagperf.plan.values import NodePlan, Plan
-from flagperf.run import versions
 
 log = logging.getLogger(__name__)
-
-LOOK_TIMEOUT = 30.0  # seconds, for starting an interpreter once
 
 
 class Runtime(Protocol):
@@ -58,8 +53,8 @@ class Runtime(Protocol):
 class ProcessRuntime:
     """Runs the launch command as a process of the current environment."""
 
-    def __init__(self, framework: Framework, plan: Plan, node: NodePlan, transport: Transport) -> None:
-        self.framework, self.transport = framework, transport
+    def __init__(self, run: RunConfig, plan: Plan, node: NodePlan, transport: Transport) -> None:
+        self.run, self.transport = run, transport
         self.facts: Mapping[str, str] = {}
         self.place(plan, node)
 
@@ -70,7 +65,7 @@ class ProcessRuntime:
         return None
 
     async def prepare(self) -> None:
-        self.facts = await environment(self.transport, self.node.launch, self.framework)
+        self.facts = await environment(self.run, self.transport, self.node.launch)
 
     async def launch(self) -> Process:
         log = self.plan.launcher_log(self.node)
@@ -83,26 +78,16 @@ class ProcessRuntime:
         return None
 
 
-async def environment(transport: Transport, launch: Command, framework: Framework) -> dict[str, str]:
-    """Versions in the environment of the ranks.
+async def environment(run: RunConfig, transport: Transport, launch: Command) -> dict[str, str]:
+    """Versions in the environment of ranks that run without a container.
 
     Raises:
-        HostError: the interpreter is not there, or lacks the framework.
+        HostError: the interpreter is not there, or lacks something that they need.
     """
-    python, module = launch.argv[0], framework.module
-    if transport.local and python == sys.executable and versions.is_there(module):
-        return versions.versions(framework.packages)  # the launcher's own interpreter need not be started to know
-    source = Path(versions.__file__).read_bytes()
-    done = await transport.run(Command((python, "-", module, *framework.packages)), timeout=LOOK_TIMEOUT, stdin=source)
-    if done.exit_status:
-        raise HostError(
-            transport.host,
-            done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"{python} has no module {module}",
-            advice=f"{framework.install}, name another with runtime.python=PATH, "
-            "or train in a container with runtime=docker",
-        )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    advice = (
+        f"{run.framework.install}, name another with runtime.python=PATH, or train in a container with runtime=docker"
+    )
+    return await ask(transport, launch.argv[0], needs_of(run), advice)
 
 
 def make_runtimes(
@@ -120,7 +105,7 @@ def make_runtimes(
     """
     nodes = zip(plan.nodes, transports, strict=True)
     if run.image is None:
-        return [ProcessRuntime(run.framework, plan, node, transport) for node, transport in nodes]
+        return [ProcessRuntime(run, plan, node, transport) for node, transport in nodes]
     from flagperf.docker.image_supply import ImageSupply
     from flagperf.docker.runtime import DockerRuntime  # the docker SDK is heavy
 

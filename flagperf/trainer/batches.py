@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, List, Sequence, Tuple
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.ranks import Ranks
 
-Numbered = tuple[int, list[int]]  # seed of a batch, indices of its samples
+Numbered = Tuple[int, List[int]]  # seed of a batch, indices of its samples
 
 
 class EndlessBatches:
@@ -86,7 +86,7 @@ class EndlessBatches:
         raise NotImplementedError
 
 
-class FullBatches(Sequence[list[int]]):
+class FullBatches(Sequence[List[int]]):
     """An order of samples, cut into full batches as they are asked for; samples that are left over go unused."""
 
     def __init__(self, order: Sequence[int], size: int) -> None:

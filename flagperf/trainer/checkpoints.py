@@ -140,7 +140,7 @@ def check_agreed(names: Sequence[str]) -> None:
 
 def identity(config: Mapping[str, Any], size: int) -> dict[str, Any]:
     """What must not change for a resumed training to go on in the same way, by configuration key. `size`: ranks."""
-    return {key: config[key] for key in (*SAME, "synthetic")} | {"nnodes x nproc": size}
+    return {**{key: config[key] for key in (*SAME, "synthetic")}, "nnodes x nproc": size}
 
 
 def check_identity(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

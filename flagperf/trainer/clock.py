@@ -51,7 +51,7 @@ class Clock:
         if not laps:
             return
         self._read += len(laps)
-        for (kind, _), seconds in zip(laps, self._durations([end for _, end in laps]), strict=True):
+        for (kind, _), seconds in zip(laps, self._durations([end for _, end in laps])):
             self.seconds[kind] += seconds
             if kind < EVALUATE:
                 self._step += seconds
@@ -66,7 +66,7 @@ class Clock:
         return self.seconds[COMPUTE] + self.seconds[STEP]
 
     def _durations(self, ends: list[Any]) -> list[float]:
-        return [end - begin for begin, end in zip([self._begin, *ends[:-1]], ends, strict=True)]
+        return [end - begin for begin, end in zip([self._begin, *ends[:-1]], ends)]
 
 
 class DeviceClock(Clock):
@@ -98,4 +98,4 @@ class DeviceClock(Clock):
         ends[-1].synchronize()
         begins = [self._begin, *ends[:-1]]
         self._free += begins
-        return [begin.elapsed_time(end) / 1000 for begin, end in zip(begins, ends, strict=True)]
+        return [begin.elapsed_time(end) / 1000 for begin, end in zip(begins, ends)]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
+
+from typing_extensions import Annotated
 
 from flagperf.fields import Count, Field
 

@@ -81,8 +81,8 @@ def metric_figures(metrics: Mapping[str, float], target_metric: str | None) -> d
     final: dict[str, float | None] = {} if target_metric is None else {f"final_{target_metric}": None}
     names = sorted(metrics, key=lambda name: name != target_metric)
     accuracy = next((name for name in names if name.startswith("acc") or name.endswith("accuracy")), None)
-    final |= {f"final_{name}": value for name, value in metrics.items()}
-    return final | {"final_accuracy": None if accuracy is None else metrics[accuracy]}
+    final.update({f"final_{name}": value for name, value in metrics.items()})
+    return {**final, "final_accuracy": None if accuracy is None else metrics[accuracy]}
 
 
 def utilisation(model_flops: float | None, peak: float | None) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import pkgutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -35,10 +34,13 @@ def import_components(config: Mapping[str, Any]) -> None:
     """
     import hydra.utils  # noqa: F401  # it makes the components
 
-    plugin = config["vendor"]["plugin"]
-    for target in (*([plugin] if plugin else []), *targets([config.get(key) for key in config["framework"]["parts"]])):
+    if config["vendor"]["plugin"]:
         with contextlib.suppress(Exception):
-            pkgutil.resolve_name(target)
+            importlib.import_module(config["vendor"]["plugin"])
+    for target in targets([config.get(key) for key in config["framework"]["parts"]]):
+        module, _, name = target.rpartition(".")
+        with contextlib.suppress(Exception):
+            getattr(importlib.import_module(module), name)  # some libraries import only then what is asked for
 
 
 def import_plugin(name: str) -> None:

@@ -24,7 +24,7 @@ class Ranks:
     def of(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read torchrun's variables."""
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-        return cls(*(int(environment.get(name, default)) for name, default in zip(names, "0101", strict=True)))
+        return cls(*(int(environment.get(name, default)) for name, default in zip(names, "0101")))
 
     def gather(self, value: Any) -> list[Any]:
         """The values of all ranks, on every rank."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Callable, List, NamedTuple, Sequence
 
 from flagperf.perflog import PerfLog
 from flagperf.trainer.clock import BOOKS, DATA, Clock
@@ -32,7 +31,7 @@ class Step(NamedTuple):
 Sums = Callable[[], Sequence[float]]  # gives numbers when they have arrived at the host
 # Begins to send units and losses of a step, and what else there is, to the host; summed over the ranks, the losses
 # of the micro steps as their mean.
-Send = Callable[[int, list[Any], list[Any]], Sums]
+Send = Callable[[int, List[Any], List[Any]], Sums]
 
 
 class _Record(NamedTuple):
@@ -110,7 +109,7 @@ class StepRecords:
             "data_wait": data_wait - self._data_wait,
         }
         names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]
-        value.update(zip(names, extra, strict=True))
+        value.update(zip(names, extra))
         self._settled.append((step, value))
         self._steps, self._data_wait = len(self.clock.steps), data_wait
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def identity(folder: Path) -> str:
     return found.hexdigest()[:16]
 
 
-@cache
+@lru_cache(maxsize=None)
 def identities() -> dict[str, str]:
     """Package → identity, as they lay on this machine when it was first asked."""
     return {package: identity(package_folder(package)) for package in PACKAGES}

@@ -15,7 +15,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, List, Literal
+
+from typing_extensions import Annotated
 
 from flagperf.errors import ConfigError
 from flagperf.fields import Count, CountFrom0, Field, Positive, Share
@@ -27,7 +29,7 @@ MISSING = "???"  # OmegaConf's mark of a value that the case must set
 ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
 EVALUATIONS = ("eval_interval_steps", "eval_interval_micro_steps", "eval_interval_samples", "eval_interval_epochs")
 
-Sinks = Annotated[list[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
+Sinks = Annotated[List[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 
 
 def setting(comment: str, default: Any = MISSING, *, new_group: bool = False) -> Any:
@@ -140,7 +142,7 @@ def _of_synthetic(config: Mapping[str, Any]) -> dict[str, Any]:
     """What a synthetic training changes: nothing is evaluated, and sample data holds no weights to start from."""
     values: dict[str, Any] = {**dict.fromkeys((*EVALUATIONS, "target")), "initial_evaluation": False}
     weights, folder = config["init_checkpoint"], config["data_dir"]
-    if weights and is_sample_data(folder) and Path(weights).is_relative_to(folder):
+    if weights and is_sample_data(folder) and Path(folder) in Path(weights).parents:
         values["init_checkpoint"] = None
     return values
 

@@ -40,7 +40,7 @@ def versions(config: Mapping[str, Any], plugin: str | None, framework: Mapping[s
     """Of Python, flagperf, the framework, and each package that the configuration names a class or function of."""
     named = {target.partition(".")[0] for target in (*targets(config), *([plugin] if plugin else []))}
     found = {"python": platform.python_version(), "flagperf": flagperf.__version__, **framework}
-    return found | {name: version_of(name) for name in sorted(named - {"cases", *found})}
+    return {**found, **{name: version_of(name) for name in sorted(named - {"cases", *found})}}
 
 
 def version_of(package: str) -> str | None:

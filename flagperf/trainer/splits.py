@@ -40,7 +40,7 @@ class Split(NamedTuple):
 def splits(config: Mapping[str, Any], folder: str | Path) -> Iterator[Split]:
     """Pairs of keys train_<name> and eval_<name> whose texts are paths below the folder, data_dir on this machine."""
     for key, value in config.items():
-        other = f"eval_{key.removeprefix('train_')}"
+        other = f"eval_{key[len('train_') :]}"
         if key.startswith("train_") and isinstance(value, str) and isinstance(config.get(other), str):
             train, evaluation = Path(folder, value), Path(folder, config[other])
             if train.exists() and evaluation.exists():
@@ -69,7 +69,7 @@ def _shared(split: Split, quick: bool) -> str:
     if train.samefile(evaluation):
         return f"{train} and {evaluation} are the same"
     for inner, outer in (ends, ends[::-1]):
-        if inner.is_relative_to(outer):
+        if outer in inner.parents:
             return f"{inner} lies in {outer}"
     if train.is_file() or evaluation.is_file():
         return ""

@@ -29,9 +29,7 @@ def stated_optimizer(
     return {
         "class": found["class"],
         "defaults": {key: value for key, value in groups[0].items() if key not in known},
-        "groups": [
-            {key: group[key] for key in GROUP} | {"own": dict(said)} for group, said in zip(groups, own, strict=True)
-        ],
+        "groups": [{**{key: group[key] for key in GROUP}, "own": dict(said)} for group, said in zip(groups, own)],
     }
 
 

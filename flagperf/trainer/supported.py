@@ -26,7 +26,7 @@ def check_supported(settings: Settings, only: Mapping[str, Any], framework: str)
         only: those settings → the only value that they may have; a moving average of the weights is refused, too.
         framework: its title, for the message.
     """
-    given = {name: getattr(settings, name) for name in only} | {"ema.decay": settings.ema.decay}
+    given = {**{name: getattr(settings, name) for name in only}, "ema.decay": settings.ema.decay}
     for name, allowed in {**only, "ema.decay": None}.items():
         if given[name] != allowed:
             raise ConfigError(

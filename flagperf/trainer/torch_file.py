@@ -41,7 +41,7 @@ def read(path: Path | str) -> Any:
         if pickled is None:
             raise zipfile.BadZipFile("no data.pkl in it")
         with archive.open(pickled) as file:
-            return _Reader(file, archive, pickled.removesuffix("data.pkl")).load()
+            return _Reader(file, archive, pickled[: -len("data.pkl")]).load()
 
 
 class _Reader(pickle.Unpickler):

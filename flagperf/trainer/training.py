@@ -136,7 +136,7 @@ class Training:
             self.log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
         self._parts.world.wait()
         notes = self._parts.saved.notes if self._parts.saved else ()
-        self.log("INIT_END", {"rendezvous": self._parts.rendezvous} | ({"resume_notes": notes} if notes else {}))
+        self.log("INIT_END", {"rendezvous": self._parts.rendezvous, **({"resume_notes": notes} if notes else {})})
         self.log("TRAIN_START")
         self.began, began_wall = perf_counter(), time()
         self.started()

@@ -16,6 +16,7 @@ from flagperf.config.compose import compose
 from flagperf.config.image import build_context, content_tag
 from flagperf.config.platform import Image, ImageSettings, ImageSource
 from flagperf.docker.image_build import build_argv, build_secrets, lay_out, proxies
+from flagperf.errors import ConfigError
 
 PLAIN = ImageSource()
 
@@ -136,3 +137,48 @@ def test_what_pip_installs_in_an_image(tmp_path: Path, words: tuple[str, ...], w
         subprocess.run(["sed", "-i", expression, file], check=True)
     lines = {*file.read_text().splitlines()} - {*own.decode().splitlines()}
     assert {str(Requirement(line)) for line in lines} == wanted
+
+
+DCU = "image.sourcefind.cn:5000/dcu/admin/base/pytorch"
+OLD = "vendor.image.pytorch_1_13={name: theirs-1.13}"
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        pytest.param((), f"{DCU}:2.4.1-ubuntu22.04-dtk25.04-py3.10-fixpy", id="the newest"),
+        pytest.param(("vendor.image.pytorch_2_10={name: ten}",), "ten", id="the newest by its numbers"),
+        pytest.param(("framework.version=2.1",), f"{DCU}:2.1.0-ubuntu22.04-dtk24.04.2-py3.10", id="that of a version"),
+        pytest.param(("vendor.image.pytorch={name: own}",), "own", id="one without a version comes first"),
+    ],
+)
+def test_an_image_by_version(words: tuple[str, ...], name: str) -> None:
+    run = compose(["vendor=dcu", "hardware=K100", "data_dir=/data", "dry_run=true", *map(added, words)])
+    assert run.image is not None
+    assert run.image.reference == name
+
+
+def added(word: str) -> str:
+    """A word of the command line, whose key is added where it is one that the files do not have."""
+    return word if word.startswith("framework") else f"+{word}"
+
+
+def test_a_version_that_the_trainer_does_not_run_on() -> None:
+    with pytest.raises(ConfigError) as refused:
+        compose(["vendor=dcu", "hardware=K100", "data_dir=/data", "framework.version=1.13", f"+{OLD}", "dry_run=true"])
+    assert str(refused.value) == (
+        "the image is for PyTorch 1.13, and the trainer needs 2.0 or newer\n"
+        "  where:   command line\n"
+        "  key:     vendor.image.pytorch_1_13.name\n"
+        "  given:   theirs-1.13\n"
+        "  do:      take a newer image of the vendor's, if there is one"
+    )
+
+
+def test_a_version_that_the_vendor_has_no_image_for() -> None:
+    with pytest.raises(ConfigError) as refused:
+        compose(["vendor=dcu", "hardware=K100", "data_dir=/data", "framework.version=2.2", "dry_run=true"])
+    assert (refused.value.problem, refused.value.key) == (
+        "vendor dcu names no image for pytorch 2.2",
+        "vendor.image.pytorch_2_2.name",
+    )

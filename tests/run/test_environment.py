@@ -1,20 +1,24 @@
-"""Whether the ranks' interpreter has the framework, asked before anything starts: real interpreters of this machine."""
+"""Whether ranks find what they need, asked before anything starts: real interpreters of this machine."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import platform
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from example import PYTORCH
+from example import PYTORCH, example_run
 
 from flagperf.command import Command
+from flagperf.config.compose import compose
 from flagperf.config.framework import local_python
-from flagperf.config.platform import Framework
+from flagperf.config.needs import Needs, needs_of
+from flagperf.config.platform import Framework, Vendor
 from flagperf.errors import HostError
 from flagperf.hosts.local import LocalTransport
 from flagperf.run.runtime import environment
@@ -32,6 +36,7 @@ VERSIONS = {
     "pyyaml": importlib.metadata.version("pyyaml"),
     "no-such-framework": "not installed",
 }
+DO = "  do:      make other, name another with runtime.python=PATH, or train in a container with runtime=docker"
 
 
 @pytest.mark.asyncio
@@ -40,25 +45,109 @@ async def test_versions_of_the_frameworks_packages(tmp_path: Path, own: bool) ->
     """An interpreter by another name is started to know."""
     async with LocalTransport("here") as here:
         launch = Command((sys.executable if own else str(linked(tmp_path / "python")),))
-        assert await environment(here, launch, replace(OTHER, module="yaml")) == VERSIONS
+        assert await environment(example_run(framework=replace(OTHER, module="yaml")), here, launch) == VERSIONS
 
 
-def linked(path: Path) -> Path:
-    """This environment's interpreter under another name."""
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+def linked(path: Path, folder: Path | None = None) -> Path:
+    """This environment's interpreter under another name. `folder`: of packages that come before all others."""
+    path.write_text(f'#!/bin/sh\nPYTHONPATH="{folder or ""}" exec {sys.executable} "$@"\n')
     path.chmod(0o755)
     return path
 
 
 @pytest.mark.asyncio
-async def test_a_framework_that_is_missing_says_how_to_get_it() -> None:
+@pytest.mark.parametrize("own", [True, False], ids=["the launcher's own", "another"])
+async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, own: bool) -> None:
+    """With what was found where, what is needed, and what to do. The torch is one of a package list alone."""
+    packages = tmp_path / "packages"
+    (packages / "torch-1.13.1+vendor.dist-info").mkdir(parents=True)
+    (packages / "torch-1.13.1+vendor.dist-info/METADATA").write_text("Name: torch\nVersion: 1.13.1+vendor\n")
+    needs = {"python": "3.99", "torch": "2.0", "pyyaml": "5", "no-such-library": "1.0"}
+    stack = replace(OTHER, module="yaml", packages=("torch",), needs=needs, version="2.1")
+    vendor = Vendor("acme", "ACME", "acme", "acmecl", "torch_acme", None)
+    python = sys.executable if own else str(linked(tmp_path / "python", packages))
+    torch = importlib.metadata.version("torch") if own else "1.13.1+vendor"
     async with LocalTransport("here") as here:
         with pytest.raises(HostError) as refused:
-            await environment(here, Command((sys.executable,)), OTHER)
+            await environment(example_run(framework=stack, vendor=vendor), here, Command((python,)))
+    old = "" if own else f"torch {torch}, of which sums needs 2.0 or newer; "
     assert str(refused.value) == (
-        f"here: {sys.executable} has no module no_such_framework\n"
-        "  do:      make other, name another with runtime.python=PATH, or train in a container with runtime=docker"
+        f"here: {python} has no module torch_acme; "
+        f"python {platform.python_version()}, of which sums needs 3.99 or newer; {old}"
+        "no no-such-library, of which sums needs 1.0 or newer; "
+        f"torch {torch}, where framework.version=2.1 was asked for\n{DO}"
     )
+
+
+@pytest.mark.asyncio
+async def test_a_framework_that_is_missing_says_how_to_get_it() -> None:
+    """And no more: what else is missing comes with it."""
+    stack = replace(OTHER, needs={"no-such-library": "1.0"})
+    async with LocalTransport("here") as here:
+        with pytest.raises(HostError) as refused:
+            await environment(example_run(framework=stack), here, Command((sys.executable,)))
+    assert str(refused.value) == f"here: {sys.executable} has no module no_such_framework\n{DO}"
+
+
+@pytest.mark.asyncio
+async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
+    async with LocalTransport("here") as here:
+        with pytest.raises(HostError, match=re.escape(f"{tmp_path}/python: Python does not start there: ")):
+            await environment(example_run(framework=OTHER), here, Command((f"{tmp_path}/python",)))
+
+
+@pytest.mark.parametrize(
+    ("versions", "unmet"),
+    [
+        pytest.param({"torch": "2.0.0"}, [], id="the lowest"),
+        pytest.param({"torch": "2.10.1"}, [], id="numbers, not letters"),
+        pytest.param({"torch": "2.0.0a0+git1234"}, [], id="a build of a vendor's"),
+        pytest.param({"torch": "1.13.1+corex"}, ["torch 1.13.1+corex, of which glm needs 2.0 or newer"], id="too old"),
+        pytest.param({}, ["no torch, of which glm needs 2.0 or newer"], id="not there"),
+        pytest.param({"torch": "unknown"}, [], id="no version that can be read"),
+    ],
+)
+def test_versions(versions: dict[str, str], unmet: list[str]) -> None:
+    assert Needs("glm", packages=("torch",), lowest={"torch": "2.0"}).unmet([], versions) == unmet
+
+
+@pytest.mark.parametrize(
+    ("case", "libraries"),
+    [
+        pytest.param("bert", {"transformers", "timm", "torchmetrics", "h5py"}, id="bert"),
+        pytest.param("faster_rcnn", {"torchvision", "faster-coco-eval"}, id="faster_rcnn"),
+        pytest.param("resnet50", {"torchvision", "torchmetrics"}, id="resnet50"),
+        pytest.param("cpm", {"transformers", "sentencepiece", "jieba", "torchmetrics"}, id="cpm"),
+    ],
+)
+def test_the_libraries_of_a_case(case: str, libraries: set[str]) -> None:
+    """Those of its classes, and those that its own code imports, however deep; no more."""
+    needs = needs_of(compose([f"model={case}", "dry_run=true"]))
+    assert set(needs.lowest) == {*PYTORCH.needs, *libraries}
+    assert needs.modules == ("torch",)
+
+
+def test_a_plugin_that_the_users_code_brings_is_not_looked_for(tmp_path: Path) -> None:
+    vendor = Vendor("acme", "ACME", "acme", "acmecl", "torch_acme", None)
+    looked = needs_of(example_run(vendor=vendor, code_dir=str(tmp_path))).modules
+    (tmp_path / "torch_acme.py").touch()
+    assert (looked, needs_of(example_run(vendor=vendor, code_dir=str(tmp_path))).modules) == (
+        ("torch", "torch_acme"),
+        ("torch",),
+    )
+
+
+def test_the_lowest_versions_are_those_of_the_oldest_environment() -> None:
+    """`make oldest` installs them, and tests train on it."""
+    extra = "train-oldest"
+    found: dict[str, Any] = {"python": "3.8"}
+    for line in importlib.metadata.requires("flagperf") or []:
+        requirement, _, condition = line.partition(";")
+        if extra in condition:
+            name, *lowest = re.findall(r"^[\w-]+|(?<=[>=]=)[\d.]*\d", requirement)
+            found[name] = "".join(lowest)
+    lowest = {**PYTORCH.needs, **PYTORCH.case_needs}
+    assert {name: found[name] for name in lowest} == lowest
 
 
 def test_an_environment_of_the_frameworks_own_is_used_where_it_exists(

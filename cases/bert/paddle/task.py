@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Dict
 
 import paddle
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from cases.bert.shards import NOT_MASKED
 from flagperf.trainer.paddle.ranks import World
 from flagperf.trainer.paddle.task import Task
 
-Batch = dict[str, Tensor]  # as cases.bert.paddle.data.ShardedExamples gives them
+Batch = Dict[str, Tensor]  # as cases.bert.paddle.data.ShardedExamples gives them
 
 INPUTS = ("input_ids", "segment_ids", "input_mask", "masked_places")  # arguments of the network, in order
 

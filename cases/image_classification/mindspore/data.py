@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 from mindspore.dataset import vision
@@ -22,7 +22,7 @@ RATIOS = (3 / 4, 4 / 3)  # width to height of a random crop
 ATTEMPTS = 10  # to find a random crop within the image
 
 Pixels = NDArray[np.uint8]
-Box = tuple[int, int, int, int]  # top, left, height, width
+Box = Tuple[int, int, int, int]  # top, left, height, width
 
 
 class Images(Dataset):

@@ -21,7 +21,7 @@ NAMES = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "runn
 
 def from_torchvision(weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Arrays by the names of MindSpore, from those of a state dict of torchvision."""
-    normalisations = {name.removesuffix(".running_mean") for name in weights if name.endswith(".running_mean")}
+    normalisations = {name[: -len(".running_mean")] for name in weights if name.endswith(".running_mean")}
     found = {}
     for name, array in weights.items():
         cell, _, own = name.rpartition(".")

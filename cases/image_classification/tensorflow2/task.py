@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Tuple
 
 import keras
 import tensorflow as tf
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cases.image_classification.tensorflow2.weights import from_torchvision
 from flagperf.trainer.tensorflow2.task import Task
 
-Batch = tuple[tf.Tensor, tf.Tensor]  # images [n, height, width, 3], labels [n]
+Batch = Tuple[tf.Tensor, tf.Tensor]  # images [n, height, width, 3], labels [n]
 
 
 class ImageClassification(Task):
@@ -57,7 +57,7 @@ class ImageClassification(Task):
         """Two for each multiplication of convolutions and of the last layer, as PyTorch's counter has them."""
         matrices = [layer for layer in network.layers if hasattr(layer, "kernel")]
         places = [math.prod(layer.output.shape[1:-1]) for layer in matrices]
-        return 2.0 * sum(math.prod(layer.kernel.shape) * many for layer, many in zip(matrices, places, strict=True))
+        return 2.0 * sum(math.prod(layer.kernel.shape) * many for layer, many in zip(matrices, places))
 
     def count(self, network: keras.Model, batch: Batch) -> tf.Tensor:
         """Images, and those whose class is the best or among the best five."""

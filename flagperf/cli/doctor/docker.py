@@ -7,13 +7,14 @@ from functools import partial
 
 from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Finding, look
-from flagperf.cli.doctor.software import container_of, said_start, start_in
+from flagperf.cli.doctor.software import alone, said_start, starting
 from flagperf.command import Command
 from flagperf.config.platform import Node
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
-from flagperf.docker.runtime import containers, refused
+from flagperf.docker.once import once, run_once
+from flagperf.docker.runtime import containers, image_versions, refused
 from flagperf.errors import ConfigError
 from flagperf.hosts import leftovers
 from flagperf.hosts.transport import Transport
@@ -79,9 +80,12 @@ class DockerChecks:
 
         if self.layers is None:
             return Finding("not looked at: the image is not there", looked=False)
-        container = container_of(self.run, self.node)
+        plan = alone(self.run, self.node)
+        assert plan.container is not None and self.run.container is not None
+        await image_versions(self.run, self._docker, plan)
+        container = once(plan.container, self.run.container, starting(self.run, plan.launch).argv)
         try:
-            status, output = await self._docker.call(partial(start_in, container=container), again=False)
+            status, output = await self._docker.call(partial(run_once, container=container), again=False)
         except APIError as error:
             raise refused(self.node.name, container, error) from error
         return Finding(f"the image's Python starts, and imports {said_start(self.node.name, status, output)}")

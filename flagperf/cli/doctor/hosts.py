@@ -191,7 +191,7 @@ class _Host:
 
     async def _python(self) -> Finding:
         launch = alone(self.run, self.node).launch
-        found = await environment(self.transport, launch, self.run.framework)
+        found = await environment(self.run, self.transport, launch)
         started = await self.transport.run(starting(self.run, launch), timeout=START_TIMEOUT)
         said_start(self.node.name, started.exit_status, started.stdout + started.stderr)
         return Finding(", ".join(f"{name} {version}" for name, version in found.items()))

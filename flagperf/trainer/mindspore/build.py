@@ -51,7 +51,7 @@ class Parts:
         """What a checkpoint keeps, by name; the schedule has no state but the optimizer's count of steps."""
         found = {one.name: one for cell in (self.network, self.optimizer) for one in cell.get_parameters()}
         if self.scaler is not None:
-            found |= {"scaler.scale": self.scaler.scale_value, "scaler.counter": self.scaler.counter}
+            found.update({"scaler.scale": self.scaler.scale_value, "scaler.counter": self.scaler.counter})
         return found
 
 

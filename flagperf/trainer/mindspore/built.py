@@ -78,7 +78,7 @@ def decays_of(optimizer: nn.Optimizer) -> list[tuple[Parameter, float]]:
     """Each parameter and its weight decay, which MindSpore holds once, or for each parameter of given groups."""
     own = optimizer.weight_decay
     decays = own if isinstance(own, tuple) else [own] * len(optimizer.parameters)
-    flagged = zip(optimizer.parameters, decays, optimizer.decay_flags, strict=True)
+    flagged = zip(optimizer.parameters, decays, optimizer.decay_flags)
     return [(parameter, number(decay) if decayed else 0.0) for parameter, decay, decayed in flagged]
 
 

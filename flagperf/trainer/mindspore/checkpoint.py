@@ -46,7 +46,7 @@ def snapshot(config: Mapping[str, Any], ranks: Ranks, parameters: Mapping[str, P
     if ranks.rank == 0:
         told = {"identity": identity(config, ranks.size), "progress": asdict(position)}
         arrays: dict[str, Any] = {name: parameter.asnumpy() for name, parameter in parameters.items()}
-        arrays |= {TRAINING: np.asarray(json.dumps(told)), RANDOM: np.stack(random)}
+        arrays.update({TRAINING: np.asarray(json.dumps(told)), RANDOM: np.stack(random)})
         content = io.BytesIO()  # NumPy goes back in a file, to fill in sizes
         np.savez(content, **arrays)
         save(checkpoint_folder(), position.step, lambda file: file.write(content.getbuffer()))

@@ -84,7 +84,7 @@ class Training(AnyTraining):
         kept = self.network.untrainable_params()
         if self.world.size > 1 and kept:
             numbers = self.world.gather([one.asnumpy() for one in kept] if self.world.rank == 0 else None)[0]
-            for one, value in zip(kept, numbers, strict=True):
+            for one, value in zip(kept, numbers):
                 one.set_data(Tensor(value, one.dtype))
 
     def snapshot(self) -> None:

@@ -54,7 +54,7 @@ class World(Ranks):
             return tensors
         flat = ops.AllReduce()(ops.cat([tensor.reshape(-1) for tensor in tensors])) / self.size
         parts = ops.split(flat, [int(tensor.size) for tensor in tensors])
-        return tuple(part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True))
+        return tuple(part.reshape(tensor.shape) for part, tensor in zip(parts, tensors))
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum of float64 numbers over the ranks, element by element."""
@@ -69,7 +69,7 @@ class World(Ranks):
         padded = np.zeros(-(-sizes.max() // WORD) * WORD, np.uint8)
         padded[: len(data)] = np.frombuffer(data, np.uint8)
         rows = self._everyones(padded)
-        return [pickle.loads(row[:size].tobytes()) for row, size in zip(rows, sizes, strict=True)]
+        return [pickle.loads(row[:size].tobytes()) for row, size in zip(rows, sizes)]
 
     def _everyones(self, values: NDArray[Any]) -> NDArray[Any]:
         """The numbers of all ranks, [rank, …]. They travel as the int32 that their bytes make."""

@@ -36,7 +36,7 @@ def snapshot(config: Mapping[str, Any], ranks: Ranks, parts: Mapping[str, Any], 
     random_states = ranks.gather(random_state())
     if ranks.rank == 0:
         state = {name: part.state_dict() for name, part in parts.items()}
-        state |= {"identity": identity(config, ranks.size), "progress": asdict(position), "random": random_states}
+        state.update(identity=identity(config, ranks.size), progress=asdict(position), random=random_states)
         content = io.BytesIO()
         paddle.save(state, content)
         save(checkpoint_folder(), position.step, lambda file: file.write(content.getbuffer()))

@@ -22,7 +22,7 @@ class World(Ranks):
             timeout: seconds a collective may wait.
         """
         if self.size > 1:
-            os.environ |= {"PADDLE_DISTRI_BACKEND": backend, "PADDLE_PG_TIMEOUT": str(int(timeout * 1000))}
+            os.environ.update(PADDLE_DISTRI_BACKEND=backend, PADDLE_PG_TIMEOUT=str(int(timeout * 1000)))
             dist.init_parallel_env()
 
     def disconnect(self) -> None:

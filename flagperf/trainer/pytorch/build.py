@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 from flagperf.trainer.misfits import check_fit
+from flagperf.trainer.pytorch.by_version import moving_average, safe_to_load, sent_buffers
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.settings import Settings
@@ -27,7 +28,7 @@ _REBUILD: Any = np.empty(0).__reduce__()[0]
 NUMPY_ARRAYS: list[Any] = [
     np.ndarray,
     np.dtype,
-    np.dtypes.UInt32DType,
+    type(np.dtype(np.uint32)),
     _REBUILD,
     (_REBUILD, "numpy.core.multiarray._reconstruct"),
 ]
@@ -120,23 +121,19 @@ def _read_weights(path: str) -> Any:
     if Path(path).suffix == ".npz":
         with np.load(path) as arrays:
             return {name: torch.from_numpy(array) for name, array in arrays.items()}
-    with torch.serialization.safe_globals(NUMPY_ARRAYS):
+    with safe_to_load(NUMPY_ARRAYS):
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def averaged(network: nn.Module, settings: Settings) -> AveragedModel | None:
     """The moving average of the network's weights and buffers; None where the settings ask for none."""
-    if settings.ema.decay is None:
-        return None
-    from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-
-    average = get_ema_multi_avg_fn(settings.ema.decay)  # type: ignore[no-untyped-call]
-    return AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+    return None if settings.ema.decay is None else moving_average(network, settings.ema.decay)
 
 
 def distribute(network: nn.Module, settings: Settings, device: torch.device, world: World) -> nn.Module:
     """The network that the training step calls: its backward pass averages the gradients over the ranks."""
     if world.size == 1:
         return network
+    sent_buffers(network)
     devices = None if device.type == "cpu" else [device]
     return DistributedDataParallel(network, device_ids=devices, **settings.ddp)

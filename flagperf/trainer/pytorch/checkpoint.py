@@ -32,11 +32,8 @@ def snapshot(parts: Parts, position: Position) -> None:
     random_states = parts.world.gather(random_state(parts.device))
     if parts.world.rank == 0:
         state = {name: part.state_dict() for name, part in _stateful(parts)}
-        state |= {
-            "identity": identity(parts.config, parts.world.size),
-            "progress": asdict(position),
-            "random": random_states,
-        }
+        own = {"identity": identity(parts.config, parts.world.size), "progress": asdict(position)}
+        state.update(own, random=random_states)
         save(checkpoint_folder(), position.step, lambda file: torch.save(state, file))
     parts.world.wait()
 

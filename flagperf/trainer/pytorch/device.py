@@ -1,4 +1,4 @@
-"""The accelerator of this process, by torch.accelerator and the vendor's plug-in module. No chip is named here."""
+"""The accelerator of this process, by torch and the vendor's plug-in module. No chip is named here."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.clock import Clock, DeviceClock
 from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
 from flagperf.trainer.imports import import_plugin
+from flagperf.trainer.pytorch.by_version import accelerators, choose_device, module_of
 from flagperf.trainer.pytorch.ranks import World
 
 
@@ -28,42 +29,43 @@ def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
         if world.local_size > 1:  # torchrun leaves one thread to each rank
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // world.local_size))
         return torch.device("cpu")
-    found = torch.accelerator.current_accelerator(check_available=True)
-    if found is None or found.type != vendor["device"]:
+    found, count = accelerators(vendor["device"])
+    if found != vendor["device"]:
         raise ConfigError(
             "torch finds no such device",
             where="config.yaml",
             key="vendor.device",
             given=vendor["device"],
-            allowed=found.type if found else "cpu, as torch finds no accelerator at all",
+            allowed=found or "cpu, as torch finds no accelerator at all",
             advice="check the driver, the torch build, and that the container is given the devices",
         )
-    if world.local_size > torch.accelerator.device_count():
+    if world.local_size > count:
         raise ConfigError(
             "more ranks than devices on this node",
             where="config.yaml",
             key="nproc",
             given=world.local_size,
-            allowed=f"at most {torch.accelerator.device_count()}",
+            allowed=f"at most {count}",
         )
-    torch.accelerator.set_device_index(world.local_rank)
-    return torch.device(vendor["device"], world.local_rank)
+    device = torch.device(vendor["device"], world.local_rank)
+    choose_device(device)
+    return device
 
 
 def device_name(device: torch.device) -> str:
     """What the device calls itself."""
-    return cpu_name() if device.type == "cpu" else str(torch.get_device_module(device).get_device_name(device))
+    return cpu_name() if device.type == "cpu" else str(module_of(device).get_device_name(device))
 
 
 def peak_memory(device: torch.device) -> tuple[float, str]:
     """GiB held at the peak, and who held them: the device's allocator, or on a CPU this process."""
     if device.type == "cpu":
         return resident_memory(), "host rss"
-    return torch.get_device_module(device).max_memory_reserved(device) / GIB, "device"
+    return module_of(device).max_memory_reserved(device) / GIB, "device"
 
 
 def clock_for(device: torch.device) -> Clock:
     """The finest clock this device has."""
     if device.type == "cpu":
         return Clock()
-    return DeviceClock(partial(torch.get_device_module(device).Event, enable_timing=True))
+    return DeviceClock(partial(module_of(device).Event, enable_timing=True))

@@ -10,12 +10,15 @@ from flagperf.trainer.figures import utilisation
 from flagperf.trainer.finish import finished
 from flagperf.trainer.hardware import PEAK
 from flagperf.trainer.pytorch.built import built
+from flagperf.trainer.pytorch.by_version import fill_in
 from flagperf.trainer.pytorch.datasets import read_first_samples
 from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.loop import Training
 from flagperf.trainer.pytorch.parts import Parts, build_parts
 from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.ranks import World
+
+fill_in()  # before a case is imported
 
 __all__ = ["probe", "read_first_samples", "train"]
 

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from flagperf.trainer.digest import digest
+from flagperf.trainer.pytorch.by_version import newest_name
 from flagperf.trainer.pytorch.flops import count_forward
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.task import Task
@@ -42,7 +43,7 @@ def fingerprint(network: nn.Module) -> dict[str, Any]:
 
 def class_path(kind: type) -> str:
     """Module and name of a class. Batch norm of any dimension, over one rank or over all, is one class."""
-    return f"{BATCH_NORM}.BatchNorm" if kind.__module__ == BATCH_NORM else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{BATCH_NORM}.BatchNorm" if kind.__module__ == BATCH_NORM else newest_name(kind)
 
 
 def example_operations(
@@ -59,7 +60,7 @@ def example_operations(
         return None, f"the case has no key {error}, which its task's example needs"
     if example is None:
         return None, "the task has no example"
-    note = None
+    operations = note = None
     for device in (torch.device("meta"), torch.device("cpu")):
         try:
             batch = task.to_device(example, device, torch.contiguous_format)

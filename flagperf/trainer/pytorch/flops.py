@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
 
 from flagperf.trainer.pytorch.batches import TrainBatches
+from flagperf.trainer.pytorch.by_version import flop_counter, plain_attention
 from flagperf.trainer.pytorch.loading import Seeded
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.task import Task
@@ -31,9 +30,9 @@ def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precisi
     for module in network.modules():
         if isinstance(module, nn.SyncBatchNorm):
             module.eval()  # other ranks do not take part
-    counter = FlopCounterMode(display=False)
+    counter = flop_counter()
     try:
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter, precision.autocast:
+        with torch.no_grad(), plain_attention(), counter, precision.autocast:
             task.loss(network, batch)
     except RuntimeError as error:  # such as plain attention needing more memory than there is
         return None, f"operations could not be counted: {str(error).splitlines()[0]}"

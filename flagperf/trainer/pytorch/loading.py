@@ -5,16 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Iterable
 
 import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from flagperf.errors import FlagperfError
 from flagperf.trainer.batches import Numbered
+from flagperf.trainer.pytorch.by_version import streams
 from flagperf.trainer.pytorch.randomness import seed_host
 
 PR_SET_PDEATHSIG = 1  # of linux/prctl.h
@@ -107,11 +108,11 @@ def on_device(batches: Iterable[Any], move: Callable[[Any], Any], device: torch.
         for batch in batches:
             yield move(_checked(batch))
         return
-    main, copies = torch.accelerator.current_stream(device), torch.Stream(device)
+    main, copies, copying = streams(device)
     begun = main.record_event()
     for batch in batches:
         copies.wait_event(begun)
-        with copies:
+        with copying():
             moved = move(_checked(batch))
         main.wait_stream(copies)
         begun = main.record_event()

@@ -64,8 +64,8 @@ class Training:
         if self.settings.initial_evaluation and not self.resumed_from:
             self._evaluate_initially()
         self.parts.world.wait()
-        joined: dict[str, Any] = {"rendezvous": self.parts.rendezvous}
-        self._log("INIT_END", joined | ({"resume_notes": self.resume_notes} if self.resume_notes else {}))
+        notes = {"resume_notes": self.resume_notes} if self.resume_notes else {}
+        self._log("INIT_END", {"rendezvous": self.parts.rendezvous, **notes})
         self._log("TRAIN_START")
         began, began_wall = perf_counter(), time()
         if self.random_state is not None:

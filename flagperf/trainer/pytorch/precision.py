@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from flagperf.trainer.pytorch.by_version import grad_scaler
+
 AUTOCAST = {"amp_fp16": torch.float16, "amp_bf16": torch.bfloat16}
 
 
@@ -19,14 +21,14 @@ class Precision:
     def __init__(self, name: str, device: torch.device) -> None:
         self._device = device
         self.autocast: AbstractContextManager[Any] = nullcontext()
-        self.scaler: torch.amp.GradScaler | None = None
+        self.scaler: Any = None  # a gradient scaler, or None
         # PyTorch multiplies in fp32 but convolves in TF32 unless told: fp32 means fp32 here.
         torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
         torch.backends.cudnn.allow_tf32 = name == "tf32"
         if name in AUTOCAST:
             self.autocast = torch.autocast(device.type, AUTOCAST[name])
         if name == "amp_fp16":
-            self.scaler = torch.amp.GradScaler(device.type)
+            self.scaler = grad_scaler(device)
 
     def cast(self, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         """The function under autocast, where the precision has one."""

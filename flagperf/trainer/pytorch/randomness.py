@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from flagperf.trainer.pytorch.by_version import fill_no_memory, module_of
 from flagperf.trainer.settings import Settings
 
 
@@ -35,7 +36,7 @@ def choose_algorithms(settings: Settings) -> None:
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
     torch.backends.cudnn.deterministic = settings.deterministic
     if settings.deterministic:
-        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # costs a pass
+        fill_no_memory()
         if settings.compile:
             torch.use_deterministic_algorithms(True, warn_only=True)
         else:
@@ -49,7 +50,7 @@ def random_state(device: torch.device) -> dict[str, Any]:
         "python": random.getstate(),
         "numpy": (name, keys.tolist(), *rest),  # type: ignore[union-attr]
         "torch": torch.get_rng_state(),
-        "device": None if device.type == "cpu" else torch.get_device_module(device).get_rng_state(device),
+        "device": None if device.type == "cpu" else module_of(device).get_rng_state(device),
     }
 
 
@@ -59,4 +60,4 @@ def set_random_state(state: Mapping[str, Any], device: torch.device) -> None:
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     if state["device"] is not None:
-        torch.get_device_module(device).set_rng_state(state["device"], device)
+        module_of(device).set_rng_state(state["device"], device)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from flagperf.trainer.pytorch.by_version import leave_group, sent_buffers
 from flagperf.trainer.ranks import Ranks
 
 
@@ -28,7 +29,7 @@ class World(Ranks):
     def disconnect(self) -> None:
         """Leave the process group."""
         if self.size > 1:
-            dist.destroy_process_group()
+            leave_group()
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum over the ranks, in place, on the device of the values and in the order of its work."""
@@ -55,5 +56,5 @@ class World(Ranks):
     def copy_buffers(self, network: torch.nn.Module) -> None:
         """Give every rank the buffers of rank 0: running statistics of batch norm differ between ranks."""
         if self.size > 1:
-            for buffer in network.buffers():
+            for buffer in sent_buffers(network):
                 dist.broadcast(buffer, 0)

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 from flagperf.trainer.components import component, path_of
 from flagperf.trainer.digest import digest
 from flagperf.trainer.imports import imported_anew
+from flagperf.trainer.pytorch.by_version import newest_group
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.schedule import intervals_of
 
@@ -42,7 +43,7 @@ def optimizer_of(optimizer: Optimizer, network: nn.Module) -> dict[str, Any]:
                 "tensors": len(group["params"]),
                 "parameters": sum(parameter.numel() for parameter in group["params"]),
                 "names": digest(names.get(id(parameter), "not in the network") for parameter in group["params"]),
-                **{name: plain(value) for name, value in group.items() if name not in FREE},
+                **{name: plain(value) for name, value in newest_group(optimizer, group).items() if name not in FREE},
             }
             for group in optimizer.param_groups
         ],

@@ -36,6 +36,6 @@ class HeldBatches(TrainBatches):
         if not own and not hasattr(self.dataset, "batches"):
             own = [[index % len(self.dataset) for index in range(self.batch_size)]]
         different = HELD * self.world.size
-        turn = math.lcm(different, self.per_step)
+        turn = different * self.per_step // math.gcd(different, self.per_step)
         numbers = range(math.ceil(len(own) / turn) * turn)
         return [own[number % different % len(own)] for number in numbers]

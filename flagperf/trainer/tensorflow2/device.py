@@ -31,7 +31,7 @@ def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> 
             where="config.yaml",
             key="vendor.device",
             given=f"{kind}:{ranks.local_rank}",
-            allowed=", ".join(device.name.removeprefix("/physical_device:") for device in found),
+            allowed=", ".join(device.name.replace("/physical_device:", "") for device in found),
             advice="check the driver, the TensorFlow build, and that the container is given the devices",
         )
     for other in {device.device_type for device in found} - {"CPU", kind}:

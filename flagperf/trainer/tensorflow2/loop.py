@@ -62,7 +62,7 @@ class Training(AnyTraining):
                 loss = self.task.loss(self.network, batch)
                 scaled = self.optimizer.scale_loss(loss) / len(batches)
             gradients = tape.gradient(scaled, self.network.trainable_variables)
-            sums = gradients if sums is None else [one + other for one, other in zip(sums, gradients, strict=True)]
+            sums = gradients if sums is None else [one + other for one, other in zip(sums, gradients)]
             losses.append(loss)
         context = tf.distribute.get_replica_context()
         return tf.add_n(losses) / len(losses), context.all_reduce(tf.distribute.ReduceOp.MEAN, sums)
@@ -82,7 +82,7 @@ class Training(AnyTraining):
         if self.world.size > 1 and kept:
             numbers = self.world.of_first(np.concatenate([np.ravel(weight) for weight in kept]).astype(np.float64))
             ends = np.cumsum([math.prod(weight.shape) for weight in kept])
-            for weight, part in zip(kept, np.split(numbers, ends[:-1]), strict=True):
+            for weight, part in zip(kept, np.split(numbers, ends[:-1])):
                 weight.assign(part.reshape(weight.shape))
 
     @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]

@@ -61,7 +61,7 @@ class World(Ranks):
         table = np.zeros((self.size, sizes.max()))
         table[self.rank, : len(data)] = np.frombuffer(data, np.uint8)
         rows = self.sum(table)
-        return [pickle.loads(row[:size].astype(np.uint8).tobytes()) for row, size in zip(rows, sizes, strict=True)]
+        return [pickle.loads(row[:size].astype(np.uint8).tobytes()) for row, size in zip(rows, sizes)]
 
     def _at_own_place(self, value: float) -> NDArray[Any]:
         """A number for each rank, 0 but for this one: their sum has all."""

@@ -1,0 +1,41 @@
+"""What the type hints of a dataclass say of the values that it takes."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from typing import Annotated, Any, Literal
+
+from flagperf.fields import Field
+
+
+def without_none(hint: Any) -> tuple[Any, bool]:
+    """The type hint without its `| None`, and whether it had one."""
+    if typing.get_origin(hint) not in (types.UnionType, typing.Union):
+        return hint, False
+    (kind,) = (argument for argument in typing.get_args(hint) if argument is not type(None))
+    return kind, True
+
+
+def of_hint(kind: Any, null: bool) -> Field:
+    """What a type hint without `| None` says of a value."""
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin is Annotated:
+        field: Field = arguments[1]
+        return replace(field, null=null)
+    if origin is Literal:
+        return Field(str, options=arguments, null=null)
+    if origin is tuple:
+        return Field(list, null=null)
+    return Field(dict if origin is Mapping or is_dataclass(origin) else origin, null=null)
+
+
+def of_dataclass(cls: Any, prefix: str = "") -> dict[str, Field]:
+    """Dotted key → what it accepts, for each field of a dataclass and of the dataclasses in it."""
+    found: dict[str, Field] = {}
+    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+        kind, null = without_none(hint)
+        found |= of_dataclass(kind, f"{prefix}{name}.") if is_dataclass(kind) else {prefix + name: of_hint(kind, null)}
+    return found

@@ -1,0 +1,194 @@
+"""What differs between the versions of torch that vendors' stacks hold, 2.0 to 2.14. No other file asks for one.
+
+Each function has the newest version's way first, and then what an older one has in its place: mostly the module of the
+device, such as torch.cuda or the torch.npu of a plug-in.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from flagperf.errors import ConfigError
+
+if TYPE_CHECKING:
+    from torch.optim.swa_utils import AveragedModel
+
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+def fill_in() -> None:
+    """Put names that the cases use where an older torch, or the torchvision of its time, lacks them."""
+    from flagperf.trainer.pytorch import older_names
+
+    if VERSION < (2, 1):
+        older_names.fill_torch()
+    if VERSION < (2, 6):
+        older_names.fill_torchvision()
+
+
+def take_added_masks() -> None:
+    """Let networks of transformers 4 take masks of four dimensions as version 5 does: they are added to the scores."""
+    if int(importlib.metadata.version("transformers").partition(".")[0]) < 5:
+        from flagperf.trainer.pytorch import older_names
+
+        older_names.fill_transformers()
+
+
+def keep_nan() -> str:
+    """What tells a mean of torchmetrics that NaN counts. An older one can only leave it out, with a warning."""
+    from torchmetrics import MeanMetric
+
+    try:
+        MeanMetric(nan_strategy="disable")
+    except ValueError:
+        return "warn"
+    return "disable"
+
+
+# ---------------------------------------------------------------- devices
+
+
+def module_of(device: torch.device) -> Any:
+    """The module of the device's kind: torch.cuda, or what a plug-in adds in its manner."""
+    return getattr(torch, device.type)
+
+
+def accelerators(kind: str) -> tuple[str | None, int]:
+    """The kind of accelerator that torch finds, and how many of it there are; None and 0 where it finds none.
+
+    Args:
+        kind: of the vendor's devices. An older torch can only be asked for these.
+    """
+    if VERSION >= (2, 7):
+        found = torch.accelerator.current_accelerator(check_available=True)
+        return (None, 0) if found is None else (found.type, torch.accelerator.device_count())
+    module = getattr(torch, kind, None)
+    return (kind, module.device_count()) if module is not None and module.is_available() else (None, 0)
+
+
+def choose_device(device: torch.device) -> None:
+    """Make a device the current one of its kind."""
+    if VERSION >= (2, 7):
+        torch.accelerator.set_device_index(device.index)
+    else:
+        module_of(device).set_device(device.index)
+
+
+def streams(device: torch.device) -> tuple[Any, Any, Callable[[], AbstractContextManager[Any]]]:
+    """The current stream of a device, another one, and what makes a block whose work goes to that other one."""
+    if VERSION >= (2, 7):
+        other = torch.Stream(device)
+        return torch.accelerator.current_stream(device), other, lambda: other
+    module = module_of(device)
+    older = module.Stream(device=device)
+    return module.current_stream(device), older, lambda: module.stream(older)
+
+
+def leave_group() -> None:
+    """Leave the process group. With torch 2.0 a rank was seen to hang in it; there the end of its process does it."""
+    if VERSION >= (2, 4):
+        torch.distributed.destroy_process_group()
+
+
+def sent_buffers(network: nn.Module) -> list[Tensor]:
+    """The buffers of a network that ranks can send each other. Gloo of torch 2.0 sends no booleans: they are constants.
+
+    DistributedDataParallel, which sends them too, will leave out the others.
+    """
+    if VERSION >= (2, 4):
+        return list(network.buffers())
+    kept = [name for name, buffer in network.named_buffers() if buffer.dtype == torch.bool]
+    network._ddp_params_and_buffers_to_ignore = kept  # type: ignore[assignment]
+    return [buffer for buffer in network.buffers() if buffer.dtype != torch.bool]
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def grad_scaler(device: torch.device) -> Any:
+    """The gradient scaler for fp16 on a device.
+
+    Raises:
+        ConfigError: this torch has none for it.
+    """
+    if VERSION >= (2, 3):
+        return torch.amp.GradScaler(device.type)
+    try:
+        return module_of(device).amp.GradScaler()
+    except AttributeError:
+        raise ConfigError(
+            f"torch {torch.__version__} has no gradient scaler for {device.type}",
+            where="config.yaml",
+            key="precision",
+            given="amp_fp16",
+            allowed="fp32, amp_bf16",
+        ) from None
+
+
+def fill_no_memory() -> None:
+    """Let deterministic algorithms leave memory that nobody has written as it is; filling it costs a pass."""
+    if VERSION >= (2, 2):
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+
+
+def moving_average(network: nn.Module, decay: float) -> AveragedModel:
+    """An exponential moving average of a network's weights and buffers."""
+    from torch.optim import swa_utils
+
+    if VERSION >= (2, 1):
+        average = swa_utils.get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
+        return swa_utils.AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+
+    def updated(mean: Tensor, new: Tensor, _: Any) -> Tensor:
+        return torch.lerp(mean, new, 1 - decay) if mean.is_floating_point() else mean * decay + new * (1 - decay)
+
+    return swa_utils.AveragedModel(network, avg_fn=updated, use_buffers=True)
+
+
+# ---------------------------------------------------------------- files and counts
+
+
+def safe_to_load(classes: Iterable[Any]) -> AbstractContextManager[Any]:
+    """A block in which torch.load reads objects of these classes, too; an older torch reads tensors alone."""
+    return torch.serialization.safe_globals(list(classes)) if VERSION >= (2, 5) else nullcontext()
+
+
+def newest_name(kind: type) -> str:
+    """Module and name of a class as the newest have it: transformers 4 has one for each way to compute attention."""
+    module, name = kind.__module__, kind.__qualname__
+    return f"{module}.{name.replace('Sdpa', '') if module.startswith('transformers.') else name}"
+
+
+def newest_group(optimizer: Optimizer, group: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A parameter group with the hyper-parameter by which newer versions tell AdamW from Adam."""
+    decoupled = {torch.optim.Adam: False, torch.optim.AdamW: True}
+    kind = type(optimizer)
+    return {"decoupled_weight_decay": decoupled[kind], **group} if kind in decoupled else group
+
+
+def plain_attention() -> AbstractContextManager[Any]:
+    """A block in which attention is computed without fused kernels."""
+    if VERSION >= (2, 3):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        return sdpa_kernel(SDPBackend.MATH)
+    fused = {"enable_flash": False, "enable_mem_efficient": False}
+    return torch.backends.cuda.sdp_kernel(**fused)
+
+
+def flop_counter() -> Any:
+    """A block that counts operations, which its get_total_flops tells."""
+    if VERSION < (2, 1):
+        from flagperf.trainer.pytorch.older_names import FlopCounter
+
+        return FlopCounter()
+    from torch.utils.flop_counter import FlopCounterMode
+
+    return FlopCounterMode(display=False)
