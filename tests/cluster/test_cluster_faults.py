@@ -157,7 +157,7 @@ RANKS = {
 def test_a_rank_that(lab: TestCluster, tmp_path: Path, fault: tuple[str, str]) -> None:
     scenario, cause = fault
     user = User(lab, tmp_path, steps=True)
-    words = ("nnodes=2", LONG, "runtime.container.memory=200m")
+    words = ("nnodes=2", LONG, "runtime.container.memory=200m", "oversubscribe=true")
     done = user.run(*FAKE, *DOCKER, *words, scenario=f"{scenario}@1")
     assert (done.exit_code, re.search(rf"h2 \(node rank 1\): {cause}", done.output) is not None) == (5, True), (
         done.output
