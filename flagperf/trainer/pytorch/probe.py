@@ -7,10 +7,10 @@ power, cooling or a bus are measured as a training finds them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Callable, Tuple, TypeVar
 
 import torch
 from torch import distributed as dist
@@ -35,7 +35,7 @@ FORMATS = {  # name in a hardware's peak_flops → type of the matrices, and how
 }
 
 T = TypeVar("T")
-Work = tuple[Callable[[], object], float]  # one call, and how much it does: operations or bytes
+Work = Tuple[Callable[[], object], float]  # one call, and how much it does: operations or bytes
 
 
 class Probe:
