@@ -21,11 +21,21 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In CI a test of real hosts that fails is run once more; the summary names it with RERUN."""
+    """Tests that may take longest begin first, so that no worker has one left at the end while the others wait.
+
+    In CI a test of real hosts that fails is run once more; the summary names it with RERUN.
+    """
+    items.sort(key=time_limit, reverse=True)
     if os.environ.get("FLAGPERF_CI"):
         for item in items:
             if item.path.parent.name in REAL_HOSTS:
                 item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def time_limit(item: pytest.Item) -> float:
+    """Seconds of a test's own limit; 0 where it has that of all tests."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0.0
 
 
 @pytest.hookimpl(trylast=True)
