@@ -8,10 +8,7 @@ import signal
 import pytest
 
 ALLOWED_SKIPS = ("needs a GPU",)
-REAL_HOSTS = (
-    "cluster",
-    "faults",
-)  # folders of tests whose hosts, ranks and deadlines share the machine with other tests
+REAL_HOSTS = ("cluster", "faults")  # folders of tests whose hosts and deadlines share the machine with other tests
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch would take every core for each of them
 

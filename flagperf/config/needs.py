@@ -46,7 +46,7 @@ class Needs:
             there = versions.get(name, ABSENT)
             if there == ABSENT:
                 found.append(f"no {name}, of which {self.case} needs {lowest} or newer")
-            elif there != ABSENT and is_older(there, lowest):
+            elif is_older(there, lowest):
                 found.append(f"{name} {there}, of which {self.case} needs {lowest} or newer")
         own = next((name for name in self.packages if versions.get(name, ABSENT) != ABSENT), None)
         if self.version and own and numbers(versions[own])[: len(numbers(self.version))] != numbers(self.version):
