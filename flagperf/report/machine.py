@@ -41,15 +41,13 @@ def _names(names: list[str]) -> str:
 
 
 def _kind(info: Info) -> dict[str, str]:
-    memory, devices = info.get("memory_kib", ""), info.get("devices", "none")
+    memory, devices = info.get("memory_kib", ""), info.get("devices") or "none"
     driver = re.search(r"\d+(\.\d+)+", info.get("driver", ""))
     return {
         "processor": info.get("cpu") or ABSENT,
         "cores": info.get("cores") or ABSENT,
         "memory [GiB]": number(int(memory) / 2**20, 3) if memory.isdigit() else ABSENT,
-        "accelerators": str(len(devices.split()))
-        if (devices := info.get("devices", "")) not in ("", "none")
-        else ABSENT,
+        "accelerators": ABSENT if devices == "none" else str(len(devices.split())),
         "driver": driver[0] if driver else ABSENT,
         "system": ", ".join(filter(None, (info.get("os"), info.get("kernel")))) or ABSENT,
     }

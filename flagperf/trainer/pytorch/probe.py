@@ -15,6 +15,7 @@ from typing import Any, Callable, Tuple, TypeVar
 import torch
 from torch import distributed as dist
 
+from flagperf.trainer.pytorch.by_version import module_of
 from flagperf.trainer.pytorch.device import device_name
 from flagperf.trainer.pytorch.ranks import World
 
@@ -136,4 +137,4 @@ class Probe:
     def _wait(self) -> None:
         """Return when the device has done what it was given."""
         if self.device.type != "cpu":
-            torch.get_device_module(self.device).synchronize(self.device)  # every plug-in has it
+            module_of(self.device).synchronize(self.device)  # every plug-in has it
