@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from flagperf.bundle import signature, statement
 from flagperf.bundle.contents import ENVELOPE, STATEMENT
 from flagperf.errors import ConfigError
+from flagperf.trainer.digest import sha256_of
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,9 @@ def _wrong(hashes: dict[str, str], there: dict[str, Path]) -> list[str]:
             found.append(f"{name}: is missing")
         elif name not in hashes:
             found.append(f"{name}: is not in the statement")
-        elif (digest := _sha256(there[name])) != hashes[name]:
+        elif (digest := sha256_of(there[name])) != hashes[name]:
             found.append(f"{name}: sha256 is {digest[:16]}…, the statement says {hashes[name][:16]}…")
     return found
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while data := file.read(1 << 20):
-            digest.update(data)
-    return digest.hexdigest()
 
 
 def _signature(envelope: Path | None, text: bytes, key: Ed25519PublicKey | None) -> tuple[str, bool]:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.digest import sha256_of
 from flagperf.trainer.ranks import Ranks
 
 SAME = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
 KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
-BLOCK = 1 << 20  # bytes that are read at a time
 UNCHECKED = "it has no hash beside it, only the checksums in the file were compared"
 
 
@@ -171,7 +171,7 @@ def _on_this_node(path: Path, world: Ranks) -> _Look:
 def _look(path: Path) -> _Look:
     if hash_file(path).exists():
         words = hash_file(path).read_text(encoding="utf-8", errors="replace").split()
-        same = words[:1] == [_sha256(path)]
+        same = words[:1] == [sha256_of(path)]
         return _Look() if same else _Look(damage="its content is not that of its hash")
     try:  # a checkpoint of an older version; torch.load would not notice another byte
         with zipfile.ZipFile(path) as file:
@@ -179,14 +179,6 @@ def _look(path: Path) -> _Look:
     except zipfile.BadZipFile:
         return _Look(damage="it was cut off")
     return _Look(damage=f"{part} in it has another checksum") if part else _Look(note=UNCHECKED)
-
-
-def _sha256(path: Path) -> str:
-    found = hashlib.sha256()
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(BLOCK):
-            found.update(block)
-    return found.hexdigest()
 
 
 def _to_disk(file: BinaryIO) -> None:
