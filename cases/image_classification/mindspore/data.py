@@ -64,10 +64,11 @@ class RandomCrops(Images):
     def __init__(self, root: str, num_classes: int, image_size: int, scale: Sequence[float], flip: float) -> None:
         super().__init__(root, num_classes, image_size)
         self.scale, self.flip = (scale[0], scale[1]), flip
+        self.resize = vision.Resize([image_size] * 2)  # an operation costs more to make than to apply
 
     def cut(self, image: Pixels, generator: np.random.Generator) -> Pixels:
         top, left, height, width = random_box(image.shape[0], image.shape[1], self.scale, generator)
-        crop: Pixels = vision.ResizedCrop(top, left, height, width, [self.image_size] * 2)(image)
+        crop: Pixels = self.resize(np.ascontiguousarray(image[top : top + height, left : left + width]))
         return crop[:, ::-1] if generator.random() < self.flip else crop
 
 
@@ -80,11 +81,10 @@ class CentreCrops(Images):
 
     def __init__(self, root: str, num_classes: int, image_size: int, resize_size: int) -> None:
         super().__init__(root, num_classes, image_size)
-        self.resize_size = resize_size
+        self.resize, self.centre = vision.Resize(resize_size), vision.CenterCrop(image_size)
 
     def cut(self, image: Pixels, generator: np.random.Generator) -> Pixels:  # noqa: ARG002
-        large = vision.Resize(self.resize_size)(image)
-        return vision.CenterCrop(self.image_size)(large)  # type: ignore[no-any-return]
+        return self.centre(self.resize(image))  # type: ignore[no-any-return]
 
 
 def random_box(height: int, width: int, scale: tuple[float, float], generator: np.random.Generator) -> Box:
