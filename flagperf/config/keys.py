@@ -36,6 +36,7 @@ KEYS: dict[str, Field] = {
     "oversubscribe": switch(platform=True),
     "dry_run": switch(platform=True),
     "probe": text("run", "alone", null=True, platform=True),
+    "prove": switch(platform=True),
     "log_level": text("debug", "info", "warning", "error", platform=True),
     "mlperf.division": text("open", "closed", platform=True),
     "mlperf.org": text(null=True, platform=True),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import flagperf
+from flagperf.trainer.extension import files_here
 from flagperf.trainer.imports import targets
 from flagperf.trainer.sent_code import identities
 
@@ -19,20 +20,21 @@ LARGEST = 64 * 2**20  # bytes of a file whose content is looked at
 
 
 def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries: Iterable[str] = ()) -> dict[str, Any]:
-    """`versions`, `code` (package → identity) and `modules` (file → module and SHA-256) of this process.
+    """`versions`, `code` (package → identity), `modules` (file → module and SHA-256) and `extension` of this process.
 
     Args:
         framework: package → version, of the framework.
         libraries: paths of libraries of operators that were loaded into it.
 
-    `modules` are those that are neither Python's, nor installed, nor flagperf's, nor the case's: plug-ins, what
-    `code_dir` and PYTHONPATH bring, extensions. A plug-in is among them wherever it lies.
+    `extension`: path → SHA-256 of the files of the vendor's own code, where there is some. `modules` are those that are
+    neither Python's, nor installed, nor flagperf's, nor the case's: plug-ins, what `code_dir` and PYTHONPATH bring. A plug-in is among them wherever it lies.
     """
     plugin = config["vendor"]["plugin"]
     return {
         "versions": versions(config, plugin, framework),
         "code": identities(),
         "modules": foreign_modules(plugin, libraries),
+        **({"extension": files_here(config)} if config.get("extension") else {}),
     }
 
 
