@@ -165,7 +165,10 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     },
     "HEARTBEAT": {**_STEP, "phase": _is_text},
     "PROBE": {"device": _is_text},
-    "PROOF": {"other_network": _is_text, "differences": _is_mapping},
+    "PROOF": {
+        **dict.fromkeys(("other_network", "device"), _is_text),
+        **dict.fromkeys(("differences", "optimizer", "versions"), _is_mapping),
+    },
     "FINISHED": {
         **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
         **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),

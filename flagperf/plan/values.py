@@ -97,7 +97,7 @@ class NodePlan:
 
     @property
     def start(self) -> Command:
-        """What starts the ranks: `launch`, after the vendor's script, with the secret variables where there are some."""
+        """What starts the ranks: `launch`, with the secret variables, and after the vendor's script, if any."""
         launch = with_script(self.launch, self.script)
         return with_secrets(launch, self.secrets_file) if self.secrets else launch
 

@@ -54,7 +54,7 @@ def import_modules(config: Mapping[str, Any]) -> None:
 
 
 def hooked(config: Mapping[str, Any], network: Any) -> Any:
-    """The network that the vendor's hook makes of the built one; the same where there is no hook, or it returns none."""
+    """The network that the vendor's hook makes of the built one; the same where there is no hook, or it gives none."""
     hook, key = extension(config).get("network_hook"), f"{KEY}.network_hook"
     made = component({key: {"_target_": hook}}, key, network) if hook else None
     return network if made is None else made

@@ -27,7 +27,8 @@ def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries:
         libraries: paths of libraries of operators that were loaded into it.
 
     `extension`: path → SHA-256 of the files of the vendor's own code, where there is some. `modules` are those that are
-    neither Python's, nor installed, nor flagperf's, nor the case's: plug-ins, what `code_dir` and PYTHONPATH bring. A plug-in is among them wherever it lies.
+    neither Python's, nor installed, nor flagperf's, nor the case's: plug-ins, what `code_dir` and PYTHONPATH bring. A
+    plug-in is among them wherever it lies.
     """
     plugin = config["vendor"]["plugin"]
     return {

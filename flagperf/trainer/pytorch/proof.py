@@ -1,7 +1,7 @@
 """Does a vendor's own code do what the case does? The reduced case is trained twice, without it and with it.
 
 Both begin with the same weights, in fp32, on one device. What is compared: the network by its parameters, the
-batches, the loss of each step, the weights at the end; and an optimizer of the vendor's with the case's own, on the same
+batches, the loss of each step, the weights at the end; and an optimizer of the vendor's with the case's, on the same
 gradients.
 """
 
