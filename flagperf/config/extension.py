@@ -25,6 +25,8 @@ KEY = "vendor.extension"
 REPLACED = ("network", "optimizer", "loader")  # parts that a vendor may have its own of
 WITHIN = 1e-3  # largest relative difference to the case's own parts, in fp32, that a proof allows
 PROOFS = "proofs"  # folder of proofs, beside that of the code
+PROOF = {"files": dict, "differences": dict, "optimizer": dict, "same_modules": bool}  # what is read of a proof
+COMPARED = ("batches", "loss", "weights")  # its differences, beside that of a replaced optimizer
 NO_PROOF = "there is none of this code: flagperf check vendor=… model=… makes one"
 
 
@@ -152,12 +154,13 @@ def find_proof(
         return None, NO_PROOF
     except (OSError, ValueError, yaml.YAMLError) as error:
         return None, f"it cannot be read: {error}"
-    if not isinstance(found, dict) or not isinstance(found.get("differences"), dict):
+    if not (isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in PROOF.items())):
         return None, "it cannot be read"
     if found.get("revision") != config.get("revision", 1):
         return None, "the case was changed after it"
     if changed := [name for name in {**hashes, **found["files"]} if hashes.get(name) != found["files"].get(name)]:
         return None, f"{', '.join(sorted(changed))} changed after it"
-    if not all(isinstance(value, float) and value <= WITHIN for value in found["differences"].values()):
-        return None, f"it has a difference above {WITHIN:g}"
+    told = {name: found["differences"].get(name) for name in (*COMPARED, *({"optimizer"} & own.replace.keys()))}
+    if not all(isinstance(value, float) and value <= WITHIN for value in told.values()):
+        return None, f"it does not say that all differences are at most {WITHIN:g}"
     return found, ""

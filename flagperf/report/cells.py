@@ -231,7 +231,7 @@ def ext(extension: Mapping[str, Any]) -> str:
     if not extension["proof"]:
         return f"ext: {what}; nothing shows that it does what the case does"
     differences = extension["proof"]["differences"].values()
-    return f"ext: {what}; shown to do what the case does, but for {number(max(differences), 2)}"
+    return f"ext: {what}; shown to do what the case does, with a largest difference of {number(max(differences), 2)}"
 
 
 def _of_hosts(result: Result) -> Iterator[str]:

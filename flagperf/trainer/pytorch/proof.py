@@ -101,7 +101,7 @@ def other_parameters(config: Mapping[str, Any], world: World, device: torch.devi
         return ""
     first = differing[0]
     said = f"{first} is {here.get(first, 'not there')}, the case has {wanted.get(first, 'no such')}"
-    return f"{said}; {len(differing)} of {len(wanted)} parameters and buffers differ"
+    return f"{said}; {len(differing)} parameters and buffers differ"
 
 
 # ---------------------------------------------------------------- two trainings
