@@ -236,6 +236,10 @@ def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[La
         and run.tuning != f"{name}/{job.case}/{job.path.stem}"
     ):
         yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
+    elif (own := run.config.get("extension")) and own["has_code"] and not own["proof"]:
+        yield Lack(
+            str(job.path), "vendor.extension", f"no proof, so that a run is open: {own['no_proof']}", needed=False
+        )
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:

@@ -60,9 +60,9 @@ def check_extension(maker: Vendor, framework: Framework, where: Where) -> None:
     if own.folder and not (own.code and own.code.is_dir()):
         raise refused("there is no such folder", "folder", own.code)
     if own.environment_script and not (own.code and (own.code / own.environment_script).is_file()):
-        given = own.code / own.environment_script if own.code else own.environment_script
+        script = own.code / own.environment_script if own.code else own.environment_script
         allowed = "a file of the extension's folder code/"
-        raise refused("there is no such file", "environment_script", given, allowed=allowed)
+        raise refused("there is no such file", "environment_script", script, allowed=allowed)
     for part, said in own.replace.items():
         if part not in REPLACED:
             why = "data, evaluation, metric, schedule and target stay the case's"
@@ -73,7 +73,8 @@ def check_extension(maker: Vendor, framework: Framework, where: Where) -> None:
             allowed = "the path of a class or function"
             raise refused("this names no class", f"replace.{part}._target_", said.get("_target_"), allowed=allowed)
     if (own.replace or own.network_hook) and not framework.extends:
-        key, given = ("replace", ", ".join(own.replace)) if own.replace else ("network_hook", own.network_hook)
+        key = "replace" if own.replace else "network_hook"
+        given = ", ".join(own.replace) or own.network_hook
         raise refused(f"there is no such thing with {framework.product}", key, given, advice="framework=pytorch")
 
 

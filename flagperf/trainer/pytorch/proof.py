@@ -11,7 +11,7 @@ import copy
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Dict
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ STEPS = 20
 IN_FP32 = {"precision": "fp32", "compile": False, "sync_bn": False, "ema": {"decay": None, "every": 1}}
 ROUNDING = 4 * torch.finfo(torch.float32).eps  # of a weight in some steps: two ways to compute the same differ by it
 
-State = Mapping[str, Tensor]
+State = Dict[str, Tensor]  # by the case's names
 
 
 @dataclass(frozen=True)
