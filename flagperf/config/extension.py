@@ -25,7 +25,10 @@ KEY = "vendor.extension"
 REPLACED = ("network", "optimizer", "loader")  # parts that a vendor may have its own of
 WITHIN = 1e-3  # largest relative difference to the case's own parts, in fp32, that a proof allows
 PROOFS = "proofs"  # folder of proofs, beside that of the code
-PROOF = {"files": dict, "differences": dict, "optimizer": dict, "same_modules": bool}  # what is read of a proof
+PROOF = {  # what is read of a proof
+    **dict.fromkeys(("files", "differences", "optimizer", "versions"), dict),
+    "same_modules": bool,
+}
 COMPARED = ("batches", "loss", "weights")  # its differences, beside that of a replaced optimizer
 NO_PROOF = "there is none of this code: flagperf check vendor=… model=… makes one"
 

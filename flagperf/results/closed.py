@@ -17,6 +17,7 @@ from flagperf.trainer.hardware import is_device_of
 Section = Mapping[str, Any]
 
 SAME_RATE = 1e-6  # relative difference of two learning rates that are computed in the same way
+PREPARES = ("environment_script", "requirements")  # what of a vendor's own code prepares the ranks alone
 MOST = 5  # classes of modules that a reason names
 MFU_CAUSES = (
     "another device or a higher clock than the hardware's file describes, a lower precision than the one named, "
@@ -86,6 +87,8 @@ def _differences(built: Section, stated: Section, config: Section) -> Iterator[s
     if "optimizer" in built:
         shown = proof["optimizer"] if proof and "optimizer" in replaced else None
         yield from _other_optimizer(built["optimizer"], stated["optimizer"], config["optimizer"], shown)
+    if proof and "software" in built:
+        yield from _other_packages(built["software"].get("versions") or {}, proof["versions"], replaced)
     if "schedule" in built:
         yield from _other_schedule(built["schedule"], stated["schedule"])
 
@@ -107,6 +110,14 @@ def _other_network(built: Section, stated: Section, *, same_modules: bool) -> It
         found.append("other names of modules")
     if found:
         yield f"another network than the case's: {'; '.join(found)}"
+
+
+def _other_packages(here: Section, proven: Section, replaced: Section) -> Iterator[str]:
+    """Compares versions of installed packages that a vendor's own code is of; its files are compared by content."""
+    paths = ", ".join(by for what, by in replaced.items() if what not in PREPARES).split(", ")
+    for name in dict.fromkeys(path.partition(".")[0] for path in paths):
+        if name != "torch" and here.get(name) != proven.get(name):
+            yield f"{name} {here.get(name)} in the place of the case's parts, the proof is of {proven.get(name)}"
 
 
 def _other_operations(evidence: Evidence, stated: Section) -> Iterator[str]:

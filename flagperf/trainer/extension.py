@@ -72,6 +72,12 @@ def renaming(config: Mapping[str, Any]) -> Rename:
     return rename
 
 
+def named(config: Mapping[str, Any]) -> list[str]:
+    """The modules and functions that are named beside the classes."""
+    own = extension(config)
+    return [*(own.get("modules") or ()), *([own["network_hook"]] if own.get("network_hook") else [])]
+
+
 def files_here(config: Mapping[str, Any]) -> dict[str, str]:
     """Path → SHA-256 of the vendor's files as this process finds them; "" for one that is not there."""
     files = (config.get("extension") or {}).get("files") or {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import flagperf
-from flagperf.trainer.extension import files_here
+from flagperf.trainer.extension import files_here, named
 from flagperf.trainer.imports import targets
 from flagperf.trainer.sent_code import identities
 
@@ -41,9 +41,11 @@ def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries:
 
 def versions(config: Mapping[str, Any], plugin: str | None, framework: Mapping[str, str]) -> dict[str, str | None]:
     """Of Python, flagperf, the framework, and each package that the configuration names a class or function of."""
-    named = {target.partition(".")[0] for target in (*targets(config), *([plugin] if plugin else []))}
+    packages = {
+        target.partition(".")[0] for target in (*targets(config), *([plugin] if plugin else []), *named(config))
+    }
     found = {"python": platform.python_version(), "flagperf": flagperf.__version__, **framework}
-    return {**found, **{name: version_of(name) for name in sorted(named - {"cases", *found})}}
+    return {**found, **{name: version_of(name) for name in sorted(packages - {"cases", *found})}}
 
 
 def version_of(package: str) -> str | None:

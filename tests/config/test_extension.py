@@ -55,6 +55,7 @@ def write_proof(run: RunConfig, **changes: Any) -> Path:
         "differences": DIFFERENCES,
         "optimizer": {},
         "same_modules": False,
+        "versions": {},
     }
     path = proof_path(run.vendor.extension, run.config)
     path.parent.mkdir(exist_ok=True)

@@ -232,6 +232,7 @@ PROOF = {
     "differences": {"batches": 0.0, "loss": 1e-7, "weights": 1e-7, "optimizer": 0.0},
     "optimizer": {"class": "mine.FusedSGD", "step": "mine"},
     "same_modules": False,
+    "versions": {"mine": "1.2", "torch": "2.5"},
 }
 EXTENSION: dict[str, Any] = {
     "replaced": {"optimizer": "mine.FusedSGD", "network_hook": "mine.accelerate"},
@@ -247,7 +248,7 @@ def accelerated(given: Given) -> None:
     given["config"]["extension"] = copy.deepcopy(EXTENSION)
     given["built"]["network"].update(modules="ff", classes={CONV: 17, "mine.FastNorm": 17})
     given["built"]["optimizer"].update({"class": "mine.FusedSGD", "step": "mine"})
-    given["built"]["software"]["extension"] = {"mine.py": "s1"}
+    given["built"]["software"].update(extension={"mine.py": "s1"}, versions={"mine": "1.2", "torch": "2.6"})
 
 
 WITH_OWN_CODE: dict[str, tuple[Callable[[Given], object], str]] = {
@@ -274,6 +275,10 @@ WITH_OWN_CODE: dict[str, tuple[Callable[[Given], object], str]] = {
     "another optimizer than that of the proof": (
         lambda given: given["built"]["optimizer"].update({"class": "mine.HastySGD"}),
         "optimizer mine.HastySGD, the case has torch.optim.sgd.SGD",
+    ),
+    "another version of an installed package": (
+        lambda given: given["built"]["software"].update(versions={"mine": "1.3"}),
+        "mine 1.3 in the place of the case's parts, the proof is of 1.2",
     ),
     "another file on a host": (
         lambda given: given["built"]["software"].update(extension={"mine.py": "s2"}),
