@@ -42,7 +42,6 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "require_target": False,
         "oversubscribe": False,
         "probe": None,
-        "prove": False,
         "dry_run": False,
         "log_level": "info",
         "max_steps": 20,

@@ -88,7 +88,6 @@ class RunConfig:
     require_target: bool
     oversubscribe: bool
     probe: Literal["run", "alone"] | None
-    prove: bool
     dry_run: bool
     log_level: str
     deadlines: Deadlines
