@@ -47,6 +47,11 @@ def linear(network: nn.Module) -> None:
     network[1] = nn.Identity()  # type: ignore[operator]
 
 
+def frozen(network: nn.Module) -> None:
+    """Trains the last layer alone."""
+    network[0].requires_grad_(False)  # type: ignore[index]
+
+
 class Rounded(Loader):
     """Gives numbers of less precision."""
 

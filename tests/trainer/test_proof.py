@@ -62,6 +62,11 @@ def test_differences(extension: dict[str, Any], differing: set[str]) -> None:
             "0.weight is not there, the case has [16, 8]; 8 parameters and buffers differ",
             id="names that nothing maps",
         ),
+        pytest.param(
+            {"network_hook": "kernels.frozen"},
+            "0.weight stays as it is in the vendor's; 2 parameters do so",
+            id="frozen",
+        ),
     ],
 )
 def test_another_network(extension: dict[str, Any], said: str) -> None:

@@ -42,6 +42,7 @@ State = Dict[str, Tensor]  # by the case's names
 class Side:
     """One of the two trainings. Names are the case's."""
 
+    weights: Sequence[str]  # names of its parameters; what else is in a state are buffers
     network: Mapping[str, Any]  # its fingerprint
     optimizer: Mapping[str, Any]  # as BUILT has it
     initial: State  # weights and buffers, on the host
@@ -54,10 +55,10 @@ def prove(config: Mapping[str, Any]) -> dict[str, Any]:
     """What sets the vendor's own code apart from the case's.
 
     Returns:
-        `other_network`: in words, where the network has other parameters; else `differences`, each relative to the
-        case's own: `batches`, `loss`, `weights` and, where it is replaced, `optimizer`. Further `optimizer`: its class
-        and where its step is from; `same_modules`: whether all modules of the network are the case's; `steps`,
-        `device`, `versions`.
+        `other_network`: in words, where it has or trains other parameters; else `differences`, each relative to the
+        case's own: `batches`, `loss`, `weights`, `buffers` and, where it is replaced, `optimizer`. Further
+        `optimizer`: its class and where its step is from; `same_modules`: whether all modules of the network are the
+        case's; `steps`, `device`, `versions`.
     """
     config = {**config, **IN_FP32}
     world = World.of()
@@ -74,11 +75,17 @@ def prove(config: Mapping[str, Any]) -> dict[str, Any]:
     if other := other_parameters(vendors, world, device, own):
         return {**told, "other_network": other}
     found = trained(vendors, world, device, own.initial)
+    if unlike := [name for name in own.weights if stays(own, name) != stays(found, name)]:
+        which = "the vendor's" if stays(found, unlike[0]) else "the case's"
+        return {**told, "other_network": f"{unlike[0]} stays as it is in {which}; {len(unlike)} parameters do so"}
     one, other = list(tensors(own.batches)), list(tensors(found.batches))
     differences = {
         "batches": largest(map(difference, one, other)) if len(one) == len(other) else float("inf"),
         "loss": largest(abs(a - b) / max(abs(a), 1e-6) for a, b in zip(own.losses, found.losses)),
-        "weights": norm_of_difference(own.final, found.final) / norm(own.final),
+        "weights": norm_of_difference(own.weights, own.final, found.final),
+        "buffers": largest(
+            difference(tensor, found.final[name]) for name, tensor in own.final.items() if name not in own.weights
+        ),
     }
     if "optimizer" in (extension(config).get("replace") or {}):
         differences["optimizer"] = compare_optimizers(config, own, device)
@@ -126,7 +133,8 @@ def trained(config: Mapping[str, Any], world: World, device: torch.device, initi
     built = optimizer_of(optimizer, network, rename)
     before = state(network, rename)
     losses = [loss for loss, _ in steps(network, optimizer, task, batches, settings, device, precision)]
-    return Side(fingerprint(network, rename), built, before, state(network, rename), batches, losses)
+    weights = [rename(name) for name, _ in network.named_parameters()]
+    return Side(weights, fingerprint(network, rename), built, before, state(network, rename), batches, losses)
 
 
 def steps(
@@ -242,14 +250,16 @@ def difference(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max() / a.abs().max().clamp(min=1e-12)) if a.numel() else 0.0
 
 
-def norm(state: State) -> float:
-    """Euclidean norm of all numbers together."""
-    return float(sum(tensor.double().square().sum() for tensor in state.values()) ** 0.5)
+def norm_of_difference(names: Iterable[str], a: State, b: State) -> float:
+    """Euclidean norm of the difference of all numbers of some tensors, relative to that of the first."""
+    squares = [(a[name].double().square().sum(), (a[name].double() - b[name]).square().sum()) for name in names]
+    whole, differing = (float(sum(values)) for values in zip(*squares))
+    return float((differing / max(whole, 1e-12)) ** 0.5)
 
 
-def norm_of_difference(a: State, b: State) -> float:
-    """Euclidean norm of the difference of all numbers."""
-    return norm({name: a[name].double() - b[name].double() for name in a})
+def stays(side: Side, name: str) -> bool:
+    """Whether the training left a tensor as it was."""
+    return torch.equal(side.initial[name], side.final[name])
 
 
 def largest(values: Iterable[float]) -> float:
