@@ -37,6 +37,7 @@ EVENTS = (
     "HEARTBEAT",
     "TRAIN_END",
     "PROBE",
+    "PROOF",
     "FINISHED",
 )
 
@@ -164,6 +165,10 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     },
     "HEARTBEAT": {**_STEP, "phase": _is_text},
     "PROBE": {"device": _is_text},
+    "PROOF": {
+        **dict.fromkeys(("other_network", "device"), _is_text),
+        **dict.fromkeys(("differences", "optimizer", "versions"), _is_mapping),
+    },
     "FINISHED": {
         **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
         **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),

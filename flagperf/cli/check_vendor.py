@@ -44,10 +44,14 @@ NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_de
 
 def main(options: argparse.Namespace) -> int:
     """Print what a vendor's files lack, file by file; exit code 2 when one lacks what a run needs."""
+    if len(options.arguments) > 1 and any(word.startswith("vendor=") for word in options.arguments):
+        from flagperf.cli import check_extension  # heavy, and no part of looking at files
+
+        return check_extension.main(options)
     key, _, name = options.arguments[0].partition("=") if len(options.arguments) == 1 else ("", "", "")
     if key != "vendor" or not name:
         given = " ".join(options.arguments) or None
-        raise ConfigError("check takes one vendor", given=given, advice=usage("check"))
+        raise ConfigError("check takes a vendor, and may take a case of it", given=given, advice=usage("check"))
     lacks = check_vendor(name, options.config_dir)
     for file, of_file in itertools.groupby(lacks, key=lambda lack: lack.file):
         print(file)
@@ -232,6 +236,10 @@ def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[La
         and run.tuning != f"{name}/{job.case}/{job.path.stem}"
     ):
         yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
+    elif (own := run.config.get("extension")) and own["has_code"] and not own["proof"]:
+        yield Lack(
+            str(job.path), "vendor.extension", f"no proof, so that a run is open: {own['no_proof']}", needed=False
+        )
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:

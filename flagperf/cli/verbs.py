@@ -235,11 +235,18 @@ VERBS = {
     ),
     "check": Verb(
         "flagperf.cli.check_vendor",
-        "vendor=NAME",
-        "what a vendor's files lack, before any accelerator is at hand",
-        {"vendor=NAME": "its own file, its products, its tunings of all cases"},
-        ("flagperf check vendor=nvidia", "flagperf check vendor=acme --config-dir my_conf"),
-        (0, 2),
+        "vendor=NAME [model=CASE OVERRIDES…]",
+        "what a vendor's files lack, before any accelerator is at hand; whether its own code does what a case does",
+        {
+            "vendor=NAME": "its own file, its products, its tunings of all cases",
+            "model=CASE": "train the reduced case with the vendor's own code and without it, and keep how they differ",
+        },
+        (
+            "flagperf check vendor=nvidia",
+            "flagperf check vendor=acme --config-dir my_conf",
+            "flagperf check vendor=acme model=resnet50 hardware=A1 --config-dir my_conf",
+        ),
+        (0, 2, 3, 5, INTERRUPTED),
     ),
     "data": Verb(
         "flagperf.cli.data",

@@ -17,6 +17,7 @@ from flagperf.errors import ConfigError
 
 OF_DATA = ("data.sample", "data.prepare")  # components of a case, beside the parts that its framework makes of it …
 WRITERS = ("sinks", "reports")  # … and those that write down what was trained, which may be anyone's
+OF_VENDOR = ("vendor.extension.replace",)  # a vendor's own parts; what they may be: config/extension.py
 CLASS_PATHS = ("checkpoint_modules",)  # settings whose text names a class
 HARMLESS = tuple(
     f"builtins.{name}" for name in ("complex", "dict", "frozenset", "list", "range", "set", "slice", "tuple")
@@ -45,13 +46,14 @@ def check_places(tree: Mapping[str, Any], written: Leaves, case: Leaves, rules: 
     for key, value in _texts("", tree):
         place, _, name = key.rpartition(".")
         if name == "_target_":
-            below = is_under(place, rules.mutable) and not (place in WRITERS or (key, value) in stated)
-            if below or not is_under(place, (*parts, *WRITERS, *referred)):
+            free = place in WRITERS or is_under(place, OF_VENDOR) or (key, value) in stated
+            below = is_under(place, rules.mutable) and not free
+            if below or not is_under(place, (*parts, *WRITERS, *OF_VENDOR, *referred)):
                 problem = "no class may stand below a mutable key" if below else "no component stands here"
-                places = f"a class in {', '.join((*parts, *WRITERS))}, or in what ${{…}} there refers to"
+                places = f"a class in {', '.join((*parts, *WRITERS, *OF_VENDOR))}, or in what ${{…}} there refers to"
                 allowed = f"a plain value; {rules.file} lists the mutable keys" if below else places
                 raise ConfigError(problem, where=where(key), key=key, given=value, allowed=allowed)
-        elif "${" in value and is_under(key, (*parts, *WRITERS)):
+        elif "${" in value and is_under(key, (*parts, *WRITERS, *OF_VENDOR)):
             problem, advice = "text may not hold ${…} once all is resolved", r"write ${…} without \ before it"
             raise ConfigError(problem, where=where(key), key=key, given=value, advice=advice)
 

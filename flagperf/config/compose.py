@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
 from flagperf.config.classes import check_places, other_libraries
+from flagperf.config.extension import check_extension, recorded, with_folder, without_proof
 from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
 from flagperf.config.keys import SCALE, is_platform, is_under
@@ -137,6 +139,10 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     config["framework"]["main"] = stack.main  # for reports: results of older runs do not say it
     config["framework"].pop("failures", None)  # ranks log their configuration: it would be found in their own logs
     maker, hosts = replace(vendor(config, product, where), frameworks={}, stacks={}), cluster(config, where)
+    maker = with_folder(maker, folders)
+    check_extension(maker, stack, where)
+    if extended := recorded(maker, config):
+        config["extension"] = extended
     for part in ("frameworks", "stacks"):
         config["vendor"].pop(part, None)  # what it says of this one stands among the vendor's own keys
     runtime = build(RuntimeSettings, config["runtime"], "runtime", where)
@@ -144,6 +150,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     if closed and replaced:
         raise replaced[0]
     config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
+    ext_note = without_proof(config, "division" in job.values)
     if hosts.secrets:
         config["own"]["secrets"] = ", ".join(hosts.secrets)
     kept = keep_secrets(config, maker, hosts, job, where)
@@ -162,10 +169,11 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "container": container_options(runtime, maker, hosts),
         "image": image(runtime, maker, stack, hosts, where),
         "local_python": local_python(stack),
+        "python_path": os.environ.get("PYTHONPATH", ""),
         "changes": changed,
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),
-        "notes": tuple(note for note in (layers.note, data_note, *too_short(kept.secrets)) if note),
+        "notes": tuple(note for note in (layers.note, data_note, ext_note, *too_short(kept.secrets)) if note),
         "where": where,
         "secrets": kept.secrets,
         "mask": kept.mask,

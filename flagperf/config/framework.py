@@ -31,6 +31,9 @@ def framework(config: Mapping[str, Any], where: Where) -> Framework:
     if config.get("probe") and not made.probes:
         problem, advice = "the devices are measured through PyTorch alone", "framework=pytorch, or leave out probe="
         raise ConfigError(problem, where=where("probe"), key="probe", given=config["probe"], advice=advice)
+    if config.get("prove") and not made.extends:
+        problem, advice = "a vendor's own code is compared with PyTorch alone", "framework=pytorch"
+        raise ConfigError(problem, where=where("prove"), key="prove", given=True, advice=advice)
     for text in made.launch:
         _check_template(text, LAUNCH, "framework.launch", where)
     for name, text in made.environment.items():

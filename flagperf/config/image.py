@@ -7,13 +7,14 @@ import importlib.metadata
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from flagperf.config.needs import is_older, numbers
 from flagperf.config.platform import Framework, Image, ImageSettings, ImageSource, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import VENDORS
+from flagperf.config.versions import is_older, numbers
 from flagperf.errors import ConfigError
 
 DOCKERFILE = "Dockerfile"
@@ -50,6 +51,7 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
         certificate = settings.ca_certificate
         if certificate and not Path(certificate).expanduser().is_file():
             raise refused("there is no such file", "cluster.image.ca_certificate", certificate)
+        source = replace(source, requirements=(*source.requirements, *vendor.extension.requirements))
         tag = content_tag(build_context(folder, source, extra), source)
         maker = re.sub("[^a-z0-9]+", "-", vendor.name.lower())  # what docker takes in a name
         return Image(f"flagperf-{maker}-{framework.name}:{tag}", policy, settings, folder, source, extra)

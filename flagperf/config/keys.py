@@ -35,6 +35,7 @@ KEYS: dict[str, Field] = {
     "require_target": switch(platform=True),
     "oversubscribe": switch(platform=True),
     "dry_run": switch(platform=True),
+    "prove": switch(platform=True),
     "probe": text("run", "alone", null=True, platform=True),
     "log_level": text("debug", "info", "warning", "error", platform=True),
     "mlperf.division": text("open", "closed", platform=True),

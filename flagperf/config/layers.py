@@ -24,6 +24,7 @@ from flagperf.errors import ConfigError
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+EXTENSION = "vendor.extension"  # a vendor's own code
 CASE_GROUPS = GROUPS[:-1]  # of which a case is composed; an experiment lies over it
 
 # What Hydra would compose for a program that it starts itself: its logs, help and folders.
@@ -76,6 +77,14 @@ class Layer:
         config[key] = other._config[key]
         return Layer(config, {**self.choices, key: other.choices[key]})
 
+    def with_key(self, key: str, other: Layer) -> Layer:
+        """This layer with a dotted key as another one has it, before ${…} is resolved."""
+        from omegaconf import OmegaConf
+
+        config = self._config.copy()
+        OmegaConf.update(config, key, OmegaConf.select(other._config, key), merge=False, force_add=True)
+        return Layer(config, self.choices)
+
     def resolved(self, where: Where | None = None) -> dict[str, Any]:
         """The whole configuration as plain data, without interpolations; `where` names the file in a message."""
         from omegaconf import OmegaConf
@@ -101,7 +110,7 @@ class Layers:
     by_files: tuple[str, ...]  # keys that the user's files changed of what is shipped under the same names
     by_tuning: tuple[str, ...]  # keys that the tuning changed
     by_experiment: tuple[str, ...]
-    tuning: str | None  # "vendor/nvidia/glm/A100x2x8"
+    tuning: str | None  # "vendor/nvidia/glm/A100x2x8"; in a reduced size the one whose extension is used
     note: str | None  # which tuning was used, or which exist
     files: tuple[str, ...]  # all files that took part, the one that wins first
 
@@ -170,6 +179,13 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
     final = chosen.with_files(plain) if plain else None
     if final is None:  # Hydra composes what is more than values, and says what is wrong
         final = load(_tuning_override(tuning), *overrides) if tuning else chosen
+    if tuning and choices["size"] != "full":  # its values are made for the full case; code is the same in any size
+        final, tuned = chosen, final
+        if tuned.get(EXTENSION) != chosen.get(EXTENSION):
+            final, note = chosen.with_key(EXTENSION, tuned), f"{note}, of which this size uses {EXTENSION} alone"
+        else:
+            tuning = note = None
+            files = _files(job, choices, None)
     return Layers(
         case=shipped,
         final=final,
@@ -235,13 +251,13 @@ def _tuning_override(tuning: str) -> str:
 
 
 def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]) -> tuple[str | None, str | None]:
-    """The tuning for the scale, else for the hardware; and a note for the log. A reduced network has no tuning."""
-    if choices["size"] != "full":
-        return None, None
+    """The tuning for the scale, else for the hardware; and a note for the log."""
     group, hardware = f"vendor/{choices['vendor']}/{choices['model']}", choices["hardware"]
     for name in (f"{group}/{hardware}x{scale}", f"{group}/{hardware}"):
         if path := find(name, folders):
             return name, f"tuning: {path}"
+    if choices["size"] != "full":
+        return None, None
     exist = ", ".join(options(group, folders)) or "none"
     return None, f"no tuning in {group} for {hardware}x{scale} (there: {exist}); the case's own values are used"
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.image import entry_of
 from flagperf.config.platform import Framework
 from flagperf.config.values import RunConfig
+from flagperf.config.versions import ABSENT, is_older, numbers, package_of, satisfies
 from flagperf.trainer.imports import targets
 from flagperf.trainer.sent_code import package_folder
-
-ABSENT = "not installed"
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,13 @@ class Needs:
     packages: tuple[str, ...] = ()  # whose versions are told
     lowest: Mapping[str, str] = field(default_factory=dict)  # package, or "python" → lowest version
     version: str | None = None  # of the framework, which was asked for
+    requirements: tuple[str, ...] = ()  # packages, as in a requirements file
 
     @property
     def asked(self) -> tuple[str, ...]:
         """All packages whose versions there are to be told."""
-        return tuple(dict.fromkeys((*self.packages, *(name for name in self.lowest if name != "python"))))
+        lowest = (name for name in self.lowest if name != "python")
+        return tuple(dict.fromkeys((*self.packages, *lowest, *map(package_of, self.requirements))))
 
     def unmet(self, missing: Sequence[str], versions: Mapping[str, str]) -> list[str]:
         """What is not there, or too old, each in words that follow "has".
@@ -48,6 +49,11 @@ class Needs:
                 found.append(f"no {name}, of which {self.case} needs {lowest} or newer")
             elif is_older(there, lowest):
                 found.append(f"{name} {there}, of which {self.case} needs {lowest} or newer")
+        for wanted in self.requirements:
+            name = package_of(wanted)
+            if not satisfies(versions.get(name, ABSENT), wanted):
+                there = versions.get(name, ABSENT)
+                found.append(f"{f'no {name}' if there == ABSENT else f'{name} {there}'}, where {wanted} is required")
         own = next((name for name in self.packages if versions.get(name, ABSENT) != ABSENT), None)
         if self.version and own and numbers(versions[own])[: len(numbers(self.version))] != numbers(self.version):
             found.append(f"{own} {versions[own]}, where framework.version={self.version} was asked for")
@@ -65,26 +71,24 @@ def needs_of(run: RunConfig) -> Needs:
         packages=framework.packages,
         lowest={**framework.needs, **lowest},
         version=framework.version,
+        requirements=_requirements(run),
     )
+
+
+def _requirements(run: RunConfig) -> tuple[str, ...]:
+    """The vendor's packages, where nobody installs them: an image that is built gets them."""
+    if run.image is not None and run.image.policy == "build":
+        return ()
+    source = run.vendor.image.get(entry_of(run.vendor, run.framework)[0])
+    of_image = source.requirements if source and run.image is None else ()  # a ready image refuses them
+    return (*run.vendor.extension.requirements, *of_image)
 
 
 def _plugin(run: RunConfig) -> list[str]:
     """The vendor's plug-in, unless the user's own code brings it: that is sent later."""
-    name, folder = run.vendor.plugin, run.code_dir
-    own = folder is not None and name is not None and any(Path(folder).expanduser().glob(f"{name.partition('.')[0]}*"))
+    name = run.vendor.plugin
+    own = name is not None and any(any(folder.glob(f"{name.partition('.')[0]}*")) for folder in run.code_dirs)
     return [] if name is None or own else [name]
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: 2, 1 and 0 of 2.1.0a0+git."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
-
-
-def is_older(version: str, lowest: str) -> bool:
-    """Whether a version is older than the lowest that is needed; one that cannot be read is not."""
-    found = numbers(version)
-    return bool(found) and found < numbers(lowest)
 
 
 def _packages(config: Mapping[str, Any], framework: Framework) -> Iterator[str]:

@@ -49,6 +49,8 @@ def takes_place(
     yield from in_environment(maker, where)
     libraries = {*LIBRARIES, *config["framework"].get("imports", ())}
     yield from in_code_dir(config["code_dir"], libraries)
+    if maker.extension.code:
+        yield from in_code_dir(str(maker.extension.code), libraries, "vendor.extension.folder")
     if runtime.kind == "docker":
         folders = (hosts.work_dir, Path(config["result_dir"]).expanduser().absolute())
         for part, options in (("runtime", runtime), ("vendor", maker), ("cluster", hosts)):
@@ -72,14 +74,14 @@ def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[Config
     return found | {key: "; ".join(texts) for key, texts in said.items()}
 
 
-def in_code_dir(code_dir: str | None, libraries: Collection[str]) -> Iterator[ConfigError]:
-    """`code_dir`, which goes ahead of all packages on other hosts and in containers."""
+def in_code_dir(code_dir: str | None, libraries: Collection[str], key: str = "code_dir") -> Iterator[ConfigError]:
+    """`code_dir`, or what else goes ahead of all packages in the ranks."""
     if code_dir:
         folder = Path(code_dir).expanduser()
         if not folder.is_dir():
-            raise ConfigError("no such folder", key="code_dir", given=folder)
+            raise ConfigError("no such folder", key=key, given=folder)
         if found := sorted(modules(folder, laid_over=SHIPPED) & {*SHIPPED, *AT_START, *libraries, *STANDARD}):
-            yield _refusal(folder, found, "code_dir")
+            yield _refusal(folder, found, key)
 
 
 def on_the_path(

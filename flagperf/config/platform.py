@@ -192,6 +192,29 @@ class Reach:
 
 
 @dataclass(frozen=True)
+class Extension:
+    """A vendor's own code in its ranks, for all cases or, in a tuning, for one (docs/adding-a-vendor.md)."""
+
+    folder: str | None = None  # its code/ is what Python finds; may start with ~; None: vendors/<vendor>
+    environment_script: str | None = None  # file of code/, which bash sources before it starts the ranks
+    requirements: tuple[str, ...] = ()  # Python packages, as in a requirements file
+    modules: tuple[str, ...] = ()  # imported before the network is made
+    replace: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # part → its class, and further arguments
+    network_hook: str | None = None  # function: the built network → the one that is trained
+    names: Mapping[Pattern, str] = field(default_factory=dict)  # in names of its parameters → what the case has there
+
+    @property
+    def code(self) -> Path | None:
+        """Where its files lie; None: it has none."""
+        return Path(self.folder).expanduser().absolute() / "code" if self.folder else None
+
+    @property
+    def has_code(self) -> bool:
+        """Whether it has a part in what is trained. A script and packages prepare the ranks, as variables do."""
+        return bool(self.modules or self.replace or self.network_hook)
+
+
+@dataclass(frozen=True)
 class Vendor:
     """conf/vendor/<name>.yaml: all that differs between vendors, as data."""
 
@@ -210,6 +233,7 @@ class Vendor:
     environment: Mapping[Variable, str] = field(default_factory=dict)
     deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
     algorithms: Algorithms = Algorithms()  # in place of the case's; a tuning or a command line may say otherwise
+    extension: Extension = Extension()  # code of its own
     monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
 
 
@@ -258,6 +282,7 @@ class Framework:
     interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
     probes: bool = False  # its ranks can measure their devices
+    extends: bool = False  # its ranks can put a vendor's own parts in the place of a case's
     version: str | None = None  # asked for: chooses among a vendor's images; None: any
     needs: Mapping[str, str] = field(default_factory=dict)  # package, or python → lowest version that ranks run with
     case_needs: Mapping[str, str] = field(default_factory=dict)  # likewise of what only some cases use

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -102,6 +103,7 @@ class RunConfig:
     container: ContainerOptions | None = None  # None: the ranks run without one
     image: Image | None = None
     local_python: str = sys.executable  # of the ranks on this machine where runtime.python is null
+    python_path: str = ""  # PYTHONPATH of the launcher, which ranks on this machine keep
     changes: tuple[Change, ...] = ()
     sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
@@ -113,6 +115,12 @@ class RunConfig:
     @property
     def scale(self) -> str:
         return f"{self.nnodes}x{self.nproc}"
+
+    @property
+    def code_dirs(self) -> tuple[Path, ...]:
+        """Folders of Python that the ranks get beside flagperf's, the one that counts first in front."""
+        own = Path(self.code_dir).expanduser().absolute() if self.code_dir else None
+        return tuple(folder for folder in (own, self.vendor.extension.code) if folder)
 
     @property
     def world_size(self) -> int:

@@ -22,15 +22,15 @@ WRITE_SECRETS = 'umask 077 && rm -f "$1" && cat >"$1"'
 WRITE_TIMEOUT = 10.0  # seconds
 
 
-async def send_code(transport: Transport, target: str, code_dir: str | None) -> None:
+async def send_code(transport: Transport, target: str, code_dirs: tuple[Path, ...]) -> None:
     """Lay the code out in the folder `target` of a host.
 
     Args:
-        code_dir: the user's own packages, which go beside flagperf's.
+        code_dirs: folders of other packages, which go beside flagperf's; of files of one name that of the first counts.
     """
     archive = f"{target}.tar.gz"
     with tempfile.NamedTemporaryFile() as file:
-        file.write(code_archive(code_dir))
+        file.write(code_archive(code_dirs))
         file.flush()
         await transport.put(Path(file.name), archive)
     done = await transport.run(shell(UNPACK, target, archive), timeout=UNPACK_TIMEOUT)
@@ -50,11 +50,11 @@ async def send_secrets(transport: Transport, path: str, secrets: Mapping[str, st
 
 
 @cache
-def code_archive(code_dir: str | None = None) -> bytes:
+def code_archive(code_dirs: tuple[Path, ...] = ()) -> bytes:
     """A tar.gz of the packages. The same code gives the same bytes at any time and place."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name, path in _files(code_dir):
+        for name, path in _files(code_dirs):
             content = path.read_bytes()
             entry = tarfile.TarInfo(name.as_posix())
             entry.size, entry.mode = len(content), 0o644
@@ -62,9 +62,9 @@ def code_archive(code_dir: str | None = None) -> bytes:
     return gzip.compress(stream.getvalue(), compresslevel=6, mtime=0)
 
 
-def _files(code_dir: str | None) -> Iterator[tuple[Path, Path]]:
+def _files(code_dirs: tuple[Path, ...]) -> Iterator[tuple[Path, Path]]:
     """The files of the packages: name in the archive, and path on this machine."""
     own = [(package_folder(package), package) for package in PACKAGES]
-    for folder, prefix in [*own, *([(Path(code_dir).expanduser(), "")] if code_dir else [])]:
+    for folder, prefix in [*own, *((folder, "") for folder in reversed(code_dirs))]:
         for path in files(folder):
             yield Path(prefix, path.relative_to(folder)), path

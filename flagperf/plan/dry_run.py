@@ -46,7 +46,7 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
         )
     if not run.cluster.rendezvous.port:
         notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
-    for folder in sorted({node.launch.env["PYTHONPATH"] for node in plan.nodes if "PYTHONPATH" in node.launch.env}):
+    for folder in sorted({node.sent_code for node in plan.nodes if node.sent_code}):
         notes.append(f"a run sends the packages flagperf and cases first, to {folder}")
     for node in plan.nodes if run.secrets else ():
         notes.append(f"a run first writes {', '.join(node.secrets)} to {node.secrets_file}, for nobody else to read")

@@ -16,7 +16,7 @@ from flagperf.config.resolve import check_hosts
 from flagperf.config.values import RunConfig
 from flagperf.monitor_log import NODE_FIGURES
 from flagperf.plan.container import Paths, make_container
-from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_secrets
+from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_script, with_secrets
 
 STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
@@ -63,7 +63,7 @@ def with_rendezvous(plan: Plan, run: RunConfig, meeting: Rendezvous) -> Plan:
     """
     nodes = []
     for node in plan.nodes:
-        launch, container = _commands(run, node.node, node.rank, PurePosixPath(node.log_dir), meeting)
+        launch, container = _commands(run, node.node, node.rank, PurePosixPath(node.log_dir), meeting, node.script)
         nodes.append(replace(node, launch=launch, container=container))
     return replace(plan, nodes=tuple(nodes), master_address=meeting.address, master_port=meeting.port)
 
@@ -107,7 +107,8 @@ def _node_plan(
     """The plan of a node, on which the run's folder is `root`."""
     case_dir = root / run.name
     log_dir = case_dir / f"round{round_number}" / f"{node.name}_noderank{rank}"
-    launch, container = _commands(run, node, rank, log_dir, meeting)
+    script = _script(run, node, root)
+    launch, container = _commands(run, node, rank, log_dir, meeting, script)
     return NodePlan(
         rank=rank,
         node=node,
@@ -116,13 +117,27 @@ def _node_plan(
         case_dir=str(case_dir),
         log_dir=str(log_dir),
         container=container,
+        script=script,
         monitors=(*MONITORS, run.vendor.name) if run.vendor.monitor else MONITORS,
         secrets=tuple(run.secrets),
     )
 
 
+def _script(run: RunConfig, node: Node, root: PurePosixPath) -> str | None:
+    """Where the vendor's script lies on the node: among the code that was sent, else in the vendor's folder."""
+    own = run.vendor.extension
+    if own.environment_script is None or own.code is None:
+        return None
+    return str((root / CODE if _is_sent(run, node) else own.code) / own.environment_script)
+
+
+def _is_sent(run: RunConfig, node: Node) -> bool:
+    """Whether the ranks import a copy of the launcher's code, which is sent for this run."""
+    return run.container is not None or not node.local
+
+
 def _commands(
-    run: RunConfig, node: Node, rank: int, log_dir: PurePosixPath, meeting: Rendezvous
+    run: RunConfig, node: Node, rank: int, log_dir: PurePosixPath, meeting: Rendezvous, script: str | None
 ) -> tuple[Command, Container | None]:
     """What starts the ranks of a node, and the container around it where the runtime has one."""
     case_dir = log_dir.parent.parent
@@ -140,13 +155,17 @@ def _commands(
     env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1"}
     env |= run.vendor.deterministic_environment if run.deterministic else {}
     env |= run.vendor.environment
-    if run.container or not node.local:
-        env["PYTHONPATH"] = str(root / CODE)  # the launcher's own version, sent for this run
+    if _is_sent(run, node):
+        env["PYTHONPATH"] = str(root / CODE)
+    elif run.code_dirs:
+        further = env.get("PYTHONPATH", run.python_path)
+        env["PYTHONPATH"] = ":".join([*map(str, run.code_dirs), *([further] if further else [])])
     if interface := meeting.interfaces[rank]:
         names = (*run.framework.interface_variables, *run.vendor.interface_variables)
         env = dict.fromkeys(names, interface) | env
     launch = Command(tuple(argument.format(**fields) for argument in run.framework.launch), env)
-    start = with_secrets(launch, secrets_file(str(log_dir), rank)) if run.secrets else launch
+    start = with_script(launch, script)
+    start = with_secrets(start, secrets_file(str(log_dir), rank)) if run.secrets else start
     return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), start)
 
 

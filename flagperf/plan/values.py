@@ -13,6 +13,9 @@ from flagperf.config.values import Deadlines
 
 CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
 SECRETS = ".secrets"  # beside it, one of each node until its ranks start: lines of shell that set variables
+SOURCE = (
+    'prepare() { . "$0"; }; prepare; exec "$@"'  # in a function the script does not see the ranks' command as its own
+)
 READ_SECRETS = '. "$0" && { rm -f "$0"; exec "$@"; }'  # what cannot be removed here, the launcher removes
 
 
@@ -29,6 +32,11 @@ def secrets_file(log_dir: str, rank: int) -> str:
 def with_secrets(launch: Command, file: str) -> Command:
     """The command in a shell that first sets the secret variables, and removes the file that says them."""
     return replace(launch, argv=("sh", "-c", READ_SECRETS, file, *launch.argv))
+
+
+def with_script(launch: Command, script: str | None) -> Command:
+    """The command in bash, which first sources a vendor's script, where there is one. `exit` in it ends the start."""
+    return replace(launch, argv=("bash", "-c", SOURCE, script, *launch.argv)) if script else launch
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,7 @@ class NodePlan:
     case_dir: str  # on the node
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
     container: Container | None = None  # in which `start` runs; None: in the current environment
+    script: str | None = None  # on the node: what is sourced before the ranks start
     monitors: tuple[str, ...] = ()  # names of the monitors that run
     secrets: tuple[str, ...] = ()  # names of the variables that are no part of `launch`: nobody may see their values
 
@@ -82,9 +91,15 @@ class NodePlan:
         return secrets_file(self.log_dir, self.rank)
 
     @property
+    def sent_code(self) -> str | None:
+        """Folder on the node that code is sent to. None: its processes import what the launcher imports."""
+        return self.launch.env["PYTHONPATH"] if self.container is not None or not self.node.local else None
+
+    @property
     def start(self) -> Command:
-        """What starts the ranks: `launch`, with the secret variables where there are some."""
-        return with_secrets(self.launch, self.secrets_file) if self.secrets else self.launch
+        """What starts the ranks: `launch`, with the secret variables, and after the vendor's script, if any."""
+        launch = with_script(self.launch, self.script)
+        return with_secrets(launch, self.secrets_file) if self.secrets else launch
 
     @property
     def config_file(self) -> str:

@@ -211,6 +211,8 @@ def notes(summary: Summary) -> list[str]:
     found += dict.fromkeys(text for result in summary.results for text in _of_hosts(result))
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
+    if extension := summary.config.get("extension"):
+        found.append(ext(extension))
     if own := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:
         found.append(f"the user's own: {', '.join(own)}")
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
@@ -219,6 +221,17 @@ def notes(summary: Summary) -> list[str]:
     failed = ((result.round, result.failure) for result in summary.results if result.failure)
     found += [f"round {number} failed: {failure.line}" for number, failure in itertools.islice(failed, 1)]
     return found
+
+
+def ext(extension: Mapping[str, Any]) -> str:
+    """What a vendor's own code takes the place of, and what shows that it does the same."""
+    what = ", ".join(f"{what} {by}" for what, by in extension["replaced"].items())
+    if not extension["has_code"]:
+        return f"ext: {what}"
+    if not extension["proof"]:
+        return f"ext: {what}; nothing shows that it does what the case does"
+    differences = extension["proof"]["differences"].values()
+    return f"ext: {what}; shown to do what the case does, with a largest difference of {number(max(differences), 2)}"
 
 
 def _of_hosts(result: Result) -> Iterator[str]:

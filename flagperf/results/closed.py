@@ -17,6 +17,7 @@ from flagperf.trainer.hardware import is_device_of
 Section = Mapping[str, Any]
 
 SAME_RATE = 1e-6  # relative difference of two learning rates that are computed in the same way
+PREPARES = ("environment_script", "requirements")  # what of a vendor's own code prepares the ranks alone
 MOST = 5  # classes of modules that a reason names
 MFU_CAUSES = (
     "another device or a higher clock than the hardware's file describes, a lower precision than the one named, "
@@ -58,6 +59,8 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
 def _as_stated(evidence: Evidence) -> Iterator[Finding]:
     if evidence.config.get("division") != "closed" or not evidence.config.get("fingerprint"):
         return
+    if unshown := not_shown(evidence.config):
+        yield "INVALID", unshown
     silent = [log.rank for log in evidence.logs if log.finished is not None and log.rank not in evidence.built]
     if silent:
         yield "INVALID", f"no BUILT from rank {silent[0]}: what it built is not known"
@@ -67,19 +70,36 @@ def _as_stated(evidence: Evidence) -> Iterator[Finding]:
         yield "SUSPECT", f"the network's operations are not compared: {evidence.finished.get('example_note')}"
 
 
+def not_shown(config: Section) -> str:
+    """Why nothing shows that a vendor's own code does what the case does; "" where something does, or there is none."""
+    found = config.get("extension") or {}
+    if not found.get("has_code") or found["proof"]:
+        return ""
+    return f"nothing shows that the vendor's own code does what the case does; a proof: {found['no_proof']}"
+
+
 def _differences(built: Section, stated: Section, config: Section) -> Iterator[str]:
+    own = config.get("extension") or {}
+    proof, replaced = own.get("proof") or {}, own.get("replaced") or {}
     if "network" in built:
-        yield from _other_network(built["network"], stated["network"])
+        proven = proof and not proof["same_modules"] and {"network", "network_hook"} & replaced.keys()
+        yield from _other_network(built["network"], stated["network"], same_modules=not proven)
     if "optimizer" in built:
-        yield from _other_optimizer(built["optimizer"], stated["optimizer"], config["optimizer"])
+        shown = proof["optimizer"] if proof and "optimizer" in replaced else None
+        yield from _other_optimizer(built["optimizer"], stated["optimizer"], config["optimizer"], shown)
+    if proof and "software" in built:
+        yield from _other_packages(built["software"].get("versions") or {}, proof["versions"], replaced)
     if "schedule" in built:
         yield from _other_schedule(built["schedule"], stated["schedule"])
 
 
-def _other_network(built: Section, stated: Section) -> Iterator[str]:
+def _other_network(built: Section, stated: Section, *, same_modules: bool) -> Iterator[str]:
+    """Compares two networks; where a proof covers the vendor's own modules, by parameters and buffers alone."""
     found = []
     if built["parameters"] != stated["parameters"]:
         found.append(f"{built['parameters']:,} parameters, the case has {stated['parameters']:,}")
+    if not same_modules:
+        stated, built = {**stated, "classes": {}, "modules": ""}, {**built, "classes": {}, "modules": ""}
     counts = {name: (built["classes"].get(name, 0), stated["classes"].get(name, 0)) for name in stated["classes"]}
     counts |= {name: (count, 0) for name, count in built["classes"].items() if name not in counts}
     differing = [f"{here} {name}, the case has {there}" for name, (here, there) in counts.items() if here != there]
@@ -90,6 +110,14 @@ def _other_network(built: Section, stated: Section) -> Iterator[str]:
         found.append("other names of modules")
     if found:
         yield f"another network than the case's: {'; '.join(found)}"
+
+
+def _other_packages(here: Section, proven: Section, replaced: Section) -> Iterator[str]:
+    """Compares versions of installed packages that a vendor's own code is of; its files are compared by content."""
+    paths = ", ".join(by for what, by in replaced.items() if what not in PREPARES).split(", ")
+    for name in dict.fromkeys(path.partition(".")[0] for path in paths):
+        if name != "torch" and here.get(name) != proven.get(name):
+            yield f"{name} {here.get(name)} in the place of the case's parts, the proof is of {proven.get(name)}"
 
 
 def _other_operations(evidence: Evidence, stated: Section) -> Iterator[str]:
@@ -103,9 +131,14 @@ def _other_operations(evidence: Evidence, stated: Section) -> Iterator[str]:
         )
 
 
-def _other_optimizer(built: Section, stated: Section, arguments: Section) -> Iterator[str]:
+def _other_optimizer(
+    built: Section, stated: Section, arguments: Section, shown: Section | None = None
+) -> Iterator[str]:
+    """Compares two optimizers. `shown`: class and step of one that was shown to do what the case's does."""
     package = stated["class"].rpartition(".")[0].rpartition(".")[0]
-    if built["class"] != stated["class"]:
+    if shown and (built["class"], built["step"]) == (shown["class"], shown["step"]):
+        pass
+    elif built["class"] != stated["class"]:
         yield f"optimizer {built['class']}, the case has {stated['class']}"
     elif not built["step"].startswith(f"{package}."):
         yield f"optimizer {built['class']} whose step is another one, from {built['step']}"
@@ -184,6 +217,11 @@ def _other_code(evidence: Evidence) -> Iterator[str]:
             if there[package] != sent[package]:
                 yield f"rank {rank}: the code of {package} is not the launcher's"
                 return
+        wanted = (evidence.config.get("extension") or {}).get("files") or {}
+        here = (built.get("software") or {}).get("extension") or {}
+        if other := [name for name in wanted if here.get(name) != wanted[name]]:
+            yield f"rank {rank}: {other[0]} of the vendor's own code is not the launcher's"
+            return
 
 
 def _device_of_the_hardware(evidence: Evidence) -> Iterator[Finding]:

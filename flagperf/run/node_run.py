@@ -72,11 +72,6 @@ class NodeRun:
         return self.node.node.name
 
     @property
-    def _sends_code(self) -> bool:
-        """Processes of this machine import what the launcher imports; hosts and containers get a copy."""
-        return self.node.container is not None or not self.transport.local
-
-    @property
     def shown_phases(self) -> tuple[str, ...]:
         """Phases in which there may be something to wait for."""
         here = ("check", "start", "stop")
@@ -131,8 +126,8 @@ class NodeRun:
             asking = asyncio.create_task(add_tool(self.folder / "sys_info.log", self.transport, tool))
             self._monitors.callback(asking.cancel)
         await self._send_config()
-        if self._sends_code:
-            await send_code(self.transport, self.node.launch.env["PYTHONPATH"], self.run.code_dir)
+        if self.node.sent_code:
+            await send_code(self.transport, self.node.sent_code, self.run.code_dirs)
         if not self.transport.local and self.run.resume:
             await self.transport.put(Path(self.run.resume), self.plan.config["resume"])
 
@@ -203,7 +198,7 @@ class NodeRun:
             elif not self.transport.local:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
             else:
-                made = [self.node.launch.env["PYTHONPATH"]] if self._sends_code else []
+                made = [self.node.sent_code] if self.node.sent_code else []
                 made += [self.node.secrets_file] if self.node.secrets else []
                 if made:
                     await self._do("rm", "-rf", *made)

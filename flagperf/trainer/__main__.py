@@ -20,6 +20,7 @@ import yaml
 
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.perflog import PerfLog
+from flagperf.trainer.extension import extended, import_modules
 from flagperf.trainer.framework import import_framework
 from flagperf.trainer.imports import import_components, lasting
 from flagperf.trainer.sample_data import ensure_sample_data
@@ -47,22 +48,27 @@ def main() -> NoReturn:
 
 
 def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
-    """One training, or a probe alone, from SUBMIT_INFO to FINISHED."""
+    """One training, or a probe or proof alone, from SUBMIT_INFO to FINISHED."""
     vendor = config["vendor"]
     visible = os.environ.get(vendor["visible_devices"] or "")
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
     perflog.log("SUBMIT_INFO", submitted)
-    alone = config.get("probe") == "alone"
+    alone, proving = config.get("probe") == "alone", config.get("prove", False)
     with lasting():
         framework = import_framework(config)
-        if not alone:
+        if not (alone or proving):
+            config = extended(config)
             import_components(config)
+            import_modules(config)
     perflog.log("INIT_START")
     if alone:
         framework.probe(config, perflog)
         return
     ensure_sample_data(config)
-    framework.train(config, perflog, began)
+    if proving:
+        framework.prove(config, perflog)
+    else:
+        framework.train(config, perflog, began)
 
 
 def read_config(argv: list[str]) -> dict[str, Any]:

@@ -20,6 +20,9 @@ class Entry(Protocol):
     def probe(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
         """Measure this rank's device, and log PROBE and FINISHED; where the framework's file says `probes`."""
 
+    def prove(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
+        """Compare a vendor's own code with the case's, and log PROOF and FINISHED; where its file says `extends`."""
+
     def read_first_samples(self, config: Mapping[str, Any]) -> None:
         """Open the data sets as a training does, and read the first sample of each."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import flagperf
+from flagperf.trainer.extension import files_here, named
 from flagperf.trainer.imports import targets
 from flagperf.trainer.sent_code import identities
 
@@ -19,28 +20,32 @@ LARGEST = 64 * 2**20  # bytes of a file whose content is looked at
 
 
 def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries: Iterable[str] = ()) -> dict[str, Any]:
-    """`versions`, `code` (package → identity) and `modules` (file → module and SHA-256) of this process.
+    """`versions`, `code` (package → identity), `modules` (file → module and SHA-256) and `extension` of this process.
 
     Args:
         framework: package → version, of the framework.
         libraries: paths of libraries of operators that were loaded into it.
 
-    `modules` are those that are neither Python's, nor installed, nor flagperf's, nor the case's: plug-ins, what
-    `code_dir` and PYTHONPATH bring, extensions. A plug-in is among them wherever it lies.
+    `extension`: path → SHA-256 of the files of the vendor's own code, where there is some. `modules` are those that are
+    neither Python's, nor installed, nor flagperf's, nor the case's: plug-ins, what `code_dir` and PYTHONPATH bring. A
+    plug-in is among them wherever it lies.
     """
     plugin = config["vendor"]["plugin"]
     return {
         "versions": versions(config, plugin, framework),
         "code": identities(),
         "modules": foreign_modules(plugin, libraries),
+        **({"extension": files_here(config)} if config.get("extension") else {}),
     }
 
 
 def versions(config: Mapping[str, Any], plugin: str | None, framework: Mapping[str, str]) -> dict[str, str | None]:
     """Of Python, flagperf, the framework, and each package that the configuration names a class or function of."""
-    named = {target.partition(".")[0] for target in (*targets(config), *([plugin] if plugin else []))}
+    packages = {
+        target.partition(".")[0] for target in (*targets(config), *([plugin] if plugin else []), *named(config))
+    }
     found = {"python": platform.python_version(), "flagperf": flagperf.__version__, **framework}
-    return {**found, **{name: version_of(name) for name in sorted(named - {"cases", *found})}}
+    return {**found, **{name: version_of(name) for name in sorted(packages - {"cases", *found})}}
 
 
 def version_of(package: str) -> str | None:

@@ -10,6 +10,7 @@ import yaml
 
 from flagperf.cli.check_vendor import check_vendor
 from flagperf.cli.vendor_files import Lack
+from flagperf.config.extension import NO_PROOF
 from flagperf.config.search_path import CONF
 from flagperf.config.search_path import VENDORS as VENDOR_FILES
 from flagperf.errors import ConfigError
@@ -63,6 +64,15 @@ def test_what_a_vendor_may_still_add(acme: Path) -> None:
             needed=False,
         ),
     ]
+
+
+def test_own_code_without_a_proof(acme: Path) -> None:
+    left_out = shutil.ignore_patterns("proofs")
+    shutil.copytree(ACME.with_name("acme_kernels"), acme, ignore=left_out, dirs_exist_ok=True)
+    what = f"no proof, so that a run is open: {NO_PROOF}"
+    tunings = [str(acme / f"vendor/acme/resnet50/{name}.yaml") for name in ("A1", "A1x2x1")]
+    found = [lack for lack in check_vendor("acme", [acme]) if lack.key == "vendor.extension"]
+    assert found == [Lack(tuning, "vendor.extension", what, needed=False) for tuning in tunings]
 
 
 def test_no_monitor(acme: Path) -> None:

@@ -412,6 +412,25 @@ def test_rounds_that_differ_make_the_job_suspect(tmp_path: Path) -> None:
     assert cells.row(a_summary(*job.results, max_cv=0.2))["verdict"] == "VALID"
 
 
+@pytest.mark.parametrize(
+    ("has_code", "proof", "said"),
+    [
+        pytest.param(False, None, "", id="a script alone"),
+        pytest.param(True, None, "; nothing shows that it does what the case does", id="no proof"),
+        pytest.param(
+            True,
+            {"differences": {"loss": 1.25e-7, "weights": 0.0}},
+            "; shown to do what the case does, with a largest difference of 1.2e-07",
+            id="a proof",
+        ),
+    ],
+)
+def test_code_of_the_vendors_own_is_said(has_code: bool, proof: dict[str, Any] | None, said: str) -> None:
+    replaced = {"environment_script": "env.sh", "optimizer": "acme.FusedSGD"}
+    job = a_summary(extension={"replaced": replaced, "files": {}, "has_code": has_code, "proof": proof})
+    assert cells.row(job)["notes"] == f"ext: environment_script env.sh, optimizer acme.FusedSGD{said}"
+
+
 def test_the_users_own_parts_are_said(tmp_path: Path) -> None:
     own = {"hardware/A100": "/bench/hardware/A100.yaml, in place of the shipped file", "cluster/lab": "/bench/lab.yaml"}
     job = a_summary(own=own)

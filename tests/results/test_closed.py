@@ -224,3 +224,94 @@ OTHERS: dict[str, tuple[Callable[[Given], object], Any, tuple[str, ...]]] = {
 def test_verdict_and_notes(change: Callable[[Given], object], verdict: Any, said: tuple[str, ...]) -> None:
     found = evidence(change)
     assert (judge(found), notes(found)) == (verdict, said)
+
+
+# ---------------------------------------------------------------- a vendor's own code
+
+PROOF = {
+    "differences": {"batches": 0.0, "loss": 1e-7, "weights": 1e-7, "optimizer": 0.0},
+    "optimizer": {"class": "mine.FusedSGD", "step": "mine"},
+    "same_modules": False,
+    "versions": {"mine": "1.2", "torch": "2.5"},
+}
+EXTENSION: dict[str, Any] = {
+    "replaced": {"optimizer": "mine.FusedSGD", "network_hook": "mine.accelerate"},
+    "files": {"mine.py": "s1"},
+    "has_code": True,
+    "proof": PROOF,
+    "no_proof": "",
+}
+
+
+def accelerated(given: Given) -> None:
+    """What the ranks built of the code that EXTENSION shows to do the same."""
+    given["config"]["extension"] = copy.deepcopy(EXTENSION)
+    given["built"]["network"].update(modules="ff", classes={CONV: 17, "mine.FastNorm": 17})
+    given["built"]["optimizer"].update({"class": "mine.FusedSGD", "step": "mine"})
+    given["built"]["software"].update(extension={"mine.py": "s1"}, versions={"mine": "1.2", "torch": "2.6"})
+
+
+WITH_OWN_CODE: dict[str, tuple[Callable[[Given], object], str]] = {
+    "fewer parameters": (
+        lambda given: given["built"]["network"].update(parameters=3100000, tensors="ff"),
+        "another network than the case's: 3,100,000 parameters, the case has 4,641,994",
+    ),
+    "other shapes": (
+        lambda given: given["built"]["network"].update(tensors="ff"),
+        "another network than the case's: other names, shapes or types of parameters or buffers",
+    ),
+    "fewer operations": (
+        lambda given: given["finished"].update(example_flops=9e6),
+        "another network than the case's: 9e+06 operations of the example in a forward pass, the case has 3.5e+07",
+    ),
+    "other modules, of which the proof has the case's": (
+        lambda given: given["config"]["extension"]["proof"].update(same_modules=True),
+        f"another network than the case's: 0 {NORM}, the case has 17; 17 mine.FastNorm, the case has 0",
+    ),
+    "other modules, where the network is not replaced": (
+        lambda given: given["config"]["extension"]["replaced"].pop("network_hook"),
+        f"another network than the case's: 0 {NORM}, the case has 17; 17 mine.FastNorm, the case has 0",
+    ),
+    "another optimizer than that of the proof": (
+        lambda given: given["built"]["optimizer"].update({"class": "mine.HastySGD"}),
+        "optimizer mine.HastySGD, the case has torch.optim.sgd.SGD",
+    ),
+    "another version of an installed package": (
+        lambda given: given["built"]["software"].update(versions={"mine": "1.3"}),
+        "mine 1.3 in the place of the case's parts, the proof is of 1.2",
+    ),
+    "another file on a host": (
+        lambda given: given["built"]["software"].update(extension={"mine.py": "s2"}),
+        "rank 0: mine.py of the vendor's own code is not the launcher's",
+    ),
+    "a file that no rank found": (
+        lambda given: given["built"]["software"].pop("extension"),
+        "rank 0: mine.py of the vendor's own code is not the launcher's",
+    ),
+}
+
+
+def test_own_code_that_was_shown_to_do_the_same() -> None:
+    assert judge(evidence(accelerated)) == ("VALID", ())
+
+
+@pytest.mark.parametrize(("change", "reason"), WITH_OWN_CODE.values(), ids=WITH_OWN_CODE)
+def test_own_code_that_does_more_than_was_shown(change: Callable[[Given], object], reason: str) -> None:
+    assert judge(evidence(lambda given: (accelerated(given), change(given)))) == ("INVALID", (reason,))
+
+
+def test_a_closed_run_of_own_code_without_a_proof() -> None:
+    """The tuning that tries to change the network: each thing that differs is said."""
+
+    def unshown(given: Given) -> None:
+        accelerated(given)
+        given["config"]["extension"].update(proof=None, no_proof="there is none")
+
+    reasons = (
+        "nothing shows that the vendor's own code does what the case does; a proof: there is none",
+        f"another network than the case's: 0 {NORM}, the case has 17; 17 mine.FastNorm, the case has 0",
+        "optimizer mine.FusedSGD, the case has torch.optim.sgd.SGD",
+    )
+    assert judge(evidence(unshown)) == ("INVALID", reasons)
+    opened = evidence(lambda given: (unshown(given), given["config"].update(division="open")))
+    assert (judge(opened), notes(opened)) == (("VALID", ()), reasons[1:])

@@ -18,7 +18,8 @@ from flagperf.command import Command
 from flagperf.config.compose import compose
 from flagperf.config.framework import local_python
 from flagperf.config.needs import Needs, needs_of
-from flagperf.config.platform import Framework, Vendor
+from flagperf.config.platform import Extension, Framework, Image, ImageSource, Vendor
+from flagperf.config.versions import satisfies
 from flagperf.errors import HostError
 from flagperf.hosts.local import LocalTransport
 from flagperf.run.runtime import environment
@@ -135,6 +136,54 @@ def test_a_plugin_that_the_users_code_brings_is_not_looked_for(tmp_path: Path) -
         ("torch", "torch_acme"),
         ("torch",),
     )
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param({"extension": Extension(requirements=("pyyaml>=99", "acme-kernels==1.2"))}, id="own code"),
+        pytest.param({"image": {"other": ImageSource(requirements=("pyyaml>=99", "acme-kernels==1.2"))}}, id="image"),
+    ],
+)
+async def test_packages_that_nobody_installs_are_looked_for(asked: dict[str, Any]) -> None:
+    vendor = Vendor("acme", "ACME", "acme", "acmecl", None, None, **asked)
+    run = example_run(framework=replace(OTHER, module="yaml"), vendor=vendor)
+    async with LocalTransport("here") as here:
+        with pytest.raises(HostError) as refused:
+            await environment(run, here, Command((sys.executable,)))
+    assert str(refused.value) == (
+        f"here: {sys.executable} has pyyaml {VERSIONS['pyyaml']}, where pyyaml>=99 is required; "
+        f"no acme-kernels, where acme-kernels==1.2 is required\n{DO}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "looked_for"),
+    [
+        pytest.param(Image("acme:1", "present"), ("acme-kernels",), id="a ready image"),
+        pytest.param(Image("acme:1", "build"), (), id="a built one has them"),
+    ],
+)
+def test_packages_in_images(image: Image, looked_for: tuple[str, ...]) -> None:
+    extension = Extension(requirements=("acme-kernels",))
+    vendor = Vendor("acme", "ACME", "acme", "acmecl", None, None, extension=extension)
+    assert needs_of(example_run(vendor=vendor, image=image)).requirements == looked_for
+
+
+@pytest.mark.parametrize(
+    ("version", "line", "fits"),
+    [
+        pytest.param("1.2", "acme-kernels", True, id="any version"),
+        pytest.param("1.2", "acme-kernels>=1.1,<2", True, id="in a range"),
+        pytest.param("1.3rc1", "acme-kernels>=1.2", True, id="a candidate"),
+        pytest.param("1.2", "acme-kernels==1.3", False, id="another"),
+        pytest.param("not installed", "acme-kernels", False, id="none"),
+        pytest.param("1.2", "-r other.txt", False, id="no package"),
+    ],
+)
+def test_lines_of_a_requirements_file(version: str, line: str, fits: bool) -> None:
+    assert satisfies(version, line) == fits
 
 
 def test_the_lowest_versions_are_those_of_the_oldest_environment() -> None:

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
+from flagperf.trainer.extension import Rename, hooked, renaming
 from flagperf.trainer.misfits import check_fit
 from flagperf.trainer.pytorch.by_version import moving_average, safe_to_load, sent_buffers
 from flagperf.trainer.pytorch.ranks import World
@@ -40,7 +41,7 @@ def build_network(
     """The network on its device, with the weights to start from, and what is changed inside it."""
     network: nn.Module = component(config, "network")
     if settings.init_checkpoint is not None:
-        load_weights(task.pretrained(network), task, settings.init_checkpoint)
+        load_weights(task.pretrained(network), task, settings.init_checkpoint, renaming(config))
     if settings.sync_bn and world.size > 1:
         if device.type == "cpu":
             raise ConfigError(
@@ -49,7 +50,8 @@ def build_network(
         network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
     if settings.activation_checkpointing:
         recompute(network, settings.checkpoint_modules)
-    return network.to(device=device, memory_format=getattr(torch, settings.memory_format))  # type: ignore[call-overload,no-any-return]
+    network = network.to(device=device, memory_format=getattr(torch, settings.memory_format))  # type: ignore[call-overload]
+    return hooked(config, network)  # type: ignore[no-any-return]
 
 
 def recompute(network: nn.Module, class_path: str | None) -> None:
@@ -93,8 +95,11 @@ def _path(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def load_weights(network: nn.Module, task: Task, path: str) -> None:
+def load_weights(network: nn.Module, task: Task, path: str, rename: Rename = str) -> None:
     """Fill the network from the file of `init_checkpoint`.
+
+    Args:
+        rename: name in the network → name in the file.
 
     Raises:
         ConfigError: the file cannot be read, or its names or shapes are not those of the network.
@@ -112,6 +117,8 @@ def load_weights(network: nn.Module, task: Task, path: str) -> None:
             allowed="a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz",
         ) from error
     given, wanted = task.initial_weights(content), network.state_dict()
+    own = {rename(name): name for name in wanted}
+    given = {own.get(name, name): tensor for name, tensor in given.items()}
     check_fit(path, given, wanted)
     network.load_state_dict(given)
 

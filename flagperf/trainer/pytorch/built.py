@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from flagperf.trainer.extension import renaming
 from flagperf.trainer.pytorch.device import device_name
 from flagperf.trainer.pytorch.fingerprint import fingerprint
 from flagperf.trainer.pytorch.parts import Parts
@@ -15,11 +16,12 @@ from flagperf.trainer.software import software
 
 def built(parts: Parts) -> dict[str, Any]:
     """The value of BUILT, of this rank."""
+    rename = renaming(parts.config)
     return {
         "device_name": device_name(parts.device),
         "data": dict(parts.datasets.counts),
-        "network": fingerprint(parts.network),
-        "optimizer": optimizer_of(parts.optimizer, parts.network),
+        "network": fingerprint(parts.network, rename),
+        "optimizer": optimizer_of(parts.optimizer, parts.network, rename),
         "schedule": schedule_of(parts),
         "software": software(parts.config, {"torch": torch.__version__}, torch.ops.loaded_libraries),
     }

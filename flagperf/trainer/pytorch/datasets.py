@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,10 +53,11 @@ def open_datasets(config: Mapping[str, Any], settings: Settings, world: World, d
     sampler = HeldBatches if settings.synthetic else TrainBatches
     batches = sampler(train, settings.train_batch_size, settings.gradient_accumulation_steps, world, settings.seed)
     workers, eval_loader = settings.num_workers, None
+    load = partial(component, config, "loader") if config.get("loader") else Loader  # a vendor may have its own
     if evaluated is not None and settings.evaluates:
         share = eval_batches(len(evaluated), settings.eval_batch_size, world)
-        eval_loader = Loader(evaluated, share, workers, device)
-    train_loader = Loader(train, batches, workers, device, limit=HELD if settings.synthetic else None)
+        eval_loader = load(evaluated, share, workers, device)
+    train_loader = load(train, batches, workers, device, limit=HELD if settings.synthetic else None)
     return Datasets(train, batches, train_loader, eval_loader, counts(train, evaluated))
 
 

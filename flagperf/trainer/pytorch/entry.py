@@ -16,11 +16,12 @@ from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.loop import Training
 from flagperf.trainer.pytorch.parts import Parts, build_parts
 from flagperf.trainer.pytorch.probe import Probe
+from flagperf.trainer.pytorch.proof import prove as compare
 from flagperf.trainer.pytorch.ranks import World
 
 fill_in()  # before a case is imported
 
-__all__ = ["probe", "read_first_samples", "train"]
+__all__ = ["probe", "prove", "read_first_samples", "train"]
 
 
 def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
@@ -63,3 +64,13 @@ def probe(config: Mapping[str, Any], perflog: PerfLog) -> None:
     perflog.log("PROBE", Probe(device, world).measure())
     perflog.log("FINISHED")
     world.disconnect()
+
+
+def prove(config: Mapping[str, Any], perflog: PerfLog) -> None:
+    """Compare a vendor's own code with the case's on this rank's device, and nothing else.
+
+    Raises:
+        ConfigError: the code or the device cannot be used.
+    """
+    perflog.log("PROOF", compare(config))
+    perflog.log("FINISHED")

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from flagperf.trainer.digest import digest
+from flagperf.trainer.extension import Rename
 from flagperf.trainer.pytorch.by_version import newest_name
 from flagperf.trainer.pytorch.flops import count_forward
 from flagperf.trainer.pytorch.precision import Precision
@@ -23,8 +24,10 @@ from flagperf.trainer.pytorch.task import Task
 BATCH_NORM = "torch.nn.modules.batchnorm"
 
 
-def fingerprint(network: nn.Module) -> dict[str, Any]:
+def fingerprint(network: nn.Module, rename: Rename = str) -> dict[str, Any]:
     """Number of parameters, digests of tensors and modules, and how many modules there are of each class.
+
+    `rename`: the network's name of a tensor → the case's.
 
     Buffers that are in no checkpoint are left out: they are constants, and come and go with a library's version. Tied
     parameters count under each of their names: moving a network to a device may tear them.
@@ -35,7 +38,9 @@ def fingerprint(network: nn.Module) -> dict[str, Any]:
     modules = [(name, class_path(type(module))) for name, module in network.named_modules()]
     return {
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "tensors": digest(f"{name} {kind} {list(one.shape)} {one.dtype}" for name, kind, one in parameters + buffers),
+        "tensors": digest(
+            f"{rename(name)} {kind} {list(one.shape)} {one.dtype}" for name, kind, one in parameters + buffers
+        ),
         "modules": digest(f"{name} {path}" for name, path in modules),
         "classes": dict(sorted(Counter(path for _, path in modules).items())),
     }

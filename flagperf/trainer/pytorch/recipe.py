@@ -20,6 +20,7 @@ from torch.optim import Optimizer
 
 from flagperf.trainer.components import component, path_of
 from flagperf.trainer.digest import digest
+from flagperf.trainer.extension import Rename
 from flagperf.trainer.imports import imported_anew
 from flagperf.trainer.pytorch.by_version import newest_group
 from flagperf.trainer.pytorch.parts import Parts
@@ -31,9 +32,12 @@ STEPPED = 1000  # a schedule is stepped so far; what comes later is asked of its
 FREE = ("params", "lr", "initial_lr", "max_lr_snapshot", "fused", "foreach", "capturable", "differentiable")
 
 
-def optimizer_of(optimizer: Optimizer, network: nn.Module) -> dict[str, Any]:
-    """Class, where the code of its step comes from, and the parameter groups with their hyper-parameters."""
-    names = {id(parameter): name for name, parameter in network.named_parameters()}
+def optimizer_of(optimizer: Optimizer, network: nn.Module, rename: Rename = str) -> dict[str, Any]:
+    """Class, where the code of its step comes from, and the parameter groups with their hyper-parameters.
+
+    `rename`: the network's name of a parameter → the case's.
+    """
+    names = {id(parameter): rename(name) for name, parameter in network.named_parameters()}
     step: Any = inspect.unwrap(optimizer.step)
     return {
         "class": path_of(optimizer),

@@ -18,15 +18,20 @@ from flagperf.results.monitors import summarize
 
 ROOT = Path(__file__).parents[3]
 ACME = ROOT / "tests/data/acme"
+KERNELS = ROOT / "tests/data/acme_kernels"  # its own code
 WORDS = ("vendor=acme", "hardware=A1", "runtime=process", "size=tiny", "monitor.interval=0.2")
 DEVICE = r"\d+C [\d.]+W [\d.]+MiB 16384MiB \d+%\n"
 
 
 def test_the_walk_through_shows_these_files() -> None:
     text = (ROOT / "docs/adding-a-vendor.md").read_text(encoding="utf-8")
-    shown = dict(re.findall(r"`([\w./-]+)`:\n\n```(?:yaml|sh)\n(.*?)```", text, re.DOTALL))
-    files = {path.relative_to(ACME).as_posix(): path.read_text() for path in ACME.rglob("*") if path.is_file()}
-    assert shown == files
+    shown = dict(re.findall(r"`([\w./-]+)`:\n\n```(?:yaml|sh|python)\n(.*?)```", text, re.DOTALL))
+    assert shown == files_of(ACME) | files_of(KERNELS, "acme_kernels/")
+
+
+def files_of(folder: Path, prefix: str = "") -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    return {prefix + path.relative_to(folder).as_posix(): path.read_text() for path in files}
 
 
 def test_its_tool_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,108 @@
+"""`flagperf check vendor=NAME model=CASE …`: does the vendor's own code do what the case does? Shown by a real rank."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.config.compose import compose
+from flagperf.config.extension import KEY, WITHIN, proof_path, replaced
+from flagperf.config.resolve import check_hosts
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
+from flagperf.plan.dry_run import dry_run_text
+from flagperf.plan.plan import make_plan
+from flagperf.results.rank_log import read_rank_logs
+from flagperf.run import folder as run_folder
+from flagperf.run.console import Terminal
+from flagperf.run.execute import execute
+from flagperf.run.progress import Progress
+
+ALONE = ("size=tiny", "prove=true")  # the reduced case, on sample data
+HEADER = """\
+# flagperf check vendor={} model={}
+#
+# That the vendor's own code does what the case does, for the files below as they were. Written by this command.
+"""
+
+
+def main(options: argparse.Namespace) -> int:
+    """Train the reduced case with and without the vendor's code, print the differences, and keep them as a proof."""
+    run = compose([*options.arguments, *ALONE], options.config_dir)
+    own = run.vendor.extension
+    if not own.has_code:
+        advice = "name it in the vendor's file or in a tuning; docs/adding-a-vendor.md shows how"
+        raise ConfigError("the vendor has no own code for this case", key=KEY, given=run.case, advice=advice)
+    if run.dry_run:
+        print(dry_run_text(run))
+        return 0
+    check_hosts(run)
+    folder = run_folder.create(replace(run, run_name=run.run_name or f"check{datetime.now():%Y%m%d-%H%M%S}"))
+    found = worst(asyncio.run(compare(run, folder)))
+    return keep(run, found) if shows_the_same(run, found) else ConfigError.exit_code
+
+
+async def compare(run: RunConfig, folder: Path) -> list[Mapping[str, Any]]:
+    """What each rank found.
+
+    Raises:
+        FlagperfError: a host cannot be used, a rank failed, or the user interrupted it.
+    """
+    with Progress(run, Terminal(stderr=True)) as progress:
+        outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
+    if outcome.status == "interrupted":
+        raise InterruptedRunError("interrupted")
+    if outcome.failure is not None:
+        raise TrainingError(outcome.failure.line)  # told in full when it happened
+    return [event.value for log in read_rank_logs(outcome.folder) for event in log.all("PROOF")]
+
+
+def worst(proofs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What the rank found that differs the most from the case."""
+    return max(proofs, key=lambda proof: max(proof.get("differences", {"": float("inf")}).values()))
+
+
+def shows_the_same(run: RunConfig, found: Mapping[str, Any]) -> bool:
+    """Print what the vendor's code replaces and the largest differences; whether they are small enough."""
+    for what, by in replaced(run.vendor.extension).items():
+        print(f"{what + ':':20} {by}")
+    if "other_network" in found:
+        print(f"{'network:':20} another network than the case's: {found['other_network']}")
+        return False
+    for what, value in found["differences"].items():
+        verdict = "" if value <= WITHIN else "   too much"
+        print(f"{'difference, ' + what + ':':20} {value:.3g} of at most {WITHIN:g}{verdict}")
+    what, value = max(found["differences"].items(), key=lambda item: item[1])
+    print(f"largest difference: {value:.3g} ({what}), in {found['steps']} steps in fp32 on {found['device']}")
+    return bool(value <= WITHIN)
+
+
+def keep(run: RunConfig, found: Mapping[str, Any]) -> int:
+    """Write the proof beside the vendor's code.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    path = proof_path(run.vendor.extension, run.config)
+    said = {
+        "case": run.case,
+        "revision": run.config["revision"],
+        "replaced": replaced(run.vendor.extension),
+        "files": run.config["extension"]["files"],
+        **{name: found[name] for name in ("differences", "optimizer", "same_modules", "steps", "device", "versions")},
+    }
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
+        path.write_text(HEADER.format(run.vendor.name, run.config["case"]) + text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the proof cannot be written: {error.strerror}", key=f"{KEY}.folder", given=path) from None
+    print(path)
+    return 0
