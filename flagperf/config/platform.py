@@ -243,6 +243,7 @@ class Failures:
     stopped: Pattern = ""  # in its log, about a rank that it stops, by the pid that `exits` has too; empty: not said
     port_taken: str = "EADDRINUSE"  # text of the launcher's log where another process listens on the port
     followed: tuple[Pattern, ...] = ()  # in the log of a rank that ended because another rank had
+    out_of_memory: tuple[Pattern, ...] = ()  # in why a rank ended: its device, or its host, has no more memory
     waiting: tuple[Pattern, ...] = ()  # in a Python stack: a frame of a rank that waits for the other ranks
 
 
