@@ -120,7 +120,9 @@ class ImageSource:
 
     name: str | None = None
     base: str | None = None  # build argument BASE_IMAGE
-    folder: str | None = None  # of the Dockerfile; None: vendors/<vendor>/docker/<framework>
+    folder: str | None = (
+        None  # of the Dockerfile; None: vendors/<vendor>/docker/<framework>, vendors/on_base/<framework>
+    )
     requirements: tuple[str, ...] = ()  # further Python packages, as in a requirements file
 
 
