@@ -120,9 +120,7 @@ class ImageSource:
 
     name: str | None = None
     base: str | None = None  # build argument BASE_IMAGE
-    folder: str | None = (
-        None  # of the Dockerfile; None: vendors/<vendor>/docker/<framework>, vendors/on_base/<framework>
-    )
+    folder: str | None = None  # of the Dockerfile; None: the vendor's own in vendors/, or that which builds on `base`
     requirements: tuple[str, ...] = ()  # further Python packages, as in a requirements file
 
 

@@ -37,7 +37,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, acc
 @pytest.mark.parametrize("name", TRAININGS)
 def test_it_trains_as_a_cpu_does(answers: dict[str, dict[str, accelerator.Answer]], name: str) -> None:
     cpu, chip = (accelerator.events_of(answers[device][name]) for device in ("cpu", "chip"))
-    assert toy.losses(chip) == pytest.approx(toy.losses(cpu), rel=1e-4, nan_ok=True)
+    expected_losses = toy.losses(cpu)
+    found_losses = toy.losses(chip)[: len(expected_losses)]  # that one is not a number is seen a step later
+    assert found_losses == pytest.approx(expected_losses, rel=1e-4, nan_ok=True)
     finished, expected = chip[-1].value, cpu[-1].value
     assert (finished["stop_reason"], finished["final_accuracy"]) == (
         expected["stop_reason"],

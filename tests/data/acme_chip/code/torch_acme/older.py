@@ -8,10 +8,12 @@ may not return tensors of a class there, a mode that stays on takes all operator
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_acme.tensor import AcmeTensor, compute
@@ -20,14 +22,13 @@ PRIVATEUSE1 = 20  # torch's number of the device type
 PLACES = 19  # functions of a guard
 TYPE, EXCHANGE_DEVICE, GET_DEVICE, DEVICE_COUNT = 0, 1, 2, 13  # among them
 _made: list[Any] = []  # what C++ goes on using
-_host_tensor = torch.tensor
 
 
 class _ForTheChip(TorchDispatchMode):
     """Runs operators that make tensors of the chip, or are given some."""
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
+        kwargs = {name: value for name, value in (kwargs or {}).items() if name != "pin_memory"}  # there is none
         device = kwargs.get("device")
         if (device is not None and device.type == "acme") or any(issubclass(kind, AcmeTensor) for kind in types):
             return compute(operator, args, kwargs)
@@ -40,13 +41,27 @@ def register(runtime: Any) -> None:
     torch._register_device_module("acme", runtime)
     _add_guard()
     _ForTheChip().__enter__()
-    torch.tensor = _tensor
+    autograd = torch._C._dispatch_library("IMPL", "_", "AutogradPrivateUse1")
+    autograd.fallback_fallthrough()  # collectives have no derivative
+    _made.append(autograd)
+    torch.tensor, torch.as_tensor = _copied(torch.tensor), _copied(torch.as_tensor)
+    type(nn.Parameter).__instancecheck__ = _is_instance
 
 
-def _tensor(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+def _copied(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """torch.tensor(…, device="acme") works below the mode: here it is copied like any other."""
-    made = _host_tensor(*args, **kwargs)
-    return made if device is None else made.to(device)
+
+    def made(*args: Any, device: Any = None, **kwargs: Any) -> Tensor:
+        tensor = make(*args, **kwargs)
+        return tensor if device is None else tensor.to(device)
+
+    return made
+
+
+def _is_instance(kind: type, instance: Any) -> bool:
+    """As newer versions do it. 2.0 takes parameters of a class of their own for those that are not yet initialized."""
+    flagged = kind is nn.Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+    return flagged or type.__instancecheck__(kind, instance)
 
 
 def _add_guard() -> None:
