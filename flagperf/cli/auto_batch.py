@@ -137,7 +137,9 @@ def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome) -> 
         raise InterruptedRunError("interrupted")
     if outcome.failure is not None:
         return TriedSize(size, _too_large(job, outcome.failure))
-    figures = next(log.finished for log in read_rank_logs(outcome.folder) if log.finished)
+    figures = next((log.finished for log in read_rank_logs(outcome.folder) if log.finished), None)
+    if figures is None:
+        raise TrainingError(f"{KEY}={size}: no rank logged FINISHED; see {outcome.folder}")
     memory, throughput = figures["peak_memory"], figures["steady_throughput"] or figures["p_train"]
     note = "over the limit" if limit is not None and memory > limit else ""
     return TriedSize(size, note, memory, throughput)
