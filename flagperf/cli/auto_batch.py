@@ -79,14 +79,22 @@ async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch
             outcome = await execute(trial, plan, place, progress)
         limit = search.limit or _of_host(job, outcome)
         tried = (*search.tried, _tried(job, size, limit, outcome))
+        _say(console, f"{KEY}={size}: {_told(tried[-1], job.throughput_unit)}")
         search = BatchSearch(batch_sizes.largest(tried), limit, tried)
         batch_sizes.write(search, folder)
     return search
 
 
+def _told(tried: TriedSize, unit: str) -> str:
+    """ "fits, 12.3 GiB a rank, 512 samples/s" """
+    held = None if tried.peak_memory is None else f"{tried.peak_memory:.3g} GiB a rank"
+    rate = None if tried.throughput is None else f"{tried.throughput:.4g} {unit}"
+    return ", ".join(filter(None, (tried.note or "fits", held, rate)))
+
+
 def _say(console: Console, text: str) -> None:
     log.info("%s", text)
-    console.print(f"  {text}", style="dim", highlight=False, markup=False)
+    console.print(f"  {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 def _trial(run: RunConfig) -> RunConfig:

@@ -95,6 +95,7 @@ def test_one_rank_without_memory_decides_for_all(folder: Path, tmp_path: Path) -
     assert (result["verdict"], result["values"]["num_trained_samples"]) == ("VALID", 2 * 2 * 3)
     found = {"key": "train_batch_size", "before": 2, "after": 3, "source": "found by train_batch_size=auto"}
     assert found in summary["changes"]
+    assert "  train_batch_size=4: out of memory\n" in done.stdout
     assert "  train_batch_size=auto: 3, the largest that takes no more than" in done.stdout
     report = (job.parent / "report.md").read_text()
     assert "lr was left as it is, 0.1:\n\n| train_batch_size | peak memory [GiB] | points/s | fits |\n" in report
