@@ -74,8 +74,9 @@ def _folder(vendor: Vendor, framework: Framework, entry: str, source: ImageSourc
     """The folder of the Dockerfile: the one that is named, the vendor's own, or that which builds on any base."""
     if source.folder:
         return Path(source.folder).expanduser()
-    own = VENDORS / vendor.name / "docker" / entry
-    return ON_BASE / framework.name if source.base and not (own / DOCKERFILE).is_file() else own
+    own, shared = VENDORS / vendor.name / "docker" / entry, ON_BASE / framework.name
+    there = [folder for folder in (own, *([shared] if source.base else [])) if (folder / DOCKERFILE).is_file()]
+    return there[0] if there else own
 
 
 def entry_of(vendor: Vendor, framework: Framework) -> tuple[str, str | None]:
