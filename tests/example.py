@@ -10,7 +10,7 @@ import yaml
 from flagperf.config.build import build, of_same_name
 from flagperf.config.platform import Cluster, Framework, Hardware, Node, RuntimeSettings, Vendor
 from flagperf.config.search_path import CONF
-from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.config.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
 
 DEADLINES = Deadlines(connect=15.0, start=300.0, first_step=600.0, stall=300.0, stop=10.0)
 FRAMEWORK = yaml.safe_load((CONF / "framework/pytorch.yaml").read_text(encoding="utf-8"))
@@ -61,6 +61,7 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "target": None,
         "deadlines": DEADLINES,
         "monitor": MonitorIntervals(5.0, 120.0),
+        "auto_batch": AutoBatch(0.9, None, 10),
         "limits": Limits(**of_same_name(Limits, values)),
         "config": values,
     }

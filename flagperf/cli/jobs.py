@@ -12,6 +12,7 @@ from secrets import token_hex
 from rich.console import Console
 
 from flagperf import report
+from flagperf.cli.auto_batch import with_found_size
 from flagperf.cli.log import run_log
 from flagperf.config.values import RunConfig
 from flagperf.errors import FlagperfError, InterruptedRunError
@@ -87,6 +88,8 @@ async def _run_job(job: RunConfig, folder: Path, console: Console, began: float 
         if job.repeat > 1:
             console.print(f"round {number} of {job.repeat}", style="bold", highlight=False)
         try:
+            if job.sized is not None:
+                job, began = await with_found_size(job, folder, console), None  # the search is no part of the round
             results.append(await _run_round(job, number, folder, console, began if number == 1 else None))
         except FlagperfError as error:
             refused = error
@@ -101,7 +104,7 @@ def _summary(job: RunConfig, results: list[Result], folder: Path) -> Summary:
     """Sum up a job and write that. Rounds that have no result were not started."""
     missing = range(len(results) + 1, job.repeat + 1)
     rest = [_without_outcome(job, number, folder, "not started") for number in missing]
-    done = summary.summarize(job, [*results, *rest])
+    done = summary.summarize(job, [*results, *rest], folder / job.name)
     summary.write(done, folder / job.name)
     return done
 

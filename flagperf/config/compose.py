@@ -6,9 +6,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flagperf.config import batch_size
 from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
 from flagperf.config.classes import check_places, other_libraries
@@ -40,7 +42,7 @@ from flagperf.config.search_path import find, is_shipped, search_path, with_name
 from flagperf.config.secret_values import keep_secrets, too_short
 from flagperf.config.sweep import Job, make_jobs
 from flagperf.config.user_files import own_files
-from flagperf.config.values import Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.config.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.secret import shown
 from flagperf.target import Target
@@ -108,6 +110,11 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
     return found
 
 
+def _compose_alone(job: Job, folders: Sequence[Path]) -> RunConfig:
+    with hydra_session(folders) as load:
+        return _compose_job(job, load, folders)
+
+
 def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     layers = compose_layers(job, load, folders)
     check_hardware_chosen(layers.final, job.choices, folders)
@@ -119,6 +126,8 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     layers = with_algorithms(layers, job, folders, where)
     final = layers.final.with_values(job.values)
     changed = changes(layers.case.leaves, final.leaves, _source(job, layers, folders, where))
+    if auto := batch_size.is_auto(final):
+        final = batch_size.with_own_size(final, layers.case)
     rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     closed = final.get("division") == "closed"
     if closed:
@@ -150,10 +159,12 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     if closed and replaced:
         raise replaced[0]
     config["own"] = {**own_files(layers.files, folders), **own_code(config, maker, replaced)}
-    ext_note = without_proof(config, "division" in job.values)
+    extension_note = without_proof(config, "division" in job.values)
     if hosts.secrets:
         config["own"]["secrets"] = ", ".join(hosts.secrets)
     kept = keep_secrets(config, maker, hosts, job, where)
+    size_note = batch_size.note(final) if auto else None
+    notes = (layers.note, data_note, extension_note, size_note, *too_short(kept.secrets))
     built: dict[str, Any] = {  # beside the fields that are values of the configuration
         "framework": stack,
         "vendor": kept.vendor,
@@ -163,6 +174,7 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "target": build(Target, config["target"], "target", where) if config["target"] else None,
         "deadlines": build(Deadlines, config["deadlines"], "deadlines", where),
         "monitor": build(MonitorIntervals, config["monitor"], "monitor", where),
+        "auto_batch": build(AutoBatch, config["auto_batch"], "auto_batch", where),
         "limits": Limits(**of_same_name(Limits, config)),
         "config": kept.config,
         "extent": extent(config, where),
@@ -173,7 +185,8 @@ def _compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "changes": changed,
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": layers.tuning and layers.tuning.removeprefix("vendor/"),
-        "notes": tuple(note for note in (layers.note, data_note, ext_note, *too_short(kept.secrets)) if note),
+        "sized": partial(batch_size.with_size, job, partial(_compose_alone, folders=folders)) if auto else None,
+        "notes": tuple(note for note in notes if note),
         "where": where,
         "secrets": kept.secrets,
         "mask": kept.mask,

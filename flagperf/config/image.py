@@ -18,6 +18,7 @@ from flagperf.config.versions import is_older, numbers
 from flagperf.errors import ConfigError
 
 DOCKERFILE = "Dockerfile"
+ON_BASE = VENDORS / "on_base"  # Dockerfiles, a folder a framework, that build on the image that `base` names
 REQUIREMENTS = "requirements.txt"  # what a training process needs; flagperf's own unless the vendor has the file
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
 CHUNK = 1 << 20  # bytes of a file that are read at a time
@@ -32,9 +33,10 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
     """
     entry, version = entry_of(vendor, framework)
     source, extra = vendor.image.get(entry) or ImageSource(), framework.extra
-    folder = Path(source.folder).expanduser() if source.folder else VENDORS / vendor.name / "docker" / entry
+    folder = _folder(vendor, framework, entry, source)
     buildable = (folder / DOCKERFILE).is_file()
-    policy = settings.policy or ("build" if source.folder or (buildable and not source.name) else "present")
+    built = source.folder or (buildable and (source.base or not source.name))
+    policy = settings.policy or ("build" if built else "present")
     key = f"vendor.image.{entry}"
 
     def refused(problem: str, key: str, given: object = None, advice: str | None = None) -> ConfigError:
@@ -63,11 +65,20 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
         raise refused(f"vendor {vendor.name} names no image for {what}", f"{key}.name", advice=advice)
     if source.requirements:
         problem = f"image {source.name} is used as it is, so no packages can be added"
-        advice = f"take an image that has them, or build on it: {key}={{base: {source.name}, folder: …}}"
+        advice = f"take an image that has them, or build on it: {key}.base={source.name}"
         raise refused(problem, f"{key}.requirements", ", ".join(source.requirements), advice)
     if policy == "load" and not (settings.archive and Path(settings.archive).expanduser().is_file()):
         raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")
     return Image(source.name, policy, settings, None, source)
+
+
+def _folder(vendor: Vendor, framework: Framework, entry: str, source: ImageSource) -> Path:
+    """The folder of the Dockerfile: the one that is named, the vendor's own, or that which builds on any base."""
+    if source.folder:
+        return Path(source.folder).expanduser()
+    own, shared = VENDORS / vendor.name / "docker" / entry, ON_BASE / framework.name
+    there = [folder for folder in (own, *([shared] if source.base else [])) if (folder / DOCKERFILE).is_file()]
+    return there[0] if there else own
 
 
 def entry_of(vendor: Vendor, framework: Framework) -> tuple[str, str | None]:

@@ -7,9 +7,11 @@ a product, a runtime or a cluster, whose keys are the fields of platform.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from flagperf.config.hints import of_dataclass
+from flagperf.config.values import AutoBatch
 from flagperf.fields import TYPE_NAMES, Field, count, folder_name, is_a, seconds, switch, text
 from flagperf.trainer.settings import Settings
 
@@ -37,6 +39,7 @@ KEYS: dict[str, Field] = {
     "dry_run": switch(platform=True),
     "prove": switch(platform=True),
     "probe": text("run", "alone", null=True, platform=True),
+    **{f"auto_batch.{name}": replace(field, platform=True) for name, field in of_dataclass(AutoBatch).items()},
     "log_level": text("debug", "info", "warning", "error", platform=True),
     "mlperf.division": text("open", "closed", platform=True),
     "mlperf.org": text(null=True, platform=True),

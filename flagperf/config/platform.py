@@ -120,7 +120,7 @@ class ImageSource:
 
     name: str | None = None
     base: str | None = None  # build argument BASE_IMAGE
-    folder: str | None = None  # of the Dockerfile; None: vendors/<vendor>/docker/<framework>
+    folder: str | None = None  # of the Dockerfile; None: the vendor's own in vendors/, or that which builds on `base`
     requirements: tuple[str, ...] = ()  # further Python packages, as in a requirements file
 
 
@@ -267,6 +267,7 @@ class Failures:
     stopped: Pattern = ""  # in its log, about a rank that it stops, by the pid that `exits` has too; empty: not said
     port_taken: str = "EADDRINUSE"  # text of the launcher's log where another process listens on the port
     followed: tuple[Pattern, ...] = ()  # in the log of a rank that ended because another rank had
+    out_of_memory: tuple[Pattern, ...] = ()  # in why a rank ended: its device, or its host, has no more memory
     waiting: tuple[Pattern, ...] = ()  # in a Python stack: a frame of a rank that waits for the other ranks
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
-from flagperf.fields import Positive
+from flagperf.fields import ByteSize, Count, Positive, Share
 from flagperf.secret import Mask
 from flagperf.target import Target
 from flagperf.trainer.extent import Extent
@@ -46,6 +46,15 @@ class MonitorIntervals:
 
     interval: Positive  # of processor, memory and accelerators
     power_interval: Positive  # of the node's power
+
+
+@dataclass(frozen=True)
+class AutoBatch:
+    """How the largest batch that fits is looked for (flagperf/cli/auto_batch.py)."""
+
+    memory: Share  # of a device's memory that a rank may hold; on a CPU, of its part of the host's
+    limit: ByteSize | None  # most that a rank may hold; None: that share
+    steps: Count  # optimizer steps at each size
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,7 @@ class RunConfig:
     log_level: str
     deadlines: Deadlines
     monitor: MonitorIntervals
+    auto_batch: AutoBatch
     limits: Limits
     train_batch_size: int
     gradient_accumulation_steps: int
@@ -108,6 +118,8 @@ class RunConfig:
     sweep: Mapping[str, str] = field(default_factory=dict)  # swept key → value, of this job of a multirun
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
     where: Callable[[str], str] = field(default=lambda _: "config.yaml", repr=False, compare=False)  # set a dotted key
+    # with train_batch_size=auto, for which the case's own stands: the same job with the size that was found
+    sized: Callable[[int], RunConfig] | None = field(default=None, repr=False, compare=False)
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
     mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know

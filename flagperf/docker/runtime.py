@@ -129,8 +129,7 @@ async def image_versions(run: RunConfig, docker: DockerHost, node: NodePlan) -> 
     except APIError as error:
         raise refused(docker.host, container, error) from error
     key = f"vendor.image.{run.framework.name}"
-    own = f"{key}={{base: {container.image}, folder: …}}"
-    advice = f"take an image that has it ({key}.name), or build on this one: {own}"
+    advice = f"take an image that has it ({key}.name), or build on this one: {key}.base={container.image}"
     return answered(docker.host, f"image {container.image}", needs, status, output, advice)
 
 

@@ -17,6 +17,7 @@ from flagperf.config.keys import KEYS
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.fields import Field
+from flagperf.results import batch_sizes
 from flagperf.results import result as results
 from flagperf.results.reread import read_again
 from flagperf.results.summary import FILE, summary_of
@@ -93,7 +94,7 @@ def _read_job(folder: Path, goes_on: bool) -> Summary:
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
         problem = "config.yaml or changes.yaml of this job cannot be read"
         raise ConfigError(problem, where=str(folder), given=str(error) or type(error).__name__) from None
-    return summary_of(folder.name, found, config, changes)
+    return summary_of(folder.name, found, config, changes, batch_sizes.read(folder))
 
 
 def _check_config(config: Any, file: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
+from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.probe import probe_rows
@@ -103,6 +104,9 @@ def _job(summary: Summary, folder: Path) -> Iterator[str]:
         if rows := probe_rows(result.probe, summary.config["hardware"].get("peak_flops") or {}):
             yield f"What the devices achieved after round {result.round}, measured by the probe:"
             yield table(rows)
+    if rows := batch_rows(summary):
+        yield batch_line(summary)
+        yield table(rows)
     if rows := tables.phase_rows(good):
         yield "Phases, in seconds, on the node that took longest:"
         yield table(rows)

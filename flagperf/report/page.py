@@ -13,6 +13,7 @@ import yaml
 from flagperf import __version__
 from flagperf.plain import plain
 from flagperf.report import cells, scaling, tables
+from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
@@ -131,6 +132,8 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "rounds": grid(tables.round_rows(summary)),
         "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
         "probe": grid([row for result in good for row in probe_rows(result.probe, peaks)]),
+        "batch_line": batch_line(summary),
+        "batch": grid(batch_rows(summary)),
         "changes": grid(tables.change_rows(summary), text=True),
         "own": grid(tables.own_rows(summary), text=True),
         "monitors": grid([row for result in good for row in tables.monitor_rows(result)]),

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.build import build
 from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.results import batch_sizes
 from flagperf.results.result import from_record, read_json, write_json
-from flagperf.results.values import Result, Statistics, Summary, Verdict
+from flagperf.results.values import BatchSearch, Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import worst
 
 FILE = "summary.json"
@@ -22,16 +24,22 @@ STEPS = "steps_to_target"  # optimizer steps of the rounds that reached the targ
 MAX_CV = 0.05  # `max_cv` of runs that were made before there was the key
 
 
-def summarize(run: RunConfig, results: Iterable[Result]) -> Summary:
-    """Statistics over the rounds of a job."""
-    return summary_of(run.name, results, run.config, run.changes)
+def summarize(run: RunConfig, results: Iterable[Result], folder: Path) -> Summary:
+    """Statistics over the rounds of a job, whose folder holds what came before them."""
+    return summary_of(run.name, results, run.config, run.changes, batch_sizes.read(folder))
 
 
-def summary_of(name: str, results: Iterable[Result], config: Mapping[str, Any], changes: Iterable[Change]) -> Summary:
+def summary_of(
+    name: str,
+    results: Iterable[Result],
+    config: Mapping[str, Any],
+    changes: Iterable[Change],
+    batch: BatchSearch | None = None,
+) -> Summary:
     """Statistics over the rounds whose numbers can be used; the others stay in `results`."""
     rounds = tuple(results)
     figures = _statistics(usable(rounds))
-    return Summary(name, rounds, figures, config, tuple(changes), tuple(_rounds_differ(figures, config)))
+    return Summary(name, rounds, figures, config, tuple(changes), tuple(_rounds_differ(figures, config)), batch)
 
 
 def usable(results: Iterable[Result]) -> tuple[Result, ...]:
@@ -79,6 +87,7 @@ def read(folder: Path) -> Summary:
             record["config"],
             tuple(Change(**change) for change in record["changes"]),
             tuple(record.get("reasons", ())),
+            build(BatchSearch, record["batch"], "batch", lambda _: str(path)) if record.get("batch") else None,
         )
     except (KeyError, TypeError) as error:
         raise ConfigError("not a summary of flagperf", where=str(path), given=str(error)) from None

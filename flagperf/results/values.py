@@ -63,6 +63,29 @@ class Result:
 
 
 @dataclass(frozen=True)
+class TriedSize:
+    """A batch size of each rank that was tried for `train_batch_size=auto`."""
+
+    size: int
+    note: str = ""  # why it does not fit; empty: it does
+    peak_memory: float | None = None  # GiB, of the rank that held most
+    throughput: float | None = None  # of the whole job
+
+    @property
+    def fits(self) -> bool:
+        return not self.note
+
+
+@dataclass(frozen=True)
+class BatchSearch:
+    """What `train_batch_size=auto` found."""
+
+    found: int | None  # None: not even one sample fits
+    limit: float | None  # GiB that a rank may hold; None: as much as the device gives
+    tried: tuple[TriedSize, ...]  # in that order
+
+
+@dataclass(frozen=True)
 class Statistics:
     """n, mean, sample standard deviation, min, max and coefficient of variation of one figure over rounds."""
 
@@ -84,3 +107,4 @@ class Summary:
     config: Mapping[str, Any]
     changes: tuple[Change, ...]
     reasons: tuple[str, ...] = ()  # why the job is SUSPECT where no round alone is
+    batch: BatchSearch | None = None  # with train_batch_size=auto

@@ -6,12 +6,23 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
+from flagperf.plan.values import CONFIG
 
 log = logging.getLogger(__name__)
 
 CHECKPOINTS = "checkpoint"  # folder of a round, beside those of its nodes; step<N>.pt, the newest is continued from
+
+
+def earlier_batch_size(run: RunConfig) -> int:
+    """The batch size of the run that is resumed; where it had no such job, `with_checkpoints` will say so."""
+    path = Path(str(run.resume)).expanduser() / run.name / CONFIG
+    if not path.is_file():
+        return run.train_batch_size
+    return int(yaml.safe_load(path.read_text(encoding="utf-8"))["train_batch_size"])
 
 
 def with_checkpoints(run: RunConfig, number: int) -> RunConfig:

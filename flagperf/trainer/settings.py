@@ -51,7 +51,7 @@ class Average:
 class Settings:
     """The settings of one training."""
 
-    train_batch_size: Count = setting("samples per device and micro step", new_group=True)
+    train_batch_size: Count = setting("samples per device and micro step; auto: the largest that fits", new_group=True)
     eval_batch_size: Count = setting("samples per device and evaluation step")
     gradient_accumulation_steps: Count = setting("micro steps per optimizer step", default=1)
     lr: Positive = setting("peak learning rate")

@@ -243,7 +243,7 @@ def test_all_that_is_wrong_with_a_tuning(acme: Path) -> None:
                 "A1.yaml",
                 "vendor.image.pytorch.requirements",
                 "image acme-pytorch:1.0 is used as it is, so no packages can be added; given x; take an image that has "
-                "them, or build on it: vendor.image.pytorch={base: acme-pytorch:1.0, folder: …}",
+                "them, or build on it: vendor.image.pytorch.base=acme-pytorch:1.0",
             ),
             id="tuning: packages for a ready image",
         ),

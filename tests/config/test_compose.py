@@ -390,6 +390,19 @@ def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
     ]
 
 
+def test_a_batch_size_that_is_to_be_found() -> None:
+    """Until it is, the case's own stands for it; then all that follows from it does so."""
+    run = compose(["model=swin_transformer", "train_batch_size=auto", "nproc=2"])
+    assert run.sized is not None
+    note = "train_batch_size=auto: a run first looks for the largest that fits; until then it is 16"
+    assert (run.train_batch_size, run.notes[-1]) == (16, note)
+    assert run.changes == (Change("train_batch_size", 16, "auto", "command line"),)
+    found = run.sized(24)
+    assert (found.sized, found.config["lr_scheduler"]["step_samples"]) == (None, [24, 1, 1, 2])
+    assert found.changes == (Change("train_batch_size", 16, 24, "found by train_batch_size=auto"),)
+    assert (found.name, found.config["lr"]) == (run.name, run.config["lr"])
+
+
 def test_one_bad_job_refuses_the_command() -> None:
     with pytest.raises(ConfigError) as caught:
         compose_jobs(["nproc=1,2", "train_batch_size=8,-1", "data_dir=/data"], multirun=True)

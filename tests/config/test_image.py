@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from flagperf.config.compose import compose
-from flagperf.config.image import build_context, content_tag
+from flagperf.config.image import ON_BASE, build_context, content_tag
 from flagperf.config.platform import Image, ImageSettings, ImageSource
 from flagperf.docker.image_build import build_argv, build_secrets, lay_out, proxies
 from flagperf.errors import ConfigError
@@ -137,6 +137,37 @@ def test_what_pip_installs_in_an_image(tmp_path: Path, words: tuple[str, ...], w
         subprocess.run(["sed", "-i", expression, file], check=True)
     lines = {*file.read_text().splitlines()} - {*own.decode().splitlines()}
     assert {str(Requirement(line)) for line in lines} == wanted
+
+
+@pytest.mark.parametrize(
+    ("words", "base", "more"),  # more: packages that the vendor's file adds
+    [
+        pytest.param(("vendor=amd", "hardware=MI300X"), "rocm/pytorch:", set(), id="AMD"),
+        pytest.param(("vendor=intel", "hardware=Max1550"), "intel/intel-extension-for-pytorch:", set(), id="Intel"),
+        pytest.param(
+            ("vendor=ascend", "hardware=Atlas800TA2"),
+            "quay.io/ascend/cann:",
+            {"torch==2.11.0", "torch-npu==2.11.0", "torchvision==0.26.*", "torchaudio==2.11.*"},
+            id="Ascend",
+        ),
+        pytest.param(
+            ("vendor=metax", "hardware=C500", "vendor.image.pytorch.base=their:1"), "their:1", set(), id="a ready image"
+        ),
+    ],
+)
+def test_an_image_on_a_base_keeps_its_torch(tmp_path: Path, words: tuple[str, ...], base: str, more: set[str]) -> None:
+    image = compose([*words, "data_dir=/data", "dry_run=true"]).image
+    assert image is not None
+    assert (image.policy, image.folder) == ("build", ON_BASE / "pytorch")
+    assert str(image.source.base).startswith(base)
+    assert {line for line in image.source.requirements if not line.startswith("-")} == more
+    lay_out(image, tmp_path / "context")
+    file, dockerfile = tmp_path / "context/requirements.txt", (tmp_path / "context/Dockerfile").read_text()
+    before = {Requirement(line).name for line in file.read_text().splitlines()}
+    (expression,) = re.findall(r"sed -i '([^']+)' \S+", dockerfile)
+    subprocess.run(["sed", "-i", expression, file], check=True)
+    left = {Requirement(line).name for line in file.read_text().splitlines()}
+    assert before - left == {"torch", "torchvision", "torchaudio"}
 
 
 DCU = "image.sourcefind.cn:5000/dcu/admin/base/pytorch"

@@ -254,7 +254,7 @@ def test_a_tuning_adds_no_packages_to_a_ready_image(tmp_path: Path) -> None:
         "  key:     vendor.image.pytorch.requirements\n"
         "  given:   my-kernels==1.2\n"
         "  do:      take an image that has them, or build on it: "
-        "vendor.image.pytorch={base: ready:1, folder: …}"
+        "vendor.image.pytorch.base=ready:1"
     )
 
 

@@ -2,7 +2,8 @@
 
 It is used in a process of its own only: a chip made of Python must be there before the first backward of a process.
 
-    python accelerator.py FOLDER        train what FOLDER/trainings.yaml lists
+    python accelerator.py FOLDER            train what FOLDER/trainings.yaml lists
+    python accelerator.py FOLDER 2.2        … as on a torch of that version: by torch.<device>, not torch.accelerator
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, List, Mapping, Union
 
 import torch
 import toy
@@ -25,12 +26,13 @@ import yaml
 from torch import Tensor, nn
 
 from flagperf.perflog import Event
+from flagperf.trainer.pytorch import by_version
 
 CHIP = toy.ROOT / "tests/data/acme_chip"
 BACKENDS = {"cuda": "nccl", "xpu": "xccl", "npu": "hccl", "mlu": "cncl", "musa": "mccl", "sdaa": "tccl"}
 ACME = {"name": "acme", "device": "acme", "backend": "acmecl", "plugin": "torch_acme", "visible_devices": None}
 Trainings = Mapping[str, Mapping[str, Any]]  # configurations by name
-Answer = list[list[Event]] | str  # the events of each rank; or the error that ended the training
+Answer = Union[List[List[Event]], str]  # the events of each rank; or the error that ended the training
 
 
 def vendor(devices: int = 1) -> dict[str, Any]:
@@ -100,24 +102,33 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OMP_NUM_THREADS": "1"}
 
 
-def train_each(trainings: Trainings, folder: Path) -> dict[str, Answer]:
+def train_each(
+    trainings: Trainings, folder: Path, python: str | Path = sys.executable, version: str = ""
+) -> dict[str, Answer]:
     """Train configurations one after the other in one new process; those of two ranks should come first.
 
     `ranks` of a configuration: how many, 1 unless said. `never_waits: true`: the loop may not wait for the device.
+
+    Args:
+        python: the interpreter.
+        version: of the torch that it is taken for; empty: its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = {name: dict(configuration) for name, configuration in trainings.items()}
     (folder / "trainings.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, __file__, str(folder)]
+    command = [str(python), __file__, str(folder), *filter(None, [version])]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=250)
     assert done.returncode == 0, done.stdout + done.stderr
     return {name: _answer(folder / name) for name in trainings}
 
 
-def train_side_by_side(runs: Mapping[str, Trainings], folder: Path) -> dict[str, dict[str, Answer]]:
-    """`train_each` for several runs at once; name of the run → its answers."""
+def train_side_by_side(
+    runs: Mapping[str, Trainings], folder: Path, versions: Mapping[str, str] | None = None
+) -> dict[str, dict[str, Answer]]:
+    """`train_each` for several runs at once; name of the run → its answers. `versions`: of runs, as in `train_each`."""
     with ThreadPoolExecutor() as pool:
-        answers = pool.map(lambda name: train_each(runs[name], folder / name), runs)
+        named = versions or {}
+        answers = pool.map(lambda name: train_each(runs[name], folder / name, version=named.get(name, "")), runs)
         return dict(zip(runs, answers, strict=True))
 
 
@@ -140,11 +151,15 @@ def _answer(folder: Path) -> Answer:
 # ---------------------------------------------------------------- in that process
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, version: str = "") -> None:
     """Train what the folder's trainings.yaml lists."""
+    if version:
+        by_version.VERSION = tuple(int(part) for part in version.split("."))
     # Imported by every optimizer, and for every tensor of Python: here once for all ranks.
     import torch._dynamo
-    import torch.distributed.tensor
+
+    with contextlib.suppress(ImportError):  # an older torch has none
+        import torch.distributed.tensor
 
     torch.set_num_threads(1)
     # The chip has plain attention only; rounding otherwise, a CPU's losses would differ from its.
@@ -199,4 +214,4 @@ def waits_refused() -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -43,6 +43,7 @@ TWO_RANKS: Settings = {
 }
 NEVER_WAITS: dict[str, Settings] = {"loaded batches": {}, "held batches": {"synthetic": True}}
 MISTAKES = {"Reading": "synchronizing", "Waiting": "synchronizing", "Leaving": "on the same device"}
+OLDER = ("two ranks", "fp32 3", "amp_bf16 1", "amp_fp16 1", "figures", "nan 1", "whole", "first half", "resumed")
 NAN: Settings = {"max_epochs": 9, "train_data": toy.node("Points", count=64, nan_at=20)}  # in the second step
 SLOW_STEPS, SLOWNESS = [4, 11, 20], 0.3  # seconds
 
@@ -87,7 +88,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answers]:
     both = {name: toy.config(**settings) for name, settings in compared().items()}
     alone = {name: toy.config(**settings) for name, settings in on_accelerator(folder / "accelerator").items()}
     devices = {name: accelerator.on_device(config) for name, config in {**both, **alone}.items()}
-    return accelerator.train_side_by_side({"cpu": both, "accelerator": devices}, folder)
+    alone = {name: toy.config(**settings) for name, settings in on_accelerator(folder / "older").items()}
+    older = {name: accelerator.on_device({**both, **alone}[name]) for name in OLDER}
+    runs = {"cpu": both, "accelerator": devices, "older": older}
+    return accelerator.train_side_by_side(runs, folder, {"older": "2.2"})
 
 
 @pytest.fixture(scope="module")
@@ -190,10 +194,19 @@ def test_two_ranks(trained: Trained, expected: Trained) -> None:
     assert len({rank["parameters_checksum"] for events in ranks for rank in events[-1].value["ranks"]}) == 1
 
 
+@pytest.mark.parametrize("name", OLDER)
+def test_by_the_module_of_the_device_alone(answers: dict[str, Answers], trained: Trained, name: str) -> None:
+    """As with torch 2.0 to 2.5, which has no torch.accelerator: the trainer asks torch.<device>."""
+    found, expected = accelerator.events_of(answers["older"][name]), trained(name)
+    assert repr(toy.losses(found)) == repr(toy.losses(expected))  # also where they are not a number
+    same = ("stop_reason", "clock", "peak_memory_kind", "device_name", "final_accuracy")
+    assert {key: found[-1].value[key] for key in same} == {key: expected[-1].value[key] for key in same}
+
+
 def test_the_chip_refuses_another_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is made of private interfaces."""
     monkeypatch.syspath_prepend(str(accelerator.CHIP / "code"))
     monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion("2.15.0"))
-    with pytest.raises(ImportError, match=r"^torch_acme is made for torch 2\.11 to 2\.14, this is 2\.15\.0$"):
+    with pytest.raises(ImportError, match=r"^torch_acme is made for torch 2\.0 and 2\.11 to 2\.14, this is 2\.15\.0$"):
         import torch_acme  # noqa: F401
     assert "torch_acme" not in sys.modules

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Tuple
 
 import torch
 import yaml
@@ -25,7 +25,7 @@ from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.task import Task
 
 ROOT = Path(__file__).parents[2]
-Batch = tuple[Tensor, Tensor]
+Batch = Tuple[Tensor, Tensor]
 
 
 class Points(torch.utils.data.Dataset[Batch]):

@@ -16,7 +16,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 from flagperf.trainer.extension import Rename, hooked, renaming
 from flagperf.trainer.misfits import check_fit
-from flagperf.trainer.pytorch.by_version import moving_average, safe_to_load, sent_buffers
+from flagperf.trainer.pytorch.by_version import moving_average, parallel_devices, safe_to_load, sent_buffers
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.settings import Settings
@@ -142,5 +142,4 @@ def distribute(network: nn.Module, settings: Settings, device: torch.device, wor
     if world.size == 1:
         return network
     sent_buffers(network)
-    devices = None if device.type == "cpu" else [device]
-    return DistributedDataParallel(network, device_ids=devices, **settings.ddp)
+    return DistributedDataParallel(network, device_ids=parallel_devices(device), **settings.ddp)

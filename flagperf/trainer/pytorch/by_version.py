@@ -97,6 +97,11 @@ def leave_group() -> None:
         torch.distributed.destroy_process_group()
 
 
+def parallel_devices(device: torch.device) -> list[torch.device] | None:
+    """The `device_ids` of DistributedDataParallel. That of torch 2.0 takes each for a GPU, and copies inputs there."""
+    return None if device.type == "cpu" or (VERSION < (2, 1) and device.type != "cuda") else [device]
+
+
 def sent_buffers(network: nn.Module) -> list[Tensor]:
     """The buffers of a network that ranks can send each other. Gloo of torch 2.0 sends no booleans: they are constants.
 

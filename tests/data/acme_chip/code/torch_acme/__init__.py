@@ -5,28 +5,35 @@ host, its generator is the host's, its collectives are gloo's. So it computes ex
 does wrong on a chip is wrong here, too: arrays of host and chip in one operator are refused. All work is done when a
 call returns: overlap, races and memory are not seen.
 
-It is made of private interfaces of torch, those of 2.11 to 2.14. Import it before the first backward of the process,
-because torch counts its devices then.
+It is made of private interfaces of torch: those of 2.11 to 2.14, and of 2.0, which has fp32 alone and tears tied
+parameters. Import it before the first backward of the process, because torch counts its devices then.
 """
 
 from __future__ import annotations
 
 import torch
-
-if not "2.11" <= torch.__version__ < "2.15":
-    raise ImportError(f"torch_acme is made for torch 2.11 to 2.14, this is {torch.__version__}")
-
 from torch import distributed
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from torch_acme import autocast, operators, runtime
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
-_setup_privateuseone_for_python_backend("acme", backend_module=runtime)
-operators.register()
-autocast.register()
+if (2, 11) <= VERSION <= (2, 14):
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-# A host's tensor cannot become a wrapper in place. Were a moved module given new parameters, tied ones would be torn.
-torch.__future__.set_swap_module_params_on_conversion(True)
+    from torch_acme import autocast, operators, runtime
+
+    _setup_privateuseone_for_python_backend("acme", backend_module=runtime)
+    operators.register()
+    autocast.register()
+    # A host's tensor cannot become a wrapper in place. A moved module that is given new parameters tears tied ones.
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    devices = {"devices": ["acme"]}
+elif VERSION == (2, 0):
+    from torch_acme import older, runtime
+
+    older.register(runtime)
+    devices = {}
+else:
+    raise ImportError(f"torch_acme is made for torch 2.0 and 2.11 to 2.14, this is {torch.__version__}")
 
 # Collectives reach the chip's tensors as operators, like all others; so those of gloo are enough.
-distributed.Backend.register_backend("acmecl", distributed.ProcessGroupGloo, devices=["acme"])
+distributed.Backend.register_backend("acmecl", distributed.ProcessGroupGloo, **devices)

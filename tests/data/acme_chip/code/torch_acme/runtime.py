@@ -1,14 +1,24 @@
-"""torch.acme: what torch.cuda offers, by the same names. All work is done when a call returns."""
+"""torch.acme: what torch.cuda offers, by the same names. All work is done when a call returns.
+
+Before torch.accelerator, this was all that a trainer had to reach a device; and a trainer for both asks for it still.
+"""
 
 from __future__ import annotations
 
 import resource
 import time
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
 
 _refuses_waits = False
+
+amp = SimpleNamespace()  # a vendor's own gradient scaler, before that of torch 2.3 was for all devices
+if hasattr(torch.amp, "GradScaler"):
+    amp.GradScaler = partial(torch.amp.GradScaler, "acme")
 
 
 class Event:
@@ -30,6 +40,43 @@ class Event:
         if not (self._timed and end._timed) or self._reached is None or end._reached is None:
             raise RuntimeError("both events must be recorded, and made with enable_timing=True")
         return (end._reached - self._reached) * 1000
+
+
+class Stream:
+    """The one stream of the chip."""
+
+    def __init__(self, device: Any = None) -> None:
+        self.device = device
+
+    def wait_stream(self, other: Stream) -> None:
+        """Nothing to wait for."""
+
+    def wait_event(self, event: Event) -> None:
+        """Nothing to wait for."""
+
+    def record_event(self) -> Event:
+        """An event that the stream has reached."""
+        event = Event()
+        event.record()
+        return event
+
+    def synchronize(self) -> None:
+        """Wait for all work of the stream."""
+        host_waits("synchronize")
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The one that is used."""
+    return Stream(device)
+
+
+def stream(_stream: Stream) -> AbstractContextManager[None]:
+    """A block whose work goes to a stream."""
+    return nullcontext()
+
+
+def set_device(_device: Any) -> None:
+    """Nothing to choose."""
 
 
 def device_count() -> int:

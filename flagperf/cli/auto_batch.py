@@ -1,0 +1,182 @@
+"""`train_batch_size=auto`: finds the largest batch that fits by short trainings, before the first round of a job.
+
+Each size is tried as a round is run, by new processes on all nodes: so the ranks agree on what the launcher decides,
+a rank that runs out of memory takes nothing along, and the training that is measured begins on empty devices.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+
+from rich.console import Console
+
+from flagperf.config.batch_size import KEY
+from flagperf.config.values import Limits, RunConfig
+from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
+from flagperf.plan.container import size_in_bytes
+from flagperf.plan.plan import make_plan
+from flagperf.results import batch_sizes
+from flagperf.results.rank_log import node_folders, read_rank_logs
+from flagperf.results.sys_info import read_sys_info
+from flagperf.results.values import BatchSearch, TriedSize
+from flagperf.run.execute import execute
+from flagperf.run.progress import Progress
+from flagperf.run.resume import earlier_batch_size
+from flagperf.run.values import Failure, Outcome
+from flagperf.trainer.hardware import GIB
+from flagperf.trainer.settings import ENDS, EVALUATIONS
+
+FOLDER = "auto_batch"  # in that of a job: the logs of each size
+
+log = logging.getLogger(__name__)
+
+
+class _Quiet(Progress):
+    """Shows a size that is tried. That one does not fit is no failure of the run."""
+
+    def failure(self, failure: Failure) -> None:
+        log.info("%s", failure)
+
+
+async def with_found_size(job: RunConfig, folder: Path, console: Console) -> RunConfig:
+    """The job with the largest size that fits; one that is resumed has the size of the earlier run.
+
+    Args:
+        folder: the run folder, which gets the record of the search.
+
+    Raises:
+        FlagperfError: no size fits, or a training failed for another reason.
+    """
+    assert job.sized is not None
+    if job.resume is not None:
+        size = earlier_batch_size(job)
+        _say(console, f"{KEY}=auto: {size}, as in the run that is resumed")
+        return job.sized(size)
+    search = await _search(job, folder / job.name, console)
+    if search.found is None:
+        raise _nothing_fits(search)
+    found = job.sized(search.found)
+    held = "as the devices hold" if search.limit is None else f"that takes no more than {search.limit:.3g} GiB a rank"
+    _say(console, f"{KEY}=auto: {search.found}, the largest {held}; lr stays {found.config['lr']:g}")
+    return found
+
+
+async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch:
+    assert job.sized is not None
+    search = BatchSearch(None, _configured_limit(job), ())
+    while (size := batch_sizes.next_size(job.train_batch_size, search.tried, search.limit)) is not None:
+        _say(console, f"trying {KEY}={size}")
+        place = folder / FOLDER / str(size)
+        place.mkdir(parents=True)
+        trial = _trial(job.sized(size))
+        with _Quiet(trial, console) as progress:
+            plan = make_plan(trial, 1, place, on_hosts=f"{folder.parent.name}-{token_hex(4)}")
+            outcome = await execute(trial, plan, place, progress)
+        limit = search.limit or _of_host(job, outcome)
+        tried = (*search.tried, _tried(job, size, limit, outcome))
+        _say(console, f"{KEY}={size}: {_told(tried[-1], job.throughput_unit)}")
+        search = BatchSearch(batch_sizes.largest(tried), limit, tried)
+        batch_sizes.write(search, folder)
+    return search
+
+
+def _told(tried: TriedSize, unit: str) -> str:
+    """ "fits, 12.3 GiB a rank, 512 samples/s" """
+    held = None if tried.peak_memory is None else f"{tried.peak_memory:.3g} GiB a rank"
+    rate = None if tried.throughput is None else f"{tried.throughput:.4g} {unit}"
+    return ", ".join(filter(None, (tried.note or "fits", held, rate)))
+
+
+def _say(console: Console, text: str) -> None:
+    log.info("%s", text)
+    console.print(f"  {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+def _trial(run: RunConfig) -> RunConfig:
+    """The job as a training of few steps, which evaluates and keeps nothing."""
+    steps = run.auto_batch.steps
+    none = dict.fromkeys((*ENDS, *EVALUATIONS, "checkpoint_freq"))
+    short = {"initial_evaluation": False, "sinks": [], "max_steps": steps, "warmup_steps": steps // 2}
+    config = {**run.config, **none, **short, "probe": None}
+    limits = Limits(max_steps=steps)
+    return replace(run, config=config, limits=limits, target=None, repeat=1, probe=None, clear_caches=False)
+
+
+# ---------------------------------------------------------------- what fits
+
+
+def _configured_limit(job: RunConfig) -> float | None:
+    """GiB that a rank may hold: as configured, or a share of what the product's data sheet says."""
+    wanted = job.auto_batch
+    if wanted.limit is not None:
+        return size_in_bytes(wanted.limit) / GIB
+    return None if job.hardware.memory_gib is None else wanted.memory * job.hardware.memory_gib
+
+
+def _of_host(job: RunConfig, outcome: Outcome) -> float | None:
+    """GiB that a rank on a CPU may hold: its part of what was available on the host that had least."""
+    if job.vendor.device != "cpu":
+        return None
+    available = min(_available(job, outcome), default=None)
+    return None if available is None else job.auto_batch.memory * available / job.nproc
+
+
+def _available(job: RunConfig, outcome: Outcome) -> Iterator[float]:
+    for _, _, folder in node_folders(outcome.folder):
+        told = read_sys_info(folder).get("memory_available_kib", "")
+        if told.isdigit():
+            yield int(told) * 1024 / GIB
+    if job.container is not None and job.container.memory is not None:
+        yield size_in_bytes(job.container.memory) / GIB
+
+
+def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome) -> TriedSize:
+    """What came of a size.
+
+    Raises:
+        FlagperfError: the training failed for another reason than its size.
+    """
+    if outcome.status == "interrupted":
+        raise InterruptedRunError("interrupted")
+    if outcome.failure is not None:
+        return TriedSize(size, _too_large(job, outcome.failure))
+    figures = next((log.finished for log in read_rank_logs(outcome.folder) if log.finished), None)
+    if figures is None:
+        raise TrainingError(f"{KEY}={size}: no rank logged FINISHED; see {outcome.folder}")
+    memory, throughput = figures["peak_memory"], figures["steady_throughput"] or figures["p_train"]
+    note = "over the limit" if limit is not None and memory > limit else ""
+    return TriedSize(size, note, memory, throughput)
+
+
+def _too_large(job: RunConfig, failure: Failure) -> str:
+    """Why a size does not fit, where that is why the training failed."""
+    if failure.details.get("key") == KEY:
+        return failure.cause  # the data is too small for one step
+    text = "\n".join((failure.cause, *failure.last_lines))
+    if any(re.search(pattern, text) for pattern in job.framework.failures.out_of_memory):
+        return "out of memory"
+    if failure.is_refusal:
+        raise ConfigError(
+            failure.cause,
+            where=failure.details["where"],
+            **{name: failure.details.get(name) for name in ("key", "given", "allowed")},
+            advice=failure.details.get("do"),
+        )
+    raise TrainingError(f"{KEY}=auto: {failure}")
+
+
+def _nothing_fits(search: BatchSearch) -> ConfigError:
+    smallest = min(search.tried, key=lambda one: one.size)
+    held = "" if smallest.peak_memory is None else f" ({smallest.peak_memory:.3g} GiB)"
+    return ConfigError(
+        f"not even a batch of {smallest.size} fits: {smallest.note}{held}",
+        key=KEY,
+        given="auto",
+        allowed=None if search.limit is None else f"{search.limit:.3g} GiB a rank",
+        advice="fewer ranks on a host, another precision, activation_checkpointing=true, or a higher auto_batch.limit",
+    )

@@ -1,0 +1,31 @@
+"""What `train_batch_size=auto` tried and found, as a sentence and a table."""
+
+from __future__ import annotations
+
+from flagperf.report.cells import number
+from flagperf.results.values import Summary
+
+
+def batch_line(summary: Summary) -> str:
+    """What was found, and that the learning rate was left alone; empty where nothing was looked for."""
+    if (search := summary.batch) is None:
+        return ""
+    most = "" if search.limit is None else f" with at most {number(search.limit)} GiB a rank"
+    if search.found is None:
+        return f"train_batch_size=auto found no size that fits{most}:"
+    lr = summary.config.get("lr")
+    return f"train_batch_size=auto found {search.found}, the largest that fits{most}. lr was left as it is, {lr}:"
+
+
+def batch_rows(summary: Summary) -> list[dict[str, str]]:
+    """Each size that was tried, the smallest first."""
+    search = summary.batch
+    return [
+        {
+            "train_batch_size": str(one.size),
+            "peak memory [GiB]": number(one.peak_memory),
+            summary.config["throughput_unit"]: number(one.throughput),
+            "fits": "yes" if one.fits else one.note,
+        }
+        for one in sorted(search.tried if search else (), key=lambda one: one.size)
+    ]

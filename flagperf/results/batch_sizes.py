@@ -1,0 +1,70 @@
+"""The search of `train_batch_size=auto`: which size to try next, and its record, auto_batch.json.
+
+On most devices memory grows with the batch in a straight line. So the line through the two largest sizes that were
+measured says where the limit is met, and few sizes have to be tried. Where it cannot say, sizes are doubled until one
+does not fit, and the interval is halved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from flagperf.config.build import build
+from flagperf.results.result import read_json, write_json
+from flagperf.results.values import BatchSearch, TriedSize
+
+FILE = "auto_batch.json"  # in the folder of a job
+FINE = 32  # the search ends where a size that fits is within 1/32 of one that does not
+FARTHEST = 4  # times the largest size that fits: so far is the line trusted
+
+
+def next_size(start: int, tried: Sequence[TriedSize], limit: float | None) -> int | None:
+    """The size to try next; None where the search is over.
+
+    Args:
+        start: the first one, the case's own.
+        limit: GiB that a rank may hold; None: not known.
+    """
+    if not tried:
+        return start
+    low = largest(tried) or 0
+    high = min((one.size for one in tried if not one.fits), default=None)
+    fine = max(1, low // FINE)
+    if high is not None and high - low <= fine:
+        return None
+    predicted = _predicted(tried, limit)
+    if predicted is not None and low and predicted < low + fine:
+        return None
+    if high is None:
+        return 2 * low if predicted is None else min(predicted, FARTHEST * low)
+    return predicted if predicted is not None and low < predicted < high else (low + high) // 2
+
+
+def largest(tried: Sequence[TriedSize]) -> int | None:
+    """The largest size that fits."""
+    return max((one.size for one in tried if one.fits), default=None)
+
+
+def _predicted(tried: Sequence[TriedSize], limit: float | None) -> int | None:
+    """The largest size below the limit, by a straight line; None where there is no such line."""
+    measured = sorted((one.size, one.peak_memory) for one in tried if one.peak_memory is not None)
+    if limit is None or len(measured) < 2:
+        return None
+    (smaller, less), (size, memory) = measured[-2:]
+    if memory <= less:
+        return None
+    return size + math.floor((limit - memory) * (size - smaller) / (memory - less))
+
+
+def write(search: BatchSearch, folder: Path) -> Path:
+    """Write auto_batch.json into the job's folder."""
+    return write_json(dataclasses.asdict(search), folder / FILE)
+
+
+def read(folder: Path) -> BatchSearch | None:
+    """Read it back; None where the job made no search. Raises ConfigError where it is damaged."""
+    path = folder / FILE
+    return build(BatchSearch, read_json(path), path.name, lambda _: str(path)) if path.exists() else None

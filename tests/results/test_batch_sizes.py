@@ -1,0 +1,54 @@
+"""The search for the largest batch size, on devices whose memory is a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flagperf.results import batch_sizes
+from flagperf.results.values import BatchSearch, TriedSize
+
+
+def search(start: int, memory: Callable[[int], float], limit: float | None, device: float) -> list[TriedSize]:
+    """All sizes that are tried on a device with so many GiB, which a rank may fill to the limit."""
+    tried: list[TriedSize] = []
+    while (size := batch_sizes.next_size(start, tried, limit)) is not None:
+        held = memory(size)
+        if held > device:
+            tried.append(TriedSize(size, "out of memory"))
+        else:
+            tried.append(TriedSize(size, "over the limit" if limit is not None and held > limit else "", held, 1.0))
+    return tried
+
+
+@pytest.mark.parametrize(
+    ("start", "memory", "limit", "device", "found", "sizes"),
+    [
+        pytest.param(32, lambda size: 2 + size / 8, 36, 40, 272, [32, 64, 256, 272], id="a straight line"),
+        pytest.param(32, lambda size: 2 + size / 8, 5, 40, 24, [32, 16, 24], id="the first is over the limit"),
+        pytest.param(8, lambda size: 1.0 * size, 36, 4, 4, [8, 4, 6, 5], id="out of memory below the limit"),
+        pytest.param(8, lambda size: 1.0 * size, None, 21, 21, [8, 16, 32, 24, 20, 22, 21], id="no limit known"),
+        pytest.param(4, lambda size: 2 + size**2 / 50, 36, 40, 41, [4, 8, 32, 48, 40, 41], id="it grows faster"),
+        pytest.param(2, lambda _: 50.0, 36, 40, None, [2, 1], id="not even one"),
+        pytest.param(640, lambda size: size / 100, None, 9, 900, [640, 1280, 960, 800, 880, 920, 900], id="tokens"),
+    ],
+)
+def test_few_sizes_are_tried(
+    start: int,
+    memory: Callable[[int], float],
+    limit: float | None,
+    device: float,
+    found: int | None,
+    sizes: list[int],
+) -> None:
+    tried = search(start, memory, limit, device)
+    assert ([one.size for one in tried], batch_sizes.largest(tried)) == (sizes, found)
+
+
+def test_the_record_is_read_back(tmp_path: Path) -> None:
+    assert batch_sizes.read(tmp_path) is None
+    made = BatchSearch(4, 1.5, (TriedSize(4, "", 1.25, 80.0), TriedSize(8, "out of memory")))
+    batch_sizes.write(made, tmp_path)
+    assert batch_sizes.read(tmp_path) == made
