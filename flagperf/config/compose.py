@@ -13,7 +13,7 @@ from flagperf.config.build import build, of_same_name
 from flagperf.config.classes import check_places, other_libraries
 from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
-from flagperf.config.keys import SCALE, is_platform, is_under
+from flagperf.config.keys import IN_NAME, SCALE, is_platform, is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.own_code import own_code, takes_place
 from flagperf.config.platform import RuntimeSettings
@@ -43,16 +43,6 @@ from flagperf.errors import ConfigError
 from flagperf.secret import shown
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
-
-IN_NAME = (
-    "model",
-    "framework",
-    "hardware",
-    "nnodes",
-    "nproc",
-    SCALE,
-)  # the name of a result folder holds these already
-
 
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
     """Compose one job. Raises ConfigError."""
