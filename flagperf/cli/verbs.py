@@ -128,6 +128,20 @@ VERBS = {
         ("flagperf rerun result/run20260101-120000", "flagperf rerun result/run20260101-120000 cluster=lab repeat=5"),
         (0, 2, 3, 4, 5, 6, INTERRUPTED),
     ),
+    "import": Verb(
+        "flagperf.cli.import_flagperf",
+        "DIR|FILE… into=FOLDER",
+        "write a configuration folder of what a FlagPerf checkout says",
+        {
+            "DIR|FILE…": "a checkout of FlagPerf or a folder of it, or its files; they are read, never executed",
+            "into=FOLDER": "for --config-dir: cluster, experiment, vendors, products, tunings; nothing is overwritten",
+        },
+        (
+            "flagperf import ~/FlagPerf into=~/bench",
+            "flagperf import ~/FlagPerf/training/kunlunxin/bert-pytorch into=~/bench",
+        ),
+        (0, 2),
+    ),
     "compare": Verb(
         "flagperf.cli.compare",
         "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR] [html=FILE …]",

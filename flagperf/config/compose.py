@@ -44,6 +44,7 @@ from flagperf.secret import shown
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
 
+
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
     """Compose one job. Raises ConfigError."""
     return compose_jobs(overrides, config_dirs=config_dirs)[0]
@@ -179,7 +180,8 @@ def _source(job: Job, layers: Layers, folders: Sequence[Path], where: Where) -> 
 
     def source(key: str) -> str:
         if is_under(key, job.values):
-            return "command line"
+            of_suite = next((name for said, name in job.suites.items() if is_under(key, (said,))), None)
+            return f"experiment {of_suite}" if of_suite else "command line"
         if key in layers.by_experiment:
             return f"experiment {', '.join(job.experiments)}"
         if key in layers.by_tuning:

@@ -20,7 +20,8 @@ from flagperf.errors import ConfigError, meant
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-    _Point = tuple[tuple[Override, ...], dict[str, str]]  # what a job is told together, and what of it names the job
+    # What a job is told together, what of it names the job, and the experiment that tells it; "": the command line.
+    _Point = tuple[tuple[Override, ...], dict[str, str], str]
 
 
 # A value that Hydra's grammar wants in quotes, such as /data/图片, but that can only be meant as it stands.
@@ -39,6 +40,7 @@ class Job:
     values: Mapping[str, Any]  # dotted key → value
     added: frozenset[str]  # keys written with a plus: they need not exist yet
     swept: Mapping[str, str]  # key → value as text
+    suites: Mapping[str, str]  # key → the experiment whose suite says it, in place of the command line
 
 
 def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[Job]:
@@ -50,9 +52,9 @@ def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path])
         if override.is_sweep_override():
             texts = _swept_texts(override, multirun, folders)
             swept = [_parse(f"{override.get_key_element()}={text}") for text in texts]
-            axes.append([((one,), {one.key_or_group: _swept_text(one)}) for one in swept])
+            axes.append([((one,), {one.key_or_group: _swept_text(one)}, "") for one in swept])
         else:
-            axes.append([((override,), {})])
+            axes.append([((override,), {}, "")])
     axes += _of_suites(given, experiments, multirun, folders)
     jobs = [_job(combination, folders) for combination in itertools.product(*axes)]
     if len({str(job.swept) for job in jobs}) < len(jobs):
@@ -92,9 +94,9 @@ def _of_suites(
         if rows and not multirun:
             raise _needs_multirun(name, f"a suite of {len(rows)} jobs")
         left = [{key: value for key, value in row.items() if key not in replaced} for row in rows]
-        points = [tuple(_parse(suite_override(key, value)) for key, value in row.items()) for row in left]
+        told = [tuple(_parse(suite_override(key, value)) for key, value in row.items()) for row in left]
         if rows:
-            yield list(zip(points, named_by(left), strict=True))
+            yield [(overrides, named, name) for overrides, named in zip(told, named_by(left), strict=True)]
 
 
 def _needs_multirun(experiment: str, what: str) -> ConfigError:
@@ -141,13 +143,14 @@ def _swept_text(override: Override) -> str:
 
 
 def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> Job:
-    overrides = [override for said, _ in combination for override in said]
+    overrides = [override for said, _, _ in combination for override in said]
+    suites = {override.key_or_group: name for said, _, name in combination for override in said if name}
     choices: dict[str, str] = {}
     experiments: tuple[str, ...] = ()
     framework = None
     values: dict[str, Any] = {}
     added: set[str] = set()
-    swept = {key: text for _, named in combination for key, text in named.items()}
+    swept = {key: text for _, named, _ in combination for key, text in named.items()}
     for override in overrides:
         key, value = override.key_or_group, override.value()
         if key == "experiment":
@@ -170,7 +173,7 @@ def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> Job:
         raise ConfigError(
             "scale says how many nodes and devices", key=twice, advice="give scale=2x8, or nnodes and nproc"
         )
-    return Job(choices, experiments, framework, values, frozenset(added), swept)
+    return Job(choices, experiments, framework, values, frozenset(added), swept, suites)
 
 
 def _scale(text: Any) -> dict[str, int]:

@@ -406,6 +406,7 @@ def test_a_suite(tmp_path: Path, overrides: list[str], found: list[tuple[str, in
     jobs = compose_jobs(words, config_dirs=[write(tmp_path, {"experiment/mine": SUITE})], multirun=True)
     assert [(job.name, job.repeat, job.data_dir, job.config["lr"]) for job in jobs] == found
     assert {job.limits.max_steps for job in jobs} == {3}
+    assert {change.source for job in jobs for change in job.changes} == {"experiment mine"}
     assert (jobs[2].vendor.environment["A"], jobs[2].framework.version) == ("1", "2.6")
 
 
