@@ -43,10 +43,9 @@ def read_checkout(paths: Sequence[Path]) -> Checkout:
     configs = [config for path in found if (config := _vendor_config(path))]
     bases = {path.parent for path in found if path.name in (BASE, MUTABLE)}
     bases |= {folder for config in configs if (folder := _case_folder(config)).is_dir()}
-    said = {name: _only(found, name) for name in (TEST_CONF, CLUSTER_CONF)}
     return Checkout(
-        said[TEST_CONF] and read_python(said[TEST_CONF]),
-        said[CLUSTER_CONF] and read_python(said[CLUSTER_CONF]),
+        _only(found, TEST_CONF),
+        _only(found, CLUSTER_CONF),
         {(folder.parents[1].name, folder.parent.name): _case(folder) for folder in sorted(bases)},
         tuple(sorted(configs, key=lambda config: config.path)),
         tuple(_skipped({*empty, *(config.path.parent for config in configs)}, configs)),
@@ -77,13 +76,13 @@ def _is_of_vendor(folder: Path) -> bool:
     return folder.is_dir() and "-" in folder.parent.name and folder.parents[2].name != "benchmarks"
 
 
-def _only(found: Iterable[Path], name: str) -> Path | None:
-    """The one file of a name. Two checkouts at once would be one cluster with two lists of hosts."""
+def _only(found: Iterable[Path], name: str) -> Said | None:
+    """What the one file of a name says. Two checkouts at once would be one cluster with two lists of hosts."""
     paths = [path for path in found if path.name == name]
     if len(paths) > 1:
         given = ", ".join(map(str, paths))
         raise ConfigError(f"there are several files {name}", given=given, advice="import one checkout at a time")
-    return paths[0] if paths else None
+    return read_python(paths[0]) if paths else None
 
 
 def _vendor_config(path: Path) -> VendorConfig | None:
