@@ -36,11 +36,12 @@ def read_options(text: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
         elif name == "cpus" and value and re.fullmatch(r"\d+(\.\d+)?", value):
             options[name] = float(value)
         elif name == "env" and value and "=" in value:
-            variables.update([value.split("=", 1)])
+            variable, _, said = value.partition("=")
+            variables[variable] = said
         elif name == "volume" and value and (found := re.fullmatch(r"(/[^:]*):(/[^:]*?)(:ro|:rw)?", value)):
             options.setdefault("mounts", {})[found[1]] = found[2] + ("" if found[3] == ":ro" else ":rw")
-        elif name == "ulimit" and value and re.fullmatch(r"\w+=-?\d+", value):
-            options.setdefault("ulimits", {}).update([(value.split("=")[0], int(value.split("=")[1]))])
+        elif name == "ulimit" and value and (found := re.fullmatch(r"(\w+)=(-?\d+)", value)):
+            options.setdefault("ulimits", {})[found[1]] = int(found[2])
         else:
             left.append(f"--{name}" + (f"={value}" if value else "") if name else str(value))
     return options, variables, left

@@ -11,6 +11,7 @@ from flagperf.config.build import build
 from flagperf.config.platform import ContainerOptions
 from flagperf.config.suite import Row
 from flagperf.errors import ConfigError
+from flagperf.importing.checkout import NAME as NAMES
 from flagperf.importing.docker_options import read_options
 from flagperf.importing.texts import COLUMN, entry, plain, title
 from flagperf.importing.values import Said, Value, VendorConfig
@@ -100,6 +101,9 @@ def _port(text: Any) -> int | None:
 
 def _test(site: Site, said: Said) -> None:
     site.vendor, site.visible_devices = _text(said, "VENDOR"), _text(said, "ACCE_VISIBLE_DEVICE_ENV_NAME")
+    if site.vendor and not re.fullmatch(NAMES, site.vendor):
+        site.left.append(_line(said.values["VENDOR"], "no name of a vendor"))
+        site.vendor = None
     if options := _text(said, "ACCE_CONTAINER_OPT"):
         container, site.variables, left = read_options(options)
         site.cluster["container"] = container
@@ -157,11 +161,15 @@ def _row(key: str, folder: Any, site: Site, known: Known) -> Row | str:
     counts = parts[3:6]
     if len(parts) < 6 or not all(re.fullmatch(r"[1-9]\d*", count) for count in counts):
         return f"not of the form {FORM}"
+    if site.vendor is None:
+        return "no VENDOR says whose case it is"
     model, framework, hardware = parts[:3]
     case = known.model(model, framework)
     if case is None:
         return f"there is no case {model} on {framework} here"
     product = hardware_of(hardware)
+    if not re.fullmatch(NAMES, product) or not re.fullmatch(NAMES, framework):
+        return "no name of a product or framework"
     maker = known.hardware.get(product)
     if maker not in (None, site.vendor):
         return f"{product} is a product of {maker} here"
@@ -210,7 +218,7 @@ def experiment_text(site: Site) -> str:
     if site.suite:
         lines.append("suite:".ljust(COLUMN - 1) + " # CASES; scale: nodes x devices of each; repeat: rounds")
     for key, row in site.suite:
-        lines.append(f"  # {key}")
+        lines.append(f"  # {' '.join(key.split())}")
         lines += [f"  {'- ' if name == 'model' else '  '}{name}: {plain(value)}" for name, value in row.items()]
     lines += [entry(key, value, _EXPERIMENT[key]) for key, value in site.experiment.items()]
     if site.variables:

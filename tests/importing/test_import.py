@@ -162,6 +162,29 @@ def test_nothing_is_executed(checkout: Path, tmp_path: Path) -> None:
     assert not planted.exists()
 
 
+PLANTED = {
+    "VENDOR": ("../acme", "test_conf.py:2: VENDOR = ../acme    (no name of a vendor)"),
+    "CASES": (
+        {"bert:pytorch:../A1:1:1:1": "/d"},
+        '"bert:pytorch:../A1:1:1:1": /d    (no name of a product or framework)',
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "told"), [(name, *row) for name, row in PLANTED.items()], ids=PLANTED)
+def test_names_stay_in_the_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: object, told: str
+) -> None:
+    """Files are named after vendors and products."""
+    path = tmp_path / "deep" / "test_conf.py"
+    path.parent.mkdir()
+    path.write_text(f"VENDOR = 'nvidia'\n{name} = {value!r}\n")
+    assert run_command(["import", str(path), f"into={tmp_path / 'deep' / 'bench'}"]) == 0
+    assert told in capsys.readouterr().out
+    written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.yaml"))
+    assert written == ["deep/bench/cluster/flagperf.yaml", "deep/bench/experiment/flagperf.yaml"]
+
+
 def test_one_config_file_alone(checkout: Path, tmp_path: Path) -> None:
     """What lies beside it, and the case that it is for, are read with it."""
     file = checkout / "training" / ACME / "config/config_A1x2x4.py"
