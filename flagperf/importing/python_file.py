@@ -112,12 +112,12 @@ class _File:
 
     def _tell(self, node: ast.stmt, why: str) -> None:
         """A statement that is not read; names that it may set have no value from here on."""
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
-                self.values.pop(part.id, None)
+        names = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)]
+        for name in names:
+            self.values.pop(name, None)
         text = " ".join(ast.unparse(node).split())
         shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-        self.unread.append(Unread(shown, why, Place(self.path, node.lineno)))
+        self.unread.append(Unread(shown, why, Place(self.path, node.lineno), tuple(names)))
 
     def _value(self, node: ast.expr) -> Any:
         """The value of an expression. Raises _NotStatedError."""

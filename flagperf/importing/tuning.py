@@ -42,8 +42,11 @@ def tuning_text(config: VendorConfig, folder: CaseFolder | None, case: AboutCase
     name of the vendor's files is a comment, with its line and the reason.
     """
     found = _Tuning()
-    effective = {**(_flat(folder.base.values) if folder else {}), **_flat(config.said.values)}
     own = _flat(config.said.values)
+    base = _flat(folder.base.values) if folder else {}
+    unknown = {name for one in config.said.unread for name in one.sets} - set(own)
+    effective = {name: value for name, value in base.items() if name not in unknown}
+    effective |= {name: value for name, value in own.items() if value.value is not None}
     known = {setting.key: setting for setting in case.settings}
 
     def number(name: str) -> float | None:
@@ -52,13 +55,13 @@ def tuning_text(config: VendorConfig, folder: CaseFolder | None, case: AboutCase
         value = effective[name].value if name in effective else None
         return value if isinstance(value, int | float) else None
 
-    # the vendor's values count after the case's; a switch that is off takes back nothing that another has switched on
-    for value in sorted(effective.values(), key=lambda value: (value.name in own, value.value is not False)):
-        is_own = value.name in own
+    for value in own.values():
         if value.value is None:
-            if is_own:
-                found.leave(value, NONE)
-            continue
+            found.leave(value, NONE)
+    said = [value for value in effective.values() if value.value is not None]
+    # the vendor's values count after the case's; a switch that is off takes back nothing that another has switched on
+    for value in sorted(said, key=lambda value: (own.get(value.name) is value, value.value is not False)):
+        is_own = own.get(value.name) is value
         settings = settings_of(case.name, value.name, value.value, number)
         if settings is not None:
             _carry(found, value, dict(settings), known, is_own)

@@ -40,6 +40,7 @@ class Unread:
     text: str
     why: str
     place: Place
+    sets: tuple[str, ...] = ()  # names that it may set
 
     @property
     def line(self) -> str:

@@ -45,6 +45,8 @@ eval_batch_size: int = 32
 target_acc1: float = 75.5
 max_epoch: int = 100
 fp16 = False
+num_workers: int = 3
+seed: int = 7
 model_odd = [1, 2]
 """
 CONFIG = """\

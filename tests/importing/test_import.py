@@ -96,9 +96,10 @@ def test_the_suite_composes(bench: Path) -> None:
         "precision",
         "log_freq",
         "weight_decay",
-        "max_epochs",
+        "seed",
+        "num_workers",
     )
-    assert [first.config[key] for key in keys] == [0.4, 0.8, 128, 128, "amp_fp16", 10, 1e-4, 100]
+    assert [first.config[key] for key in keys] == [0.4, 0.8, 128, 128, "amp_fp16", 10, 1e-4, 7, 32]
     environment = {"ACME": "all", "ACME_MODE": "fast", "ACME_ARGS": "-L O0"}
     assert first.vendor.environment == environment
     assert (first.vendor.device, first.vendor.backend, first.vendor.visible_devices) == (

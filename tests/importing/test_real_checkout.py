@@ -38,15 +38,10 @@ def test_every_vendor_folder_of_the_cases(tmp_path: Path, capsys: pytest.Capture
             if found is None:
                 continue
             scale, product = f"{found[2]}x{found[3]}", hardware_of(found[1])
-            (tuning,) = (
-                file
-                for name in (case, f"{framework}/{case}")
-                if (file := tmp_path / f"vendor/{vendor}/{name}/{product}x{scale}.yaml").exists()
-            )
-            text = tuning.read_text()
+            option = f"{framework}/{case}" if (CONF / f"model/{framework}/{case}.yaml").exists() else case
+            text = (tmp_path / f"vendor/{vendor}/{option}/{product}x{scale}.yaml").read_text()
             lost += [f"{path}: {name}" for name in _names(path) if name not in text]
-            model_here = tuning.parent.relative_to(tmp_path / "vendor" / vendor).as_posix()
-            commands[path] = [f"model={model_here}", f"vendor={vendor}", f"hardware={product}", f"nnodes={found[2]}"]
+            commands[path] = [f"model={option}", f"vendor={vendor}", f"hardware={product}", f"nnodes={found[2]}"]
             commands[path] += [f"nproc={found[3]}", "size=full", "dry_run=true", "data_dir=/data"]
     assert lost == []
     composed = dict(zip(commands, compose_each(commands.values(), [tmp_path]), strict=True))
