@@ -16,8 +16,8 @@ ENVIRONMENT, REQUIREMENTS = "environment_variables.sh", "requirements.txt"
 CODE = ("extern", "csrc")  # folders of a vendor's case that hold code
 HIDDEN = re.compile(r"[._].*|.*\.(pyc|md)$")  # files that say nothing of a run
 
-NAME = r"[A-Za-z0-9][\w.+-]*"  # of a vendor, a case or a product: a file is named after it
-_CONFIG = re.compile(rf"config_(?P<hardware>{NAME})x(?P<nnodes>[1-9]\d*)x(?P<nproc>[1-9]\d*)\.py")
+FILE_NAME = r"[A-Za-z0-9][\w.+-]*"  # of a vendor, a case or a product: a file is named after it
+_CONFIG = re.compile(rf"config_(?P<hardware>{FILE_NAME})x(?P<nnodes>[1-9]\d*)x(?P<nproc>[1-9]\d*)\.py")
 FORM = (
     "a checkout of FlagPerf or a folder of it; or files: test_conf.py, cluster_conf.py, "
     "<vendor>/<model>-<framework>/config/config_<hardware>x<nodes>x<devices>.py, "
@@ -73,7 +73,10 @@ def _is_known(path: Path) -> bool:
         return True
     vendor, case = path.parents[2].name, path.parents[1].name
     return bool(
-        _CONFIG.fullmatch(path.name) and "-" in case and re.fullmatch(NAME, vendor) and re.fullmatch(NAME, case)
+        _CONFIG.fullmatch(path.name)
+        and "-" in case
+        and re.fullmatch(FILE_NAME, vendor)
+        and re.fullmatch(FILE_NAME, case)
     )
 
 

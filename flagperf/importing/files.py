@@ -11,16 +11,8 @@ import yaml
 from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.search_path import cases, find, options, search_path
 from flagperf.errors import ConfigError
-from flagperf.importing.site import (
-    NAME,
-    Known,
-    Site,
-    cluster_text,
-    experiment_text,
-    hardware_text,
-    read_site,
-    vendor_text,
-)
+from flagperf.importing.site import NAME, Known, Site, read_site
+from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, vendor_text
 from flagperf.importing.tuning import tuning_text
 from flagperf.importing.values import Checkout, Unread, VendorConfig
 from flagperf.importing.words import hardware_of
