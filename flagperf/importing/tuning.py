@@ -24,7 +24,7 @@ CODE = "code that takes the place of FlagPerf's"
 class _Tuning:
     """What goes into the file."""
 
-    settings: dict[str, tuple[Any, str]] = field(default_factory=dict)  # key → value, and where it comes from
+    settings: dict[str, tuple[Any, Value, bool]] = field(default_factory=dict)  # key → value, its source, the vendor's?
     left: dict[str, list[str]] = field(default_factory=dict)  # why → names with their values and lines
     equal: list[str] = field(default_factory=list)  # names whose value the case has, too
     of_base: list[str] = field(default_factory=list)  # names of the case's own files that have no counterpart
@@ -95,6 +95,9 @@ def _carry(
     for key, given in settings.items():
         setting = known.get(key)
         default = _read(setting.default) if setting else None
+        before = found.settings.get(key)
+        if before is not None and before[2]:
+            found.leave(before[1], f"{value.name} counts in its place")
         if setting and default == given and (type(default) is bool) == (type(given) is bool):
             found.settings.pop(key, None)
             if is_own:
@@ -102,7 +105,7 @@ def _carry(
         elif refused := _refused(key, given, setting, default):
             found.leave(value, refused)
         else:
-            found.settings[key] = (given, f"{value.name}, {value.place.short}")
+            found.settings[key] = (given, value, is_own)
 
 
 def _refused(key: str, given: Any, setting: Setting | None, default: Any) -> str | None:
@@ -131,8 +134,8 @@ def _text(config: VendorConfig, case: AboutCase, found: _Tuning) -> Iterator[str
     model = f"model={case.name} vendor={config.vendor} hardware={hardware_of(config.hardware)}"
     command = f"flagperf --config-dir . {model}{nodes} nproc={config.nproc} data_dir=/data"
     yield from title(command, _paragraphs(config, found))
-    for key, (value, said) in found.settings.items():
-        yield entry(key, value, said)
+    for key, (setting, value, _) in found.settings.items():
+        yield entry(key, setting, f"{value.name}, {value.place.short}")
     if config.environment.values:
         yield "vendor:"
         yield "  environment:".ljust(COLUMN - 1) + " # variables of the training processes"

@@ -15,11 +15,10 @@ from flagperf.config.compose import compose_each
 from flagperf.config.search_path import CONF, options
 from flagperf.importing.words import case_of, hardware_of
 
-CHECKOUT = os.environ.get("FLAGPERF_CHECKOUT", "")
+CHECKOUT = os.environ["FLAGPERF_CHECKOUT"]
 FORM = re.compile(r"config_(.+)x(\d+)x(\d+)\.py")
 
 
-@pytest.mark.skipif(not CHECKOUT, reason="FLAGPERF_CHECKOUT names no checkout of FlagPerf")
 def test_every_vendor_folder_of_the_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each file of each vendor's folder becomes a tuning that composes, or is told; each of its names stands there."""
     assert run_command(["import", CHECKOUT, f"into={tmp_path}"]) == 0
