@@ -152,7 +152,14 @@ def _is_software(value: object) -> bool:
     return all(isinstance(module, dict) for module in value.get("modules", {}).values())
 
 
-_STEP: Mapping[str, Callable[[object], bool]] = {"step": _is_count, "epoch": _is_count, "samples": _is_count}
+def _is_switch(value: object) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+_STEP: Mapping[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("step", "epoch", "samples", "global_steps", "num_trained_samples"), _is_count),
+    "end_training": _is_switch,
+}
 # Event → field → what it must be; fields that are not named are figures. Other events may hold anything.
 FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "SUBMIT_INFO": {**dict.fromkeys(("vendor", "case", "visible_devices"), _is_text), "config": _is_mapping},

@@ -155,7 +155,7 @@ def test_what_is_read_fits_the_protocol(event: object, value: object, metadata: 
     if found is None:
         return
     assert parse(found.line()) is not None
-    watch = Watch(2, Deadlines(1, 1, 1, 1, 1), 0.0)
+    watch = Watch([0, 1], Deadlines(1, 1, 1, 1, 1), 0.0)
     watch.saw(found.rank, found, 1.0)
     PhaseTimes().saw(found)
     terminal = Console(file=io.StringIO())

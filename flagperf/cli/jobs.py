@@ -13,6 +13,7 @@ from rich.console import Console
 
 from flagperf import report
 from flagperf.cli.auto_batch import with_found_size
+from flagperf.cli.done_before import taken_over
 from flagperf.cli.log import run_log
 from flagperf.config.values import RunConfig
 from flagperf.errors import FlagperfError, InterruptedRunError
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 async def run_jobs(jobs: Sequence[RunConfig], console: Console, command: Command) -> int:
     """Run all jobs, one after another, and report them. After a failed job the next one runs.
 
+    Of several jobs those are taken over that the run has done which they resume.
+
     The first round counts from when the command was given.
 
     Returns the exit code of the first job that did not end well, 0 when all did.
@@ -51,7 +54,13 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, command: Command
             run_folder.write_configuration(job, folder / job.name)
         for number, job in enumerate(jobs, 1):
             _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
-            done, code = await _run_job(job, folder, console, command.began if number == 1 else None)
+            done = taken_over(job, folder) if len(jobs) > 1 else None
+            if done is not None:
+                note = f"  done in {job.resume}: taken over"
+                console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+                code = _exit_code(done, job)
+            else:
+                done, code = await _run_job(job, folder, console, command.began if number == 1 else None)
             summaries.append(done)
             codes.append(code)
             paths = report.write(folder, summaries)

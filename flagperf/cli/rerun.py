@@ -24,7 +24,7 @@ def main(options: argparse.Namespace) -> int:
         raise ConfigError("rerun takes one run folder", advice=usage("rerun"))
     folder = Path(options.arguments[0]).expanduser()
     command = command_file.read(folder)
-    options.arguments = _overrides(command.overrides, options.arguments[1:])
+    options.arguments = again(command.overrides, options.arguments[1:])
     options.multirun = command.multirun
     options.config_dir = [*options.config_dir, *(path.resolve() for path in command_file.kept_folders(command, folder))]
     terminal = Terminal()
@@ -36,7 +36,7 @@ def main(options: argparse.Namespace) -> int:
     return run.main(options)
 
 
-def _overrides(kept: Sequence[str], given: Sequence[str]) -> list[str]:
+def again(kept: Sequence[str], given: Sequence[str]) -> list[str]:
     """The overrides of the run, without those whose keys are given anew."""
     replaced = {*map(_key, given), *NEW}
     return [*(override for override in kept if _key(override) not in replaced), *given]

@@ -128,6 +128,40 @@ VERBS = {
         ("flagperf rerun result/run20260101-120000", "flagperf rerun result/run20260101-120000 cluster=lab repeat=5"),
         (0, 2, 3, 4, 5, 6, INTERRUPTED),
     ),
+    "node": Verb(
+        "flagperf.cli.node",
+        "RUN_DIR|OVERRIDES… node_rank=N master=HOST:PORT",
+        "one node's part of a run, on this machine: where nobody may ssh",
+        {
+            "RUN_DIR": "a run folder, whose command is given again; overrides after it replace old ones",
+            "OVERRIDES…": "the same as those of a run, and the same on each node: model=, nnodes=, nproc= …",
+            "node_rank=N": "which node this machine is, from 0",
+            "master=HOST:PORT": "node 0, as all nodes reach it, and a free port there; each round takes the next one",
+        },
+        (
+            "flagperf node model=glm nnodes=2 nproc=8 vendor=nvidia hardware=A100 data_dir=/data/glm node_rank=1 "
+            "master=10.0.0.1:29500",
+            "flagperf node result/run20260101-120000 node_rank=0 master=10.0.0.1:29500 deadlines.start=3600",
+        ),
+        (0, 2, 3, 5, INTERRUPTED),
+        (CONFIG_DIR,),
+        "Give it on every node within deadlines.start. Logs stay in the run folder of each: copied into one, "
+        "flagperf report reads them.",
+    ),
+    "import": Verb(
+        "flagperf.cli.import_flagperf",
+        "DIR|FILE… into=FOLDER",
+        "write a configuration folder of what a FlagPerf checkout says",
+        {
+            "DIR|FILE…": "a checkout of FlagPerf or a folder of it, or its files; they are read, never executed",
+            "into=FOLDER": "for --config-dir: cluster, experiment, vendors, products, tunings; nothing is overwritten",
+        },
+        (
+            "flagperf import ~/FlagPerf into=~/bench",
+            "flagperf import ~/FlagPerf/training/kunlunxin/bert-pytorch into=~/bench",
+        ),
+        (0, 2),
+    ),
     "compare": Verb(
         "flagperf.cli.compare",
         "BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR] [html=FILE …]",

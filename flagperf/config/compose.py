@@ -17,7 +17,7 @@ from flagperf.config.classes import check_places, other_libraries
 from flagperf.config.extension import check_extension, recorded, with_folder, without_proof
 from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
-from flagperf.config.keys import SCALE, is_platform, is_under
+from flagperf.config.keys import IN_NAME, SCALE, is_platform, is_under
 from flagperf.config.layers import Layers, Load, compose_layers, hydra_session
 from flagperf.config.own_code import own_code, takes_place
 from flagperf.config.platform import RuntimeSettings
@@ -47,15 +47,6 @@ from flagperf.errors import ConfigError
 from flagperf.secret import shown
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
-
-IN_NAME = (
-    "model",
-    "framework",
-    "hardware",
-    "nnodes",
-    "nproc",
-    SCALE,
-)  # the name of a result folder holds these already
 
 
 def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
@@ -210,7 +201,8 @@ def _source(job: Job, layers: Layers, folders: Sequence[Path], where: Where) -> 
 
     def source(key: str) -> str:
         if is_under(key, job.values):
-            return "command line"
+            of_suite = next((name for said, name in job.suites.items() if is_under(key, (said,))), None)
+            return f"experiment {of_suite}" if of_suite else "command line"
         if key in layers.by_experiment:
             return f"experiment {', '.join(job.experiments)}"
         if key in layers.by_tuning:

@@ -70,6 +70,11 @@ KEYS: dict[str, Field] = {
 
 SCALE = "scale"  # <nnodes>x<nproc>: sets both keys, so that a sweep can go from one scale to another
 
+SUITE = "suite"  # of an experiment: its jobs
+
+# What the name of a job's result folder holds by itself; whatever else is swept is added to it.
+IN_NAME = ("model", "framework", "hardware", "nnodes", "nproc", SCALE)
+
 # Groups from which a command line or an experiment chooses. The case chooses mutable list and framework.
 GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
 

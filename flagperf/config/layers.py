@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flagperf.config.keys import GROUPS
+from flagperf.config.keys import GROUPS, SUITE
 from flagperf.config.provenance import Leaves, Where, differing, leaves
 from flagperf.config.search_path import CONF, find, options
 from flagperf.config.sweep import Job
@@ -138,6 +138,7 @@ def hydra_session(folders: Sequence[Path]) -> Iterator[Load]:
             config = compose("config", ["hydra.searchpath=[]", *UNUSED, *overrides], return_hydra_config=True)
         OmegaConf.set_struct(config, False)
         choices = dict(config.pop("hydra").runtime.choices)
+        config.pop(SUITE, None)  # jobs, of which this is one
         return Layer(config, choices)
 
     outer = GlobalHydra.instance().hydra  # Hydra knows one search path at a time

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING, Any
 from flagperf.config.keys import GROUPS, RENAMED_OPTIONS, SCALE
 from flagperf.config.provenance import leaves
 from flagperf.config.search_path import find, options
+from flagperf.config.suite import named_by, suite_of
+from flagperf.config.suite import override as suite_override
 from flagperf.config.user_files import sweep_of
 from flagperf.errors import ConfigError, meant
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
+
+    # What a job is told together, what of it names the job, and the experiment that tells it; "": the command line.
+    _Point = tuple[tuple[Override, ...], dict[str, str], str]
 
 
 # A value that Hydra's grammar wants in quotes, such as /data/图片, but that can only be meant as it stands.
@@ -35,18 +40,22 @@ class Job:
     values: Mapping[str, Any]  # dotted key → value
     added: frozenset[str]  # keys written with a plus: they need not exist yet
     swept: Mapping[str, str]  # key → value as text
+    suites: Mapping[str, str]  # key → the experiment whose suite says it, in place of the command line
 
 
 def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[Job]:
     """The jobs that the overrides make; the last value listed changes fastest."""
-    axes: list[list[tuple[Override, bool]]] = []
     given = [_parse(text) for text in overrides]
-    for override in (*given, *_of_experiments(given, multirun, folders)):
+    experiments = _experiments(given, folders)
+    axes: list[list[_Point]] = []
+    for override in (*given, *_of_experiments(given, experiments, multirun, folders)):
         if override.is_sweep_override():
             texts = _swept_texts(override, multirun, folders)
-            axes.append([(_parse(f"{override.get_key_element()}={text}"), True) for text in texts])
+            swept = [_parse(f"{override.get_key_element()}={text}") for text in texts]
+            axes.append([((one,), {one.key_or_group: _swept_text(one)}, "") for one in swept])
         else:
-            axes.append([(override, False)])
+            axes.append([((override,), {}, "")])
+    axes += _of_suites(given, experiments, multirun, folders)
     jobs = [_job(combination, folders) for combination in itertools.product(*axes)]
     if len({str(job.swept) for job in jobs}) < len(jobs):
         advice = "repeat=N repeats a job"
@@ -54,22 +63,45 @@ def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path])
     return jobs
 
 
-def _of_experiments(given: Sequence[Override], multirun: bool, folders: Sequence[Path]) -> Iterator[Override]:
-    """The sweeps that experiments hold, as Hydra's own `hydra.sweeper.params`, but for the keys that overrides set."""
+def _experiments(given: Sequence[Override], folders: Sequence[Path]) -> list[str]:
+    """The experiments that overrides name, but for those that are swept."""
     named = [override for override in given if override.key_or_group == "experiment"]
     single = [override.value() for override in named if not override.is_sweep_override()]
-    for name in itertools.chain.from_iterable(value if isinstance(value, list) else [value] for value in single):
-        sweep = sweep_of(_option("experiment", name, folders), folders)
+    names = itertools.chain.from_iterable(value if isinstance(value, list) else [value] for value in single)
+    return [_option("experiment", name, folders) for name in names]
+
+
+def _of_experiments(
+    given: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
+) -> Iterator[Override]:
+    """The sweeps that experiments hold, as Hydra's own `hydra.sweeper.params`, but for the keys that overrides set."""
+    for name in experiments:
+        sweep = sweep_of(name, folders)
         if sweep and not multirun:
-            raise ConfigError(
-                f"this experiment is a sweep over {', '.join(sweep)}",
-                key="experiment",
-                given=name,
-                advice=f"flagperf -m +experiment={name}",
-            )
+            raise _needs_multirun(name, f"a sweep over {', '.join(sweep)}")
         for key, text in sweep.items():
             if key not in (override.key_or_group for override in given):
                 yield _parse(f"{key}={text}")
+
+
+def _of_suites(
+    given: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
+) -> Iterator[list[_Point]]:
+    """The jobs that experiments list, a point each; an override of the command line takes the place of theirs."""
+    replaced = {override.key_or_group for override in given}
+    for name in experiments:
+        rows = suite_of(name, folders)
+        if rows and not multirun:
+            raise _needs_multirun(name, f"a suite of {len(rows)} jobs")
+        left = [{key: value for key, value in row.items() if key not in replaced} for row in rows]
+        told = [tuple(_parse(suite_override(key, value)) for key, value in row.items()) for row in left]
+        if rows:
+            yield [(overrides, named, name) for overrides, named in zip(told, named_by(left), strict=True)]
+
+
+def _needs_multirun(experiment: str, what: str) -> ConfigError:
+    advice = f"flagperf -m +experiment={experiment}"
+    return ConfigError(f"this experiment is {what}", key="experiment", given=experiment, advice=advice)
 
 
 def _parse(text: str) -> Override:
@@ -105,17 +137,22 @@ def _swept_texts(override: Override, multirun: bool, folders: Sequence[Path]) ->
     return texts
 
 
-def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) -> Job:
+def _swept_text(override: Override) -> str:
+    value = override.value()
+    return override.get_value_string() if value is None or isinstance(value, bool) else str(value)
+
+
+def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> Job:
+    overrides = [override for said, _, _ in combination for override in said]
+    suites = {override.key_or_group: name for said, _, name in combination for override in said if name}
     choices: dict[str, str] = {}
     experiments: tuple[str, ...] = ()
     framework = None
     values: dict[str, Any] = {}
     added: set[str] = set()
-    swept: dict[str, str] = {}
-    for override, is_swept in combination:
+    swept = {key: text for _, named, _ in combination for key, text in named.items()}
+    for override in overrides:
         key, value = override.key_or_group, override.value()
-        if is_swept:
-            swept[key] = override.get_value_string() if value is None or isinstance(value, bool) else str(value)
         if key == "experiment":
             experiments = tuple(_option(key, name, folders) for name in (value if isinstance(value, list) else [value]))
         elif key == SCALE:
@@ -131,12 +168,12 @@ def _job(combination: Sequence[tuple[Override, bool]], folders: Sequence[Path]) 
             values.update(given)
             if override.is_add() or override.is_force_add():
                 added.update(given)
-    keys = [override.key_or_group for override, _ in combination]
+    keys = [override.key_or_group for override in overrides]
     if SCALE in keys and (twice := next((key for key in ("nnodes", "nproc") if key in keys), None)):
         raise ConfigError(
             "scale says how many nodes and devices", key=twice, advice="give scale=2x8, or nnodes and nproc"
         )
-    return Job(choices, experiments, framework, values, frozenset(added), swept)
+    return Job(choices, experiments, framework, values, frozenset(added), swept, suites)
 
 
 def _scale(text: Any) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import re
@@ -17,7 +18,7 @@ from flagperf.config.keys import KEYS
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.fields import Field
-from flagperf.results import batch_sizes
+from flagperf.results import batch_sizes, parts
 from flagperf.results import result as results
 from flagperf.results.reread import read_again
 from flagperf.results.summary import FILE, summary_of
@@ -119,6 +120,18 @@ def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iter
             if error.key in ("schema", "revision"):
                 raise
             log.warning("%s; its logs are read instead", error)
+    if (together := parts.together(folder, config["nnodes"])) is not None:
+        found = results.result_of_logs(
+            config,
+            changes,
+            number,
+            folder,
+            status=together.status,
+            failure=together.failure,
+            seconds=together.seconds,
+            sweep=_swept(job.name),
+        )
+        return dataclasses.replace(found, phases=together.phases, started=together.started)
     status = _status(folder.is_dir(), goes_on)
     return results.result_of_logs(config, changes, number, folder, status=status, sweep=_swept(job.name))
 

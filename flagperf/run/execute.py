@@ -37,7 +37,7 @@ PORT_ATTEMPTS = 3  # a port that was free may be taken by the time the ranks' la
 log = logging.getLogger(__name__)
 
 
-async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) -> Outcome:
+async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress, only: int | None = None) -> Outcome:
     """Execute one round.
 
     Args:
@@ -45,13 +45,15 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
         plan: of the round, in `folder`.
         folder: the run folder, absolute.
         progress: is told of each phase, of rank 0's events, and of a failure as soon as it is known.
+        only: node rank of the one node to run, where others run theirs by themselves (`flagperf node`). Of it the first
+            rank's events are told. None: all nodes.
 
     Raises:
         ConfigError: a check refused the configuration; nothing was started.
         HostError: a host cannot be used; nothing is left running.
     """
     began, clock = time.time(), time.monotonic()
-    round_ = _Round(run, plan, folder, progress)
+    round_ = _Round(run, plan, folder, progress, range(len(plan.nodes)) if only is None else [only])
     body = asyncio.create_task(round_.phases())
     status: Literal["finished", "failed", "interrupted"] = "interrupted"
     failure = None
@@ -78,26 +80,26 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress) 
 def find_rendezvous(run: RunConfig, plan: Plan, nodes: Sequence[NodeRun]) -> Rendezvous:
     """Where the ranks meet: as the cluster's file says, and what it leaves open as the hosts tell."""
     wanted, first = run.cluster.rendezvous, nodes[0]
-    address, interfaces = plan.master_address, (wanted.interface,) * len(nodes)
+    address, interfaces = plan.master_address, [wanted.interface] * len(plan.nodes)
     if not first.transport.local:
         address = wanted.address or first.transport.address
-    if not all(node.transport.local for node in nodes):
-        found = (node.facts.interface(node.transport.address) for node in nodes)
-        interfaces = tuple(wanted.interface or name for name in found)
-    return Rendezvous(address, wanted.port or first.facts.free_port(), interfaces)
+    if not all(node.node.local for node in plan.nodes):
+        for node in nodes:
+            interfaces[node.rank] = wanted.interface or node.facts.interface(node.transport.address)
+    return Rendezvous(address, wanted.port or first.facts.free_port(), tuple(interfaces))
 
 
 class _Round:
     """The sequence of a round's phases."""
 
-    def __init__(self, run: RunConfig, plan: Plan, run_folder: Path, progress: Progress) -> None:
+    def __init__(self, run: RunConfig, plan: Plan, run_folder: Path, progress: Progress, ranks: Sequence[int]) -> None:
         self.run, self.plan, self.run_folder, self.progress = run, plan, run_folder, progress
         self.folder = run_folder / run.name / f"round{plan.round}"
-        transports = make_transports(run, [node.node for node in self.plan.nodes])
-        runtimes = make_runtimes(run, self.plan, transports, self.folder, progress.working)
+        transports = make_transports(run, [plan.nodes[rank].node for rank in ranks])
+        runtimes = make_runtimes(run, plan, ranks, transports, self.folder, progress.working)
         self.nodes = [
             NodeRun(run, self.plan, rank, transport, runtime, self.folder)
-            for rank, (transport, runtime) in enumerate(zip(transports, runtimes, strict=True))
+            for rank, transport, runtime in zip(ranks, transports, runtimes, strict=True)
         ]
         self._fan_out = FanOut(self.nodes, plan.deadlines, progress)
         self._ending = False  # nodes are being stopped and cleaned: that is done to its end

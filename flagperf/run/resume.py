@@ -28,7 +28,7 @@ def earlier_batch_size(run: RunConfig) -> int:
 def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
     """The run with `resume` naming the folder of checkpoints that the trainer reads: those of the round with its seed.
 
-    A later round that the earlier run did not get to begins anew.
+    A later round that the earlier run did not get to begins anew; so does one job of several that has no checkpoint.
 
     Raises:
         ConfigError: the earlier run has none.
@@ -43,6 +43,9 @@ def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
         log.info("%s has no checkpoint of round %d, which begins anew", earlier, later)
         return replace(run, resume=None)
     if not any(folder.glob("step*.pt")):
+        if (earlier / run.name).is_dir() and len(list(earlier.glob(f"*/{CONFIG}"))) > 1:
+            log.info("%s has no checkpoint of %s, which begins anew", earlier, run.name)
+            return replace(run, resume=None)
         there = sorted(path.parents[1].name for path in earlier.glob(f"*/round1/{CHECKPOINTS}"))
         raise ConfigError(
             f"there is no checkpoint of {run.name} to resume from",

@@ -93,22 +93,24 @@ async def environment(run: RunConfig, transport: Transport, launch: Command) -> 
 def make_runtimes(
     run: RunConfig,
     plan: Plan,
+    ranks: Sequence[int],
     transports: Sequence[Transport],
     folder: Path = Path(),
     say: Callable[[str], None] = log.info,
 ) -> list[Runtime]:
-    """The runtime that the configuration names, for each node of a round.
+    """The runtime that the configuration names, for each node of a round that is run from here.
 
     Args:
-        folder: of the round on this machine, where the log of an image's build goes beside those of node 0.
+        ranks, transports: node rank of each, and the way to it.
+        folder: of the round on this machine, where the log of an image's build goes beside those of the first of them.
         say: hears of what takes long.
     """
-    nodes = zip(plan.nodes, transports, strict=True)
+    nodes = zip([plan.nodes[rank] for rank in ranks], transports, strict=True)
     if run.image is None:
         return [ProcessRuntime(run, plan, node, transport) for node, transport in nodes]
     from flagperf.docker.image_supply import ImageSupply
     from flagperf.docker.runtime import DockerRuntime  # the docker SDK is heavy
 
-    logs = folder / Path(plan.nodes[0].log_dir).name
+    logs = folder / Path(plan.nodes[ranks[0]].log_dir).name
     images = ImageSupply(run.image, run.cluster.work_dir, logs, say)
     return [DockerRuntime(run, plan, node, transport, images) for node, transport in nodes]

@@ -32,7 +32,7 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
 
 
 async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progress, clock: AwakeClock) -> Failure | None:
-    watch = Watch(sum(len(node.node.ranks) for node in nodes), plan.deadlines, clock.now())
+    watch = Watch([rank for node in nodes for rank in node.node.ranks], plan.deadlines, clock.now())
     ends = {asyncio.create_task(node.wait()): node for node in nodes}
     running = set(ends)
     local = all(node.transport.local for node in nodes)
@@ -43,7 +43,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
             for found in await asyncio.gather(*(node.events() for node in nodes)):
                 for rank, event in found:
                     watch.saw(rank, event, clock.now())
-                    if rank == 0:
+                    if rank == watch.first:
                         progress.event(event)
             if "first step" not in watch.milestones:
                 progress.starting({node.host: node.times for node in nodes})

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flagperf.config.values import Deadlines
 from flagperf.perflog import Event
 
 
 class Watch:
-    """What a round's ranks have shown so far. Times are seconds of one monotonic clock, given by the caller."""
+    """What a round's ranks have shown so far. Times are seconds of one monotonic clock, given by the caller.
 
-    def __init__(self, ranks: int, deadlines: Deadlines, started: float) -> None:
+    The first of the ranks is the one whose progress counts.
+    """
+
+    def __init__(self, ranks: Sequence[int], deadlines: Deadlines, started: float) -> None:
         self.deadlines, self.started = deadlines, started
-        self.silent = set(range(ranks))  # ranks without SUBMIT_INFO
+        self.first = ranks[0]
+        self.silent = set(ranks)  # ranks without SUBMIT_INFO
         self.milestones: dict[str, float] = {}  # "submitted", "training", "first step" → when
         self._progress = started  # last sign of progress
         self._evaluated = started  # last sign of the evaluation before training, which may take long
@@ -21,7 +27,7 @@ class Watch:
         self.silent.discard(rank)
         if not self.silent:
             self._reach("submitted", now)
-        if rank != 0:
+        if rank != self.first:
             return
         self._progress = now
         if event.event == "TRAIN_START":

@@ -112,6 +112,11 @@ class Agenda:
             return "max_samples_termination"
         return "max_epochs" if self.ends_with_epoch(position.epoch - 1) else None
 
+    def ends_here(self, position: Position, steps_in_epoch: int) -> bool:
+        """Whether a limit of steps, samples or epochs ends the training with this step of an epoch of so many."""
+        ends_epoch = position.step_in_epoch == steps_in_epoch
+        return self.limit(position) is not None or (ends_epoch and self.ends_with_epoch(position.epoch))
+
     def ends_with_epoch(self, epoch: int) -> bool:
         """Whether this epoch is the last one."""
         return self.settings.max_epochs is not None and epoch >= self.settings.max_epochs

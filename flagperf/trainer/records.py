@@ -11,6 +11,8 @@ from flagperf.perflog import PerfLog
 from flagperf.trainer.clock import BOOKS, DATA, Clock
 
 HOLD = 0.2  # seconds that records of fast steps may wait, to be written together
+# Unit of the throughput → FlagPerf's name of it in a STEP_END, where its cases have one.
+FLAGPERF_RATES = {"sequences/s": "seq/s", "samples/s": "seq/s", "images/s": "img/s", "tokens/s": "tokens/s"}
 HEARTBEAT = 10.0  # seconds without a PerfLog line after which a loop that moves says so
 
 
@@ -26,6 +28,7 @@ class Step(NamedTuple):
     grad_norm: Any  # a tensor, or None
     loss_scale: Any
     units: int  # of this rank since the training started
+    samples: int  # of the whole job since its first start
 
 
 Sums = Callable[[], Sequence[float]]  # gives numbers when they have arrived at the host
@@ -48,6 +51,7 @@ class StepRecords:
         send: how the framework brings a step's numbers to the host.
         lag: steps after which a record is settled: 0, or 1 where the device runs behind the host. While the host waits
             for the numbers of a step, the device then has the next one to compute.
+        unit: of the throughput, such as images/s.
 
     Attributes:
         opened: number of the newest step that was opened.
@@ -56,13 +60,13 @@ class StepRecords:
         checksum: of all settled losses; it is the same on every rank, unless the ranks disagree.
     """
 
-    def __init__(self, perflog: PerfLog, clock: Clock, size: int, send: Send, lag: int) -> None:
+    def __init__(self, perflog: PerfLog, clock: Clock, size: int, send: Send, lag: int, unit: str) -> None:
         self.perflog, self.clock, self.size, self.send = perflog, clock, size, send
         self.opened = 0
         self.loss: float | None = None
         self.loss_step = 0
         self.checksum = 0
-        self._lag = lag
+        self._lag, self._rate = lag, FLAGPERF_RATES.get(unit)
         self._open: _Record | None = None
         self._settled: list[tuple[Step, dict[str, Any]]] = []  # with the value of its STEP_END
         self._units = 0  # at the record opened before
@@ -107,15 +111,24 @@ class StepRecords:
             "throughput": units / sum(times),
             "step_time": sum(times) / len(times),
             "data_wait": data_wait - self._data_wait,
+            "global_steps": step.number,
+            "num_trained_samples": step.samples,
         }
+        if self._rate is not None:
+            value[self._rate] = value["throughput"]
         names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]
         value.update(zip(names, extra))
         self._settled.append((step, value))
         self._steps, self._data_wait = len(self.clock.steps), data_wait
 
-    def write(self) -> None:
-        """Write the settled steps."""
+    def write(self, last: int = 0) -> None:
+        """Write the settled steps.
+
+        Args:
+            last: the step with which the training ends, once that is known.
+        """
         settled, self._settled = self._settled, []
         for step, value in settled:
             self.perflog.log("STEP_BEGIN", {"step": step.number}, time_ms=int(step.began * 1000))
+            value["end_training"] = step.number == last
             self.perflog.log("STEP_END", value, time_ms=int(step.ended * 1000))

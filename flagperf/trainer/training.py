@@ -87,7 +87,9 @@ class Training:
         other = (self.sample_data and parts.config["size"] == "full") or other_data(parts.config, parts.data.counts)
         self.target = None if other else self.settings.target
         self.agenda = Agenda(self.settings, parts.world.largest)
-        self.records = StepRecords(perflog, clock, parts.world.size, self.send, lag=0)
+        self.records = StepRecords(
+            perflog, clock, parts.world.size, self.send, lag=0, unit=parts.config["throughput_unit"]
+        )
 
         self.position = parts.saved.position if parts.saved else Position()
         self.resumed_from = self.position.step
@@ -96,6 +98,7 @@ class Training:
         self.evaluated = self.resumed_from  # … and the step after which it was made
         self.samples = self.units = 0  # of this rank
         self.units_by_step = array("q")  # units up to the end of each step
+        self.steps_in_epoch = 0
 
     # ---------------------------------------------------------------- what a framework does
 
@@ -150,7 +153,7 @@ class Training:
             if self.evaluated < self.position.step and self.agenda.evaluates_end(self.position):
                 self.evaluate_and_log()
         finally:
-            self.records.write()
+            self.write_records()
         self.clock.read()
         trained = self.trained(perf_counter() - self.began, time() - began_wall)
         self.log("TRAIN_END")
@@ -161,6 +164,7 @@ class Training:
         position, epoch = self.position, self.position.epoch
         self.log("EPOCH_BEGIN", {"epoch": epoch})
         steps = self._parts.data.train_batches.steps(epoch)
+        self.steps_in_epoch = len(steps)
         for samples in steps[position.step_in_epoch :]:
             self.step()
             position.advance(samples)
@@ -242,6 +246,7 @@ class Training:
                 grad_norm=self.grad_norm,
                 loss_scale=self.loss_scale(),
                 units=self.units,
+                samples=self.position.samples,
             )
         )
         self.records.settle()
@@ -250,14 +255,19 @@ class Training:
 
     def heartbeat(self, phase: str) -> None:
         """Show that the loop moves: with the records that are held, or a line of its own."""
-        self.records.write()
+        self.write_records()
         if time() - self.perflog.written > HEARTBEAT:
             self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.position.step})
 
     def log(self, event: str, value: Mapping[str, Any] | None = None) -> None:
         """Write an event after the records that came before it."""
-        self.records.write()
+        self.write_records()
         self.perflog.log(event, value, stacklevel=2)
+
+    def write_records(self) -> None:
+        """Write the records that are held, and in that of the last step that it is the last, where that is known."""
+        ends = self.stop_reason or self.agenda.ends_here(self.position, self.steps_in_epoch)
+        self.records.write(self.position.step if ends else 0)
 
     def trained(self, train_time: float, wall_time: float) -> Trained:
         """What this rank did."""

@@ -77,3 +77,43 @@ def test_a_round_that_cannot_start_leaves_the_earlier_ones(
     assert "round 2: INVALID**\n\n- failed: " in report and "round 3: INVALID**\n\n- not started\n" in report
     assert run_command(["report", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "report.md").read_text() == report
+
+
+SUITE = """\
+# @package _global_
+suite:
+  - {{model: workload, seed: 1, repeat: 2}}
+  - {{model: workload, seed: 2, data_dir: {later}}}
+  - {{model: workload, seed: 3}}
+"""
+
+
+@pytest.mark.torch
+def test_a_suite_goes_on_where_it_broke(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The data of the second job is not there at first. What was done is not done again."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAULTS), *sys.path]))
+    later = tmp_path / "later"
+    (tmp_path / "conf/experiment").mkdir(parents=True)
+    (tmp_path / "conf/experiment/mine.yaml").write_text(SUITE.format(later=later))
+    folders = ["--config-dir", str(FAULTS / "conf"), "--config-dir", str(tmp_path / "conf")]
+    argv = [*folders, "-m", "+experiment=mine", f"result_dir={tmp_path}"]
+    assert run_command([*argv, "run_name=broken"]) == 2
+    later.mkdir()
+    assert run_command([*argv, "run_name=whole", f"resume={tmp_path}/broken"]) == 0
+    assert capsys.readouterr().out.count(f"  done in {tmp_path}/broken: taken over\n") == 2
+    rounds = {run: [_rounds(tmp_path / run, seed) for seed in (1, 2, 3)] for run in ("broken", "whole")}
+    assert [[one["status"] for one in job] for job in rounds["broken"]] == [["finished"] * 2, ["failed"], ["finished"]]
+    assert [[one["status"] for one in job] for job in rounds["whole"]] == [["finished"] * 2, ["finished"], ["finished"]]
+    assert (rounds["whole"][0], rounds["whole"][2]) == (rounds["broken"][0], rounds["broken"][2])
+    report = (tmp_path / "whole" / "report.md").read_text().splitlines()
+    assert run_command(["report", str(tmp_path / "whole")]) == 0
+    again = (tmp_path / "whole" / "report.md").read_text().splitlines()
+    assert sorted(again) == sorted(report)  # of jobs in the order in which they were started
+
+
+def _rounds(run: Path, seed: int) -> list[dict[str, object]]:
+    (folder,) = run.glob(f"workload-workload-cpux1x1,seed={seed}*")
+    rounds: list[dict[str, object]] = json.loads((folder / "summary.json").read_text())["results"]
+    return rounds

@@ -372,6 +372,45 @@ def test_scales(overrides: list[str], scales: list[str], notes: list[str]) -> No
     assert not any("left out" in note for run in runs[1:] for note in run.notes)
 
 
+SUITE = """\
+# @package _global_
+suite:
+  - {model: resnet50, scale: 1x1, repeat: 3, data_dir: "/data/it's, here"}
+  - {model: resnet50, scale: 1x1, lr: 0.2, repeat: 2}
+  - {model: paddle/bert, scale: 1x2, data_dir: /data/bert, vendor.environment: {A: "1"}, framework.version: "2.6"}
+max_steps: 3
+"""
+HERE = "resnet50-pytorch-cpux1x1"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "found"),
+    [
+        pytest.param(
+            [],
+            [
+                (f"{HERE},repeat=3,data_dir=%2Fdata%2Fit's, here", 3, "/data/it's, here", 0.1),
+                (f"{HERE},lr=0.2,repeat=2", 2, "<data_dir>", 0.2),
+                ("bert-paddle-cpux1x2", 1, "/data/bert", 4.0e-5),
+            ],
+            id="as it is",
+        ),
+        pytest.param(
+            ["repeat=1", "data_dir=/d", "scale=1x1"],
+            [(HERE, 1, "/d", 0.1), (f"{HERE},lr=0.2", 1, "/d", 0.2), ("bert-paddle-cpux1x1", 1, "/d", 4.0e-5)],
+            id="the command line takes the place of what jobs say",
+        ),
+    ],
+)
+def test_a_suite(tmp_path: Path, overrides: list[str], found: list[tuple[str, int, str, float]]) -> None:
+    words = ["+experiment=mine", "size=full", "dry_run=true", *overrides]
+    jobs = compose_jobs(words, config_dirs=[write(tmp_path, {"experiment/mine": SUITE})], multirun=True)
+    assert [(job.name, job.repeat, job.data_dir, job.config["lr"]) for job in jobs] == found
+    assert {job.limits.max_steps for job in jobs} == {3}
+    assert {change.source for job in jobs for change in job.changes} == {"experiment mine"}
+    assert (jobs[2].vendor.environment["A"], jobs[2].framework.version) == ("1", "2.6")
+
+
 def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
     bench = write(
         tmp_path,

@@ -51,6 +51,12 @@ COMMAND_LINES = [
         "this experiment is a sweep over model",
         do="flagperf -m +experiment=all_cases",
     ),
+    refused(
+        "an experiment that is a suite, without -m",
+        "+experiment=suite",
+        "this experiment is a suite of 3 jobs",
+        do="flagperf -m +experiment=suite",
+    ),
     refused("no folder of own code", "code_dir=/no/such", "no such folder"),
     refused(
         "a variable that flagperf sets",
@@ -277,6 +283,38 @@ GLOBAL = "# @package _global_\n"
 A100 = ["model=resnet50", "vendor=nvidia", "hardware=A100", "nproc=8", "data_dir=/data"]
 ANY = "title: any\nmemory_gib: null\npower_w: null\npeak_flops: {}\n"
 TUNING = "vendor/nvidia/resnet50/A100x1x8"
+
+
+FORM = "a list of mappings, such as - {model: bert, scale: 1x8, repeat: 3, data_dir: /data/bert}"
+
+
+@pytest.mark.parametrize(
+    ("suite", "problem", "rest"),
+    [
+        pytest.param(
+            "{model: bert}",
+            "a suite is a list of jobs",
+            {"key": "suite", "given": "{'model': 'bert'}", "allowed": FORM},
+            id="no list",
+        ),
+        pytest.param(
+            "[{model: bert}, bert]",
+            "a job of a suite is a mapping",
+            {"key": "suite[2]", "given": "bert", "allowed": FORM},
+            id="no mapping",
+        ),
+        pytest.param(
+            "[{experiment: smoke}]",
+            "a job of a suite names no experiment",
+            {"key": "suite[1]", "do": "put its values here, or give both: -m +experiment=[mine,smoke]"},
+            id="an experiment",
+        ),
+    ],
+)
+def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str]) -> None:
+    bench = write(tmp_path, {"experiment/mine": f"# @package _global_\nsuite: {suite}\n"})
+    expected = lines(problem, where="{bench}/experiment/mine.yaml", **rest)
+    assert message(["+experiment=mine"], bench, multirun=True) == expected
 
 
 @pytest.mark.parametrize(

@@ -106,14 +106,16 @@ def test_experiment(experiment: str) -> None:
     multirun = f"flagperf -m +experiment={experiment}\n" in text(f"experiment/{experiment}")
     jobs = compose_jobs([f"+experiment={experiment}", "dry_run=true"], multirun=multirun)
     file = yaml.safe_load(text(f"experiment/{experiment}"))
-    said = leaves({key: value for key, value in file.items() if key not in ("defaults", "hydra")})
+    said = leaves({key: value for key, value in file.items() if key not in ("defaults", "hydra", "suite")})
     choices = {
         key.removeprefix("override /"): option for entry in file.get("defaults", []) for key, option in entry.items()
     }
-    swept = file["hydra"]["sweeper"]["params"] if multirun else {}
+    if "suite" in file:
+        assert [job.case for job in jobs] == [row["model"] for row in file["suite"]]
+    swept = file["hydra"]["sweeper"]["params"] if "hydra" in file else {}
     named = [model.rpartition("/")[2] for model in swept.get("model", "resnet50").split(",")]
     cases = CASES if named == ["glob(*)"] else named if "model" in swept else named * len(jobs)
-    assert [job.case for job in jobs] == cases
+    assert "suite" in file or [job.case for job in jobs] == cases
     for job in jobs:
         assert {key: leaves(job.config).get(key) for key in said} == said
         assert {group: job.config[group] for group in choices} == choices

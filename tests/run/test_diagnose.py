@@ -44,7 +44,7 @@ async def ended(
     transports = [LocalTransport(node.node.name) for node in plan.nodes]
     nodes = []
     async with transports[0], transports[1]:
-        for rank, runtime in enumerate(make_runtimes(run, plan, transports)):
+        for rank, runtime in enumerate(make_runtimes(run, plan, range(len(transports)), transports)):
             node = NodeRun(run, plan, rank, transports[rank], runtime, Path(plan.nodes[rank].log_dir).parent)
             node.folder.mkdir(parents=True)
             exits = run.framework.failures.exits

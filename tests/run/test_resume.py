@@ -36,6 +36,14 @@ def test_found(tmp_path: Path, repeat_seed: str, number: int, found: str | None)
     assert make_plan(run, number, tmp_path).config["resume"] == run.resume
 
 
+def test_one_of_several_jobs_begins_anew(tmp_path: Path) -> None:
+    """The run was broken off before it left a checkpoint of this job."""
+    for name in ("sums-pytorch-cpux1x2", "other-pytorch-cpux1x2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").touch()
+    assert with_checkpoints(example_run(config={"resume": str(tmp_path)}), 1).resume is None
+
+
 def test_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other-pytorch-cpux1x2" / "round1" / "checkpoint").mkdir(parents=True)
     with pytest.raises(ConfigError) as caught:

@@ -51,7 +51,7 @@ FIRST_STEP: list[Seen] = [*SUBMITTED, (4, 0, "TRAIN_START"), (5, 0, "STEP_END")]
     ],
 )
 def test_overdue(seen: list[Seen], now: float, overdue: str | None) -> None:
-    watch = Watch(3, DEADLINES, started=0)
+    watch = Watch([0, 1, 2], DEADLINES, started=0)
     for when, rank, event in seen:
         name, _, phase = event.partition(" ")
         watch.saw(rank, Event(name, {"phase": phase}, rank=rank), when)

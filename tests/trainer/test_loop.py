@@ -70,6 +70,29 @@ def test_accumulation_clipping_and_schedule(settings: dict[str, Any], tmp_path: 
     assert finished["num_trained_units"] == 6 * 64 * 8
 
 
+ENDS = {
+    "a limit, with an evaluation": ({"max_steps": 3, "max_epochs": None, "eval_interval_steps": 3}, [0, 0, 1]),
+    "the last epoch": ({"max_epochs": 1, "train_batch_size": 32}, [0, 1]),
+    "a step that log_freq leaves out": ({"max_steps": 3, "max_epochs": None, "log_freq": 2}, [0, 0, 1]),
+    "the target, which the evaluation finds later": (
+        {"max_epochs": 5, "target": {"metric": "accuracy", "value": 0.0, "direction": "higher", "unit": ""}},
+        [0],
+    ),
+}
+
+
+@pytest.mark.parametrize(("settings", "ends"), ENDS.values(), ids=ENDS.keys())
+def test_the_fields_that_flagperfs_readers_look_for(settings: dict[str, Any], ends: list[int], tmp_path: Path) -> None:
+    config = toy.config(throughput_unit="images/s", **{"train_batch_size": 64, **settings})
+    steps = toy.values(toy.train(config, tmp_path), "STEP_END")
+    assert [step["end_training"] for step in steps] == list(map(bool, ends))
+    for step in steps:
+        expected = {"global_steps": step["step"], "img/s": step["throughput"]}
+        expected["num_trained_samples"] = step["step"] * config["train_batch_size"]
+        assert {name: step[name] for name in expected} == expected
+        assert {"seq/s", "tokens/s"}.isdisjoint(step)
+
+
 def test_schedule_by_epoch(tmp_path: Path) -> None:
     schedule = {"_target_": "torch.optim.lr_scheduler.StepLR", "step_size": 1, "gamma": 0.5}
     settings = {"lr_interval": "epoch", "max_epochs": 3, "train_batch_size": 32}

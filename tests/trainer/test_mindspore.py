@@ -12,12 +12,13 @@ import toy
 from framework_environment import Ended
 
 from flagperf.perflog import Event
+from flagperf.trainer.records import FLAGPERF_RATES
 
 pytestmark = pytest.mark.mindspore
 
 QUIET = ("model=resnet50", "target.value=100.0", "eval_interval_epochs=null", "log_freq=1", "eval_batch_size=180")
 PARAMETERS = 271050  # of the tiny network
-TIMED = ("throughput", "step_time", "data_wait")
+TIMED = ("throughput", "step_time", "data_wait", *FLAGPERF_RATES.values())
 
 
 def train(folder: Path, *overrides: str, nproc: int = 1, resume: Path | None = None) -> list[list[Event]]:

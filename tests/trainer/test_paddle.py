@@ -12,13 +12,14 @@ import toy
 from framework_environment import Ended
 
 from flagperf.perflog import Event
+from flagperf.trainer.records import FLAGPERF_RATES
 
 pytestmark = pytest.mark.paddle
 
 NO_EVALUATION = [f"eval_interval_{unit}=null" for unit in ("steps", "micro_steps", "samples", "epochs")]
 SHORT = ("initial_evaluation=false", *NO_EVALUATION, "log_freq=1", "eval_batch_size=256")
 DROPOUT = ("network.config.hidden_dropout_prob=0.1", "network.config.attention_probs_dropout_prob=0.1")
-TIMED = ("throughput", "step_time", "data_wait")
+TIMED = ("throughput", "step_time", "data_wait", *FLAGPERF_RATES.values())
 
 
 def train(folder: Path, *overrides: str, nproc: int = 1, resume: Path | None = None) -> list[list[Event]]:

@@ -41,7 +41,8 @@ class Training:
         self.clock = clock_for(parts.device)
         lag = 0 if parts.device.type == "cpu" else 1
         to_host = partial(send, parts.world, parts.device)
-        self.records = StepRecords(perflog, self.clock, parts.world.size, to_host, lag)
+        unit = parts.config["throughput_unit"]
+        self.records = StepRecords(perflog, self.clock, parts.world.size, to_host, lag, unit)
         self.epoch_scheduler = parts.scheduler if self.settings.lr_interval == "epoch" else None
 
         folder = parts.config["resume"]
@@ -55,7 +56,7 @@ class Training:
         self.metrics: dict[str, float] = {}  # of the last evaluation …
         self.evaluated = self.resumed_from  # … and the step after which it was made
         self.units_by_step = array("q")  # units of this rank up to the end of each step
-        self.next_look = 0
+        self.next_look = self.steps_in_epoch = 0
 
     # ---------------------------------------------------------------- the loop
 
@@ -78,7 +79,7 @@ class Training:
             self._finish_records()
             self._evaluate_end()
         finally:
-            self.records.write()
+            self._write_records()
         self.clock.read()
         trained = self._trained(began, perf_counter() - began, time() - began_wall)
         self._log("TRAIN_END")
@@ -91,6 +92,7 @@ class Training:
         self.epoch = position.epoch
         self._log("EPOCH_BEGIN", {"epoch": self.epoch})
         steps = self.parts.datasets.train_batches.steps(self.epoch)
+        self.steps_in_epoch = len(steps)
         for samples in steps[position.step_in_epoch :]:
             self.stepper.step(position.step + 1)
             self.units_by_step.append(self.feed.units)
@@ -143,7 +145,7 @@ class Training:
         self.metrics, self.evaluated = evaluate(self.parts, self._heartbeat), self.position.step
         before = self.clock.seconds[EVALUATE]
         self.clock.lap(EVALUATE)
-        self.records.write()
+        self._write_records()
         self.clock.read()
         value = {"step": self.position.step, "samples": self.position.samples, **self.metrics}
         self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
@@ -164,7 +166,7 @@ class Training:
 
     def _heartbeat(self) -> None:
         """Show that the loop moves: with the records that are held, or a line of its own."""
-        self.records.write()
+        self._write_records()
         if time() - self.perflog.written > HEARTBEAT:
             phase = "train" if self.parts.evaluated.training else "evaluate"
             self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.position.step})
@@ -173,7 +175,7 @@ class Training:
 
     def _open_record(self) -> None:
         self._settle_record()  # that of the step before, where the device runs behind the host
-        self.records.open(self.stepper.last(self.position.step, self.epoch, self.feed.units))
+        self.records.open(self.stepper.last(self.position, self.epoch, self.feed.units))
 
     def _settle_record(self) -> None:
         self.records.settle()
@@ -187,8 +189,13 @@ class Training:
         self._settle_record()
 
     def _log(self, event: str, value: Mapping[str, Any] | None = None) -> None:
-        self.records.write()
+        self._write_records()
         self.perflog.log(event, value, stacklevel=2)
+
+    def _write_records(self) -> None:
+        """Write the records that are held, and in that of the last step that it is the last, where that is known."""
+        ends = self.stop_reason or self.agenda.ends_here(self.position, self.steps_in_epoch)
+        self.records.write(self.position.step if ends else 0)
 
     def _trained(self, began: float, train_time: float, wall_time: float) -> Trained:
         return Trained(

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from flagperf.trainer.agenda import Position
 from flagperf.trainer.clock import COMPUTE, DATA, STEP, Clock
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.records import Step
@@ -58,10 +59,11 @@ class Stepper:
     def _without_sync(self) -> AbstractContextManager[Any]:
         return self.distributed.no_sync() if self.parts.world.size > 1 else nullcontext()  # type: ignore[operator]
 
-    def last(self, number: int, epoch: int, units: int) -> Step:
+    def last(self, position: Position, epoch: int, units: int) -> Step:
         """The last step, for a record."""
         return Step(
-            number=number,
+            number=position.step,
+            samples=position.samples,
             epoch=epoch,
             learning_rate=self.learning_rate,
             began=self.began,

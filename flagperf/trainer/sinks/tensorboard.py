@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.perflog import Event
+from flagperf.trainer.records import FLAGPERF_RATES
 
 GROUPS = {"STEP_END": "train", "EVALUATE": "eval"}
-PLACE = ("step", "epoch", "samples", "time")  # say where the training is; no curves
+# Say where the training is, or once more what another field says; no curves.
+PLACE = ("step", "epoch", "samples", "time", "global_steps", "num_trained_samples", "end_training")
+NO_CURVES = (*PLACE, *FLAGPERF_RATES.values())
 
 
 class TensorBoard:
@@ -25,7 +28,7 @@ class TensorBoard:
     def write(self, event: Event) -> None:
         """One event; FINISHED closes the file."""
         if group := GROUPS.get(event.event):
-            numbers = {name: value for name, value in event.value.items() if name not in PLACE}
+            numbers = {name: value for name, value in event.value.items() if name not in NO_CURVES}
             values = [self._summary.Value(tag=f"{group}/{name}", simple_value=value) for name, value in numbers.items()]
             summary = self._summary(value=values)
             self._writer.add_event(

@@ -1,0 +1,41 @@
+"""`flagperf import DIR|FILE… into=FOLDER`: writes a configuration folder of what a FlagPerf checkout says."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from flagperf.cli.verbs import usage
+from flagperf.errors import ConfigError
+from flagperf.importing.checkout import read_checkout
+from flagperf.importing.files import Imported, make_files, write_files
+from flagperf.importing.site import NAME
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the files that were written, what was not carried over, and the command that shows the result."""
+    into = [text.partition("=")[2] for text in options.arguments if text.startswith("into=")]
+    paths = [Path(text).expanduser() for text in options.arguments if not text.startswith("into=")]
+    if len(into) != 1 or not into[0] or not paths:
+        given = " ".join(options.arguments) or None
+        raise ConfigError("import takes FlagPerf's files, and one folder", given=given, advice=usage("import"))
+    folder = Path(into[0]).expanduser()
+    made = make_files(read_checkout(paths), options.config_dir)
+    if not made.files:
+        told = "\n  ".join(made.told)
+        raise ConfigError(f"nothing here has a counterpart:\n  {told}", given=" ".join(map(str, paths)))
+    write_files(made.files, folder)
+    print("\n".join(_report(made, folder)))
+    return 0
+
+
+def _report(made: Imported, folder: Path) -> list[str]:
+    lines = [str(folder / name) for name in made.files]
+    if made.told:
+        lines += ["", "not carried over:", *(f"  {line}" for line in made.told)]
+    lines += ["", "what has no counterpart stands as a comment in its file; to see what would run:"]
+    if f"experiment/{NAME}.yaml" in made.files:
+        many = "-m " if made.jobs else ""
+        return [*lines, f"  flagperf --config-dir {shlex.quote(str(folder))} {many}+experiment={NAME} dry_run=true"]
+    return [*lines, "  the command at the head of a file, with dry_run=true"]

@@ -1,0 +1,156 @@
+"""`flagperf node RUN_DIR|OVERRIDES… node_rank=N master=HOST:PORT`: one node's part of a run, on this machine.
+
+For clusters on which nobody may ssh: somebody gives the command on each node. The plan is that of a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import logging
+import re
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from flagperf.cli.log import run_log
+from flagperf.cli.rerun import again
+from flagperf.cli.verbs import usage
+from flagperf.config.compose import compose
+from flagperf.config.platform import Node
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError, FlagperfError, InterruptedRunError, TrainingError
+from flagperf.plan.dry_run import dry_run_text
+from flagperf.plan.plan import make_plan
+from flagperf.results import parts
+from flagperf.run import command_file
+from flagperf.run import folder as run_folder
+from flagperf.run.command_file import Command
+from flagperf.run.console import Terminal
+from flagperf.run.execute import execute
+from flagperf.run.progress import Progress
+from flagperf.run.values import Outcome, refusal
+
+OWN = ("node_rank", "master")  # words of this verb; the others are overrides
+LAST_PORT = 65535
+
+log = logging.getLogger(__name__)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the node's part of every round; print where its logs are. Returns the exit code."""
+    words = {key: value for key, _, value in (text.partition("=") for text in options.arguments) if key in OWN}
+    rest = [text for text in options.arguments if text.partition("=")[0] not in OWN]
+    if set(words) != set(OWN) or not rest:
+        given = " ".join(options.arguments) or None
+        raise ConfigError("node takes a run, node_rank and master", given=given, advice=usage("node"))
+    overrides, folders = _overrides(rest, options.config_dir)
+    run = compose(overrides, folders)
+    if run.resume is not None:
+        raise ConfigError("a node that is started by hand resumes nothing", key="resume", given=run.resume)
+    rank, address, port = _place(run, words["node_rank"], words["master"])
+    run = on_this_machine(run, rank, address, port)
+    if run.dry_run:
+        print(dry_run_text(run))
+        return 0
+    command = Command(tuple(overrides), False, tuple(map(str, folders)), str(Path.cwd()), options.began)
+    return asyncio.run(_run_rounds(run, rank, Terminal(), command))
+
+
+def _overrides(words: Sequence[str], config_dirs: Sequence[Path]) -> tuple[list[str], list[Path]]:
+    """The overrides and configuration folders: those that were given, and before them those of a run folder."""
+    if "=" in words[0] or words[0].startswith("+"):
+        return list(words), list(config_dirs)
+    folder = Path(words[0]).expanduser()
+    command = command_file.read(folder)
+    if command.multirun:
+        advice = "give the overrides of one of its jobs in place of the folder"
+        raise ConfigError("this run has several jobs", given=folder, advice=advice)
+    kept = [path.resolve() for path in command_file.kept_folders(command, folder)]
+    return again(command.overrides, words[1:]), [*config_dirs, *kept]
+
+
+def _place(run: RunConfig, node_rank: str, master: str) -> tuple[int, str, int]:
+    """The node rank, and the address and port of node 0; each round takes the next port."""
+    if not node_rank.isdigit() or int(node_rank) >= run.nnodes:
+        allowed = f"0 to {run.nnodes - 1}, of nnodes={run.nnodes}"
+        raise ConfigError("there is no such node", key="node_rank", given=node_rank, allowed=allowed)
+    found = re.fullmatch(r"(?:\[(?P<v6>[^]\s]+)\]|(?P<host>[^:\s]+)):(?P<port>\d+)", master)
+    most = LAST_PORT - run.repeat + 1
+    if not found or not 0 < int(found["port"]) <= most:
+        allowed = f"HOST:PORT of node 0, a port of 1 to {most}"
+        raise ConfigError("not where ranks can meet", key="master", given=master, allowed=allowed)
+    return int(node_rank), found["v6"] or found["host"], int(found["port"])
+
+
+def on_this_machine(run: RunConfig, rank: int, address: str, port: int) -> RunConfig:
+    """The run with this machine as the node of that rank, which meets the others at node 0's address and port.
+
+    Names and data folders are those of the cluster's file, where it has so many nodes.
+    """
+    known = run.cluster.nodes if len(run.cluster.nodes) >= run.nnodes else ()
+    nodes = [known[number] if known else Node(f"node{number}", address) for number in range(run.nnodes)]
+    nodes = [dataclasses.replace(node, local=False) for node in nodes]
+    nodes[rank] = dataclasses.replace(nodes[rank], address=_own_address(address, port), local=True)
+    meeting = dataclasses.replace(run.cluster.rendezvous, address=address, port=port)
+    cluster = dataclasses.replace(run.cluster, nodes=tuple(nodes[: run.nnodes]), rendezvous=meeting)
+    return dataclasses.replace(run, cluster=cluster)
+
+
+def _own_address(address: str, port: int) -> str:
+    """The address of this machine from which node 0 is reached. Nothing is sent for it.
+
+    Raises:
+        ConfigError: no way leads there.
+    """
+    try:
+        family, kind, *_, place = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as end:
+            end.connect(place)
+            return str(end.getsockname()[0])
+    except OSError as error:
+        problem = f"node 0 cannot be reached from here: {error.strerror or error}"
+        raise ConfigError(problem, key="master", given=f"{address}:{port}") from None
+
+
+async def _run_rounds(run: RunConfig, rank: int, console: Console, command: Command) -> int:
+    """All rounds, one after another; the exit code of the first that did not end well."""
+    folder = run_folder.create(run)
+    codes: list[int] = []
+    with run_log(folder, run.log_level, console), run_folder.held(folder):
+        command_file.keep(command, folder, [run.mask])
+        run_folder.write_configuration(run, folder / run.name)
+        for number in range(1, run.repeat + 1):
+            codes.append(await _run_round(run, number, rank, folder, console))
+            if codes[-1] == InterruptedRunError.exit_code:
+                break
+    console.print(f"logs of node {rank}: {folder}", highlight=False, markup=False, soft_wrap=True)
+    console.print("with those of the other nodes in one folder: flagperf report FOLDER", style="dim", highlight=False)
+    return next((code for code in codes if code), 0)
+
+
+async def _run_round(run: RunConfig, number: int, rank: int, folder: Path, console: Console) -> int:
+    """This node's part of a round, with what it came to beside its logs. Returns its exit code."""
+    meeting = run.cluster.rendezvous
+    assert meeting.port is not None
+    cluster = dataclasses.replace(run.cluster, rendezvous=dataclasses.replace(meeting, port=meeting.port + number - 1))
+    run = dataclasses.replace(run, cluster=cluster)
+    plan = make_plan(run, number, folder)
+    began = time.time()
+    try:
+        with Progress(run, console) as progress:
+            outcome = await execute(run, plan, folder, progress, only=rank)
+        codes = {"finished": 0, "interrupted": InterruptedRunError.exit_code}
+        code = codes.get(outcome.status, TrainingError.exit_code)
+    except FlagperfError as error:
+        log.error("round %d: %s", number, error)
+        Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
+        round_folder = folder / run.name / f"round{number}"
+        outcome = Outcome("failed", round_folder, refusal(error), (), {}, began, time.time() - began)
+        code = error.exit_code
+    parts.write(outcome, outcome.folder / Path(plan.nodes[rank].log_dir).name)
+    return code

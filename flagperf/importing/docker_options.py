@@ -1,0 +1,67 @@
+"""Docker options as FlagPerf's ACCE_CONTAINER_OPT writes them → container options of a cluster, and variables."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+# docker's option → the key here; those of a list grow
+LISTS = {"device": "devices", "cap-add": "cap_add", "security-opt": "security_opt", "group-add": "group_add"}
+TEXTS = {
+    **{name: name for name in ("network", "ipc", "pid", "uts", "memory", "gpus", "runtime", "user")},
+    "net": "network",
+    "shm-size": "shm_size",
+}
+SWITCHES = ("privileged", "init")
+SHORT = {"-v": "--volume", "-e": "--env", "-u": "--user", "-m": "--memory"}
+
+
+def read_options(text: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
+    """Container options, variables, and what has no counterpart.
+
+    A volume of the form source:target[:ro] is a mount; docker's others, without a target, are none here.
+    """
+    options: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    left = []
+    for name, value in _pairs(text):
+        if name in LISTS and value:
+            options.setdefault(LISTS[name], []).append(value)
+        elif name in TEXTS and value:
+            options[TEXTS[name]] = value
+        elif name in SWITCHES and value in (None, "true", "false"):
+            options[name] = value != "false"
+        elif name == "cpus" and value and re.fullmatch(r"\d+(\.\d+)?", value):
+            options[name] = float(value)
+        elif name == "env" and value and "=" in value:
+            variable, _, said = value.partition("=")
+            variables[variable] = said
+        elif name == "volume" and value and (found := re.fullmatch(r"(/[^:]*):(/[^:]*?)(:ro|:rw)?", value)):
+            options.setdefault("mounts", {})[found[1]] = found[2] + ("" if found[3] == ":ro" else ":rw")
+        elif name == "ulimit" and value and (found := re.fullmatch(r"(\w+)=(-?\d+)", value)):
+            options.setdefault("ulimits", {})[found[1]] = int(found[2])
+        else:
+            left.append(f"--{name}" + (f"={value}" if value else "") if name else str(value))
+    return options, variables, left
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str | None]]:
+    """Options with their values; a word that belongs to none has the name ""."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        yield "", text
+        return
+    while words:
+        word = words.pop(0)
+        word = SHORT.get(word, word)
+        if not word.startswith("--"):
+            yield "", word
+            continue
+        name, equals, value = word[2:].partition("=")
+        if equals or name in SWITCHES:
+            yield name, value or None
+        else:
+            yield name, words.pop(0) if words and not words[0].startswith("-") else None

@@ -1,0 +1,181 @@
+"""FlagPerf's cluster_conf.py and test_conf.py → what the cluster's file and the experiment say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flagperf.config.build import build
+from flagperf.config.platform import ContainerOptions
+from flagperf.config.suite import Row
+from flagperf.errors import ConfigError
+from flagperf.importing.checkout import FILE_NAME
+from flagperf.importing.docker_options import read_options
+from flagperf.importing.texts import plain
+from flagperf.importing.values import Said, Value
+from flagperf.importing.words import case_of, hardware_of
+
+NAME = "flagperf"  # of the cluster and of the experiment
+IMAGE = "flagperf-{vendor}-{framework}:t_v0.1"  # as FlagPerf names the image that it builds
+LEVELS = ("debug", "info", "warning", "error")
+FORM = "model:framework:hardware:nnodes:nproc:repeat"
+
+CLUSTER_WITHOUT = {"HOSTS_PORTS": "the nodes of TensorFlow find free ports by themselves"}
+TEST_WITHOUT = {"FLAGPERF_PATH": "code is sent to the hosts for each run"}
+
+
+@dataclass
+class Site:
+    """What goes into the two files."""
+
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    cluster: dict[str, Any] = field(default_factory=dict)  # further keys
+    experiment: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    suite: list[tuple[str, Row]] = field(default_factory=list)  # FlagPerf's key of a case, and the job
+    vendor: str | None = None
+    visible_devices: str | None = None
+    left: list[str] = field(default_factory=list)  # what has no counterpart, a line each
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is here already."""
+
+    cases: Mapping[tuple[str, str], str]  # (case, framework) → model=
+    vendors: Sequence[str]
+    hardware: Mapping[str, str | None]  # product → whose it is
+
+    def model(self, model: str, framework: str) -> str | None:
+        """FlagPerf's model and framework, which may name its version → the case here."""
+        return self.cases.get((case_of(model), framework.partition("_")[0]))
+
+
+def read_site(cluster_conf: Said | None, test_conf: Said | None, known: Known) -> Site:
+    """Both files. One that is not there says nothing: the cluster is then this machine."""
+    site = Site()
+    if cluster_conf:
+        _hosts(site, cluster_conf)
+    if test_conf:
+        _test(site, test_conf)
+        _cases(site, test_conf, known)
+    for said, taken in ((cluster_conf, _HOST_KEYS), (test_conf, _TEST_KEYS)):
+        for value in said.values.values() if said else ():
+            if value.name not in taken:
+                why = {**CLUSTER_WITHOUT, **TEST_WITHOUT}.get(value.name, "flagperf has no such key")
+                site.left.append(_line(value, why))
+    return site
+
+
+_HOST_KEYS = ("HOSTS", "SSH_PORT", "MASTER_PORT")
+_TEST_KEYS = (
+    "VENDOR", "ACCE_CONTAINER_OPT", "ACCE_VISIBLE_DEVICE_ENV_NAME", "PIP_SOURCE", "FLAGPERF_LOG_PATH",
+    "FLAGPERF_LOG_LEVEL", "SHM_SIZE", "CLEAR_CACHES", "CASES",
+)  # fmt: skip
+
+
+def _line(value: Value, why: str) -> str:
+    return f"{value.place.short}: {value.name} = {plain(value.value)}    ({why})"
+
+
+def _hosts(site: Site, said: Said) -> None:
+    port = _port(said.get("SSH_PORT"))
+    hosts = said.get("HOSTS", [])
+    for host in hosts if isinstance(hosts, list) else [hosts]:
+        if isinstance(host, str) and host:
+            site.nodes.append({"address": host} | ({"port": port} if port not in (None, 22) else {}))
+        else:
+            site.left.append(_line(said.values["HOSTS"], f"{plain(host)} is no address"))
+    if master := _port(said.get("MASTER_PORT")):
+        site.cluster["rendezvous"] = {"port": master}
+    for name in ("SSH_PORT", "MASTER_PORT"):
+        if name in said.values and _port(said.get(name)) is None:
+            site.left.append(_line(said.values[name], "no port"))
+
+
+def _port(text: Any) -> int | None:
+    return int(text) if str(text).isdigit() and 0 < int(text) < 65536 else None
+
+
+def _test(site: Site, said: Said) -> None:
+    site.vendor, site.visible_devices = _text(said, "VENDOR"), _text(said, "ACCE_VISIBLE_DEVICE_ENV_NAME")
+    if site.vendor and not re.fullmatch(FILE_NAME, site.vendor):
+        site.left.append(_line(said.values["VENDOR"], "no name of a vendor"))
+        site.vendor = None
+    if options := _text(said, "ACCE_CONTAINER_OPT"):
+        container, site.variables, left = read_options(options)
+        site.cluster["container"] = container
+        site.left += (f"{said.values['ACCE_CONTAINER_OPT'].place.short}: {one}    (no option here)" for one in left)
+    if size := _text(said, "SHM_SIZE"):
+        site.cluster.setdefault("container", {})["shm_size"] = size.lower()
+    _check_container(site, said)
+    if index := _text(said, "PIP_SOURCE"):
+        site.cluster["image"] = {"index": index}
+    if folder := _text(said, "FLAGPERF_LOG_PATH"):
+        site.experiment["result_dir"] = folder.rstrip("/") or "/"
+    if isinstance(said.get("CLEAR_CACHES"), bool):
+        site.experiment["clear_caches"] = said.get("CLEAR_CACHES")
+    if (level := _text(said, "FLAGPERF_LOG_LEVEL")) and level.lower() in LEVELS:
+        site.experiment["log_level"] = level.lower()
+    for name in ("CLEAR_CACHES", "FLAGPERF_LOG_LEVEL"):
+        key = {"CLEAR_CACHES": "clear_caches", "FLAGPERF_LOG_LEVEL": "log_level"}[name]
+        if name in said.values and key not in site.experiment:
+            site.left.append(_line(said.values[name], "no such value here"))
+
+
+def _text(said: Said, name: str) -> str | None:
+    value = said.get(name)
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def _check_container(site: Site, said: Said) -> None:
+    """Take out the options that no container could be made with."""
+    for key, value in list(site.cluster.get("container", {}).items()):
+        try:
+            build(ContainerOptions, {key: value}, "cluster.container", str)
+        except ConfigError as error:
+            del site.cluster["container"][key]
+            site.left.append(f"{said.files[0].name}: {key}: {plain(value)}    ({error.problem})")
+
+
+def _cases(site: Site, said: Said, known: Known) -> None:
+    if "CASES" not in said.values:
+        return
+    value = said.values["CASES"]
+    cases = value.value if isinstance(value.value, dict) else {}
+    if not isinstance(value.value, dict):
+        site.left.append(_line(value, f"no mapping of {FORM} to a folder of data"))
+    for key, folder in cases.items():
+        row = _row(key, folder, site, known)
+        if isinstance(row, str):
+            site.left.append(f'{value.place.short}: CASES "{key}": {plain(folder)}    ({row})')
+        else:
+            site.suite.append((key, row))
+
+
+def _row(key: str, folder: Any, site: Site, known: Known) -> Row | str:
+    """The job of a case of FlagPerf; or why there is none."""
+    parts = [part.strip() for part in key.split(":")]
+    counts = parts[3:6]
+    if len(parts) < 6 or not all(re.fullmatch(r"[1-9]\d*", count) for count in counts):
+        return f"not of the form {FORM}"
+    if site.vendor is None:
+        return "no VENDOR says whose case it is"
+    model, framework, hardware = parts[:3]
+    case = known.model(model, framework)
+    if case is None:
+        return f"there is no case {model} on {framework} here"
+    product = hardware_of(hardware)
+    if not re.fullmatch(FILE_NAME, product) or not re.fullmatch(FILE_NAME, framework):
+        return "no name of a product or framework"
+    maker = known.hardware.get(product)
+    if maker not in (None, site.vendor):
+        return f"{product} is a product of {maker} here"
+    nnodes, nproc, repeat = map(int, counts)
+    row: dict[str, Any] = {"model": case, "hardware": product, "scale": f"{nnodes}x{nproc}", "repeat": repeat}
+    if isinstance(folder, str) and folder:
+        row["data_dir"] = folder.rstrip("/") or "/"
+    image = IMAGE.format(vendor=site.vendor, framework=framework)
+    return row | {f"vendor.image.{framework.partition('_')[0]}": {"name": image}}

@@ -1,0 +1,49 @@
+"""Which jobs of an earlier run are done, so that a run that resumes it takes them over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from example import example_run
+from example_results import a_result
+
+from flagperf.cli.done_before import taken_over
+from flagperf.config.values import RunConfig
+from flagperf.results import summary
+
+DONE = [a_result(round=1), a_result(round=2)]
+CASES = {
+    "all rounds ended": (DONE, {}, True),
+    "other places": (DONE, {"result_dir": "/x", "run_name": "y", "log_level": "debug", "code": {"cases": "z"}}, True),
+    "a round failed": ([DONE[0], a_result(round=2, status="failed")], {}, False),
+    "a round is missing": (DONE[:1], {}, False),
+    "another configuration": (DONE, {"max_steps": 21}, False),
+    "a key that it had not": (DONE, {"synthetic": True}, False),
+}
+
+
+def run(tmp_path: Path, **changed: object) -> RunConfig:
+    return example_run(repeat=2, config={"resume": str(tmp_path / "earlier"), **changed})
+
+
+@pytest.mark.parametrize(("results", "changed", "is_done"), CASES.values(), ids=CASES.keys())
+def test_taken_over(tmp_path: Path, results: list[object], changed: dict[str, object], is_done: bool) -> None:
+    before, now = run(tmp_path, resume=None), run(tmp_path, **changed)
+    earlier = tmp_path / "earlier" / before.name
+    (earlier / "round1").mkdir(parents=True)
+    (earlier / "round1" / "rank0.out.log").write_text("log")
+    done = summary.summarize(before, results)  # type: ignore[arg-type]
+    summary.write(done, earlier)
+    (tmp_path / "new" / now.name).mkdir(parents=True)
+    found = taken_over(now, tmp_path / "new")
+    assert found == (done if is_done else None)
+    assert (tmp_path / "new" / now.name / "round1" / "rank0.out.log").exists() == is_done
+
+
+def test_none_to_resume(tmp_path: Path) -> None:
+    assert taken_over(example_run(), tmp_path) is None
+
+
+def test_a_run_that_was_broken_off(tmp_path: Path) -> None:
+    assert taken_over(run(tmp_path), tmp_path / "new") is None
