@@ -207,6 +207,43 @@ VERBS = {
         (0, 2),
         (),
     ),
+    "docs": Verb(
+        "flagperf.cli.docs",
+        "case|model|vendor model=NAME vendor=NAME [runs=RUN…] into=FOLDER [OVERRIDES…]",
+        "pages of a case, a model or a vendor as FlagPerf asks for them, with what was measured",
+        {
+            "case": "a case on a vendor's product: how to run it, results at 1x1, 1x8 and 2x8, or what is missing",
+            "model": "what the model is, its data, its frameworks, and which vendors' products have tunings of it",
+            "vendor": "products, images, monitors, environment, and the results of all cases",
+            "runs=RUN…": "folders of runs or of jobs, between commas or as further words",
+            "into=FOLDER": "where the page goes, at its place in FlagPerf's folder training/",
+        },
+        (
+            "flagperf docs case model=bert vendor=nvidia hardware=A100 runs=result/a100 into=pages",
+            "flagperf docs model model=bert into=pages",
+            "flagperf docs vendor vendor=nvidia hardware=A100 runs=result/a100,result/glm into=pages",
+        ),
+        (0, 2),
+    ),
+    "modelzoo": Verb(
+        "flagperf.cli.modelzoo",
+        "export model=NAME vendor=NAME into=FOLDER [runs=RUN…] [OVERRIDES…] | check FOLDER [step=N] [KEY=VALUE…]",
+        "a model's folder for Tecorigin's ModelZoo: write it, or check one as the test of a submission does",
+        {
+            "export": "write scripts, requirements, README and the entry of model.yaml",
+            "into=FOLDER": "a new or empty folder",
+            "runs=RUN…": "what was measured, on the product and on the reference: folders of runs, between commas",
+            "account=NAME": "your account in the ModelZoo, for model.yaml",
+            "check FOLDER": "layout, arguments, README, the entry's command for a few steps, and the log of that",
+            "step=N device=NAME …": "parameters of the short run in place of the entry's",
+            "python=PATH limit=SECONDS": "interpreter of the short run, and how long it may take (1800)",
+        },
+        (
+            "flagperf modelzoo export model=resnet50 vendor=tecorigin runs=result/t100,result/a100 into=resnet50",
+            "flagperf modelzoo check resnet50 step=5 device=cpu nproc_per_node=1 autocast=False",
+        ),
+        (0, 2, INTERRUPTED),
+    ),
     "doctor": Verb(
         "flagperf.cli.doctor.hosts",
         "[OVERRIDES…]",
