@@ -243,6 +243,7 @@ VERBS = {
             "flagperf modelzoo check resnet50 step=5 device=cpu nproc_per_node=1 autocast=False",
         ),
         (0, 2, INTERRUPTED),
+        (),
     ),
     "doctor": Verb(
         "flagperf.cli.doctor.hosts",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from flagperf.modelzoo import guide
@@ -32,17 +33,21 @@ def _options(node: ast.AST) -> Iterator[str]:
 
 
 def argument_faults(folder: Path) -> Iterator[Fault]:
-    """Arguments of the guide that no script takes."""
+    """Arguments of the guide that no script takes, and those that their page does not describe."""
     options = accepted(folder)
-    asked = {
-        "the guide": guide.ARGUMENTS,
-        "the guide, for DDP on one machine": guide.OF_ONE_MACHINE,
-        "the guide, for DDP on several machines": guide.OF_SEVERAL,
-    }
-    for who, names in asked.items():
-        missing = [f"--{name}" for name in names if not options & set(guide.SPELLINGS.get(name, (name,)))]
-        if missing:
-            yield Fault(FILE, f"no {', '.join(missing)}", f"{', '.join(missing)}: {who}", "add them to the parser")
+    for who, names in guide.ASKED_ARGUMENTS.items():
+        if missing := ", ".join(f"--{name}" for name in _absent(names, options)):
+            yield Fault(FILE, f"no {missing}", f"{missing}: {who}", "add them to the parser")
+    page = next((path for name in guide.SCRIPT_READMES if (path := folder / guide.SCRIPTS / name).is_file()), None)
+    words = set(re.findall(r"\w+", page.read_text(encoding="utf-8", errors="replace"))) if page else set()
+    everything = [name for names in guide.ASKED_ARGUMENTS.values() for name in names]
+    if page and words and (absent := _absent(everything, words)):
+        where = f"{guide.SCRIPTS}/{page.name}"
+        yield Fault(where, f"no word of {', '.join(absent)}", "what each argument is", "describe them")
+
+
+def _absent(names: Sequence[str], there: set[str]) -> list[str]:
+    return [name for name in names if not there & set(guide.SPELLINGS.get(name, (name,)))]
 
 
 def spelled(name: str, options: set[str]) -> str:

@@ -13,9 +13,11 @@ ENTRY = "model.yaml"
 ENTRY_IN_ZOO = "contrib/model_config/model.yaml"  # below the folder of a framework
 FRAMEWORKS = {"pytorch": "PyTorch", "paddle": "PaddlePaddle"}  # ours → folder at the top of the ModelZoo
 
-ARGUMENTS = ("model_name", "batch_size", "epoch", "step", "dataset_path", "lr", "device", "autocast")
-OF_ONE_MACHINE = ("nproc_per_node",)
-OF_SEVERAL = ("nnode", "node_rank")
+ASKED_ARGUMENTS = {  # of whom → which
+    "the guide": ("model_name", "batch_size", "epoch", "step", "dataset_path", "lr", "device", "autocast"),
+    "the guide, for DDP on one machine": ("nproc_per_node",),
+    "the guide, for DDP on several machines": ("nnode", "node_rank"),
+}
 # The guide writes nnode, the page on model.yaml nnodes; the public models differ.
 SPELLINGS = {"nnode": ("nnode", "nnodes"), "nnodes": ("nnodes", "nnode")}
 

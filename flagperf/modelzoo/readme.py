@@ -31,16 +31,19 @@ class Asked:
     title: str  # pattern
     holds: str = r"\S"  # pattern of what its body must have …
     in_words: str = "content"  # … said in words
+    advice: str = "add it"
 
 
 ABOUT = r"模型|简介|概述|介绍|overview|introduction|about|model"
 IN_TABLE = r"(?m)^\s*\|(?!\s*[-:])(.*\|)?\s*[^|]*\d[^|]*\|"
 ASKED = (
-    Asked("the model and its source", ABOUT, r"https?://", "a link to the source"),
-    Asked("the data set: how to get and to prepare it", r"数据|data"),
-    Asked("the docker environment: image, build, start", r"docker|环境|镜像|environment"),
-    Asked("how to train", r"启动|训练|运行|train|run|start", r"\bpython3?\s+\S+\.py\b", "the command of a run script"),
-    Asked("the results of training, as a table", r"结果|性能|result|performance", IN_TABLE, "a table with a number"),
+    Asked("the model and its source", ABOUT, r"https?://", "link to the source"),
+    Asked("the data set (how to get and to prepare it)", r"数据|data"),
+    Asked(
+        "the environment (image, build, start)", r"docker|环境|镜像|environment", r"docker|容器|镜像", "docker image"
+    ),
+    Asked("how to train", r"启动|训练|运行|train|run|start", r"\bpython3?\s+\S+\.py\b", "command of a run script"),
+    Asked("the results of training", r"结果|性能|result|performance", IN_TABLE, "table with a number", "measure them"),
 )
 
 
@@ -55,12 +58,10 @@ def readme_faults(folder: Path) -> Iterator[Fault]:
         if not mine:
             titles = ", ".join(section.title for section in known) or "no heading"
             yield Fault(guide.README, f"no section about {asked.what}: {titles}", asked.what, "add the section")
-        elif not any(re.search(asked.holds, section.body) for section in mine):
+        elif not any(re.search(asked.holds, section.body, re.IGNORECASE) for section in mine):
+            below = " or ".join(repr(section.title) for section in mine)
             yield Fault(
-                guide.README,
-                f"no {asked.in_words.removeprefix('a ')} below {' or '.join(repr(one.title) for one in mine)}",
-                f"{asked.what}, with {asked.in_words}",
-                "add it; what was not measured is measured first" if "table" in asked.in_words else "add it",
+                guide.README, f"no {asked.in_words} below {below}", f"{asked.what}: a {asked.in_words}", asked.advice
             )
 
 

@@ -99,7 +99,10 @@ ENTRY = """\
 FILES = {
     "requirements.txt": "torchmetrics\n",
     "README.md": README,
-    "run_scripts/README.md": "# 参数\n",
+    "run_scripts/README.md": (
+        "# 参数\nmodel_name, batch_size, epoch, step, dataset_path, lr, device, autocast, nproc_per_node, nnode, "
+        "node_rank\n"
+    ),
     "run_scripts/argument.py": ARGUMENT,
     "run_scripts/formate_cmd.py": "def show(args):\n    print(args)\n",
     "run_scripts/run_mlp.py": RUN,

@@ -52,7 +52,7 @@ def test_an_entry_in_the_modelzoo(tmp_path: Path, capsys: pytest.CaptureFixture[
     """Among those of other models, in the file of the framework; the script's README as the guide's tree spells it."""
     place = tmp_path / "PyTorch" / "contrib"
     folder = foreign.write(place / "Classification", **{"model.yaml": None, "run_scripts/README.md": None})
-    (folder / "run_scripts" / "REAMDE.md").write_text("# 参数\n")
+    (folder / "run_scripts" / "REAMDE.md").write_text(foreign.FILES["run_scripts/README.md"])
     (place / "model_config").mkdir()
     other = foreign.ENTRY.replace("Classification/mlp", "NLP/bert")
     (place / "model_config" / "model.yaml").write_text(other + foreign.ENTRY)
@@ -83,17 +83,41 @@ FAULTS = [
         id="an argument is missing",
     ),
     pytest.param(
+        changed("run_scripts/README.md", "lr, ", ""),
+        [
+            fault(
+                "run_scripts/README.md",
+                "no word of lr",
+                "what each argument is",
+                "describe them",
+            )
+        ],
+        id="an argument is not described",
+    ),
+    pytest.param(
         changed("README.md", "### 2.1 获取数据集", "### 2.1 下载"),
         [
             fault(
                 "README.md",
-                "no section about the data set: how to get and to prepare it: 1. 模型概述, 2. 快速开始, 2.1 下载, "
+                "no section about the data set (how to get and to prepare it): 1. 模型概述, 2. 快速开始, 2.1 下载, "
                 "2.2 环境准备, 2.3 启动训练, 2.4 训练结果",
-                "the data set: how to get and to prepare it",
+                "the data set (how to get and to prepare it)",
                 "add the section",
             )
         ],
         id="a section is missing",
+    ),
+    pytest.param(
+        changed("README.md", "docker pull image", "conda activate torch_env"),
+        [
+            fault(
+                "README.md",
+                "no docker image below '2.2 环境准备'",
+                "the environment (image, build, start): a docker image",
+                "add it",
+            )
+        ],
+        id="no image",
     ),
     pytest.param(
         changed("README.md", "| 1 | 97.1 % |", "| / | / |"),
@@ -101,8 +125,8 @@ FAULTS = [
             fault(
                 "README.md",
                 "no table with a number below '2.4 训练结果'",
-                "the results of training, as a table, with a table with a number",
-                "add it; what was not measured is measured first",
+                "the results of training: a table with a number",
+                "measure them",
             )
         ],
         id="no result was measured",
