@@ -74,7 +74,7 @@ def read_log(path: Path) -> Log:
                 metadata.setdefault(str(body["metric"]), {}).update(body["metadata"])
             elif body["type"] == "LOG":
                 values += _values(number, body["data"])
-        except (ValueError, KeyError, TypeError, SyntaxError) as error:
+        except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
             broken.append((number, f"{type(error).__name__}: {error}"))
     return Log(metadata, tuple(values), tuple(broken))
 
@@ -107,5 +107,5 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

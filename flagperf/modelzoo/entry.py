@@ -56,7 +56,8 @@ def _file(folder: Path) -> Path | None:
 
 
 def _is_of(entry: Mapping[str, Any], folder: Path) -> bool:
-    run_dir = Path(str((entry.get("desc") or {}).get("run_dir", "")))
+    desc = entry.get("desc")
+    run_dir = Path(str(desc.get("run_dir") or "") if isinstance(desc, dict) else "")
     return bool(run_dir.parts) and folder.parts[-len(run_dir.parts) :] == run_dir.parts
 
 
@@ -65,7 +66,7 @@ def _wrong(entry: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str, s
     desc, params = entry.get("desc"), entry.get("params")
     if not isinstance(desc, dict) or not isinstance(params, dict):
         yield (
-            f"the keys {', '.join(entry)}",
+            f"the keys {', '.join(map(str, entry))}",
             "case_name, desc and params, the last two with keys below them",
             "add them",
         )

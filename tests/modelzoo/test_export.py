@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,17 @@ RUN = "run_scripts/run_resnet50.py"
 FILES = [
     *("Dockerfile", "README.md", "model.yaml", "requirements.txt"),
     *(f"run_scripts/{name}" for name in ("README.md", "argument.py", "formate_cmd.py", "run_resnet50.py")),
+]
+
+
+SPOILT = [  # file, and what takes the place of what
+    ("run_scripts/argument.py", '"--autocast"', '"--mixed"'),
+    ("run_scripts/README.md", "step", "steps"),
+    ("README.md", "https://", ""),
+    ("README.md", "数据集", "图片"),
+    ("README.md", "python run_resnet50.py", "./start"),
+    ("model.yaml", "run_scripts/run_resnet50.py", "run_scripts/run_resnet.py"),
+    ("model.yaml", "lr: 0.01", "lr:"),
 ]
 
 
@@ -144,6 +156,33 @@ def test_the_command_is_printed_as_a_shell_takes_it(folder: Path) -> None:
 
 def shell_word(text: str) -> str:
     return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def test_faults_in_an_exported_folder(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten at once, each named with its file. The entry is one of them, so that nothing is run."""
+    spoilt = shutil.copytree(folder, tmp_path / "spoilt", ignore=shutil.ignore_patterns("result", "__pycache__"))
+    for name, old, new in SPOILT:
+        text = (spoilt / name).read_text(encoding="utf-8")
+        assert old in text
+        (spoilt / name).write_text(text.replace(old, new), encoding="utf-8")
+    for name in ("requirements.txt", "run_scripts/formate_cmd.py"):
+        (spoilt / name).unlink()
+    assert run_command(["modelzoo", "check", str(spoilt)]) == 2
+    *faults, _, last = capsys.readouterr().out.splitlines()
+    found = [line.removeprefix("  found:   ") for line in faults if line.startswith("  found: ")]
+    assert [one.partition(":")[0] for one in found] == [
+        "no such file",
+        "no such file",
+        "no --autocast",
+        "no word of step",
+        "no link to the source below '1. 模型概述'",
+        "no section about the data set (how to get and to prepare it)",
+        "no command of a run script below '2.4 启动训练' or '2.5 训练结果'",
+        "no table with a number below '2.5 训练结果'",
+        "run_file",
+        "params.lr",
+    ]
+    assert last == "10 found"
 
 
 @pytest.mark.torch

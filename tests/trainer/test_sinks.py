@@ -14,6 +14,8 @@ import pytest
 import toy
 
 from flagperf.errors import ConfigError
+from flagperf.modelzoo.dllogger_log import read_log
+from flagperf.modelzoo.log_rules import log_faults
 from flagperf.perflog import Event
 from flagperf.trainer.sample_data import MARKER
 from flagperf.trainer.sinks import open_sinks
@@ -211,6 +213,20 @@ def test_dllogger_describes_each_metric(tmp_path: Path) -> None:
         **{f"final_{name}": said for name, said in valid.items()},
     }
     assert set(ast.literal_eval(entries[-1]["data"])) == {"converged", *finals}
+
+
+def test_a_log_for_dllogger_is_what_the_modelzoo_asks_for(tmp_path: Path) -> None:
+    """Of a real training with evaluations, by the reader that follows the public description of tcap_dllogger."""
+    target = {"metric": "accuracy", "value": 2.0, "direction": "higher", "unit": ""}
+    done = toy.start(toy.config(sinks=["dllogger"], max_steps=8, target=target), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    log = read_log(tmp_path / "dllogger.json")
+    assert list(log_faults("dllogger.json", log, 8)) == []
+    told = toy.read_log(tmp_path / "rank0.out.log")
+    assert [value.number for value in log.of("train.loss")] == toy.losses(told)
+    evaluations = [event.value["accuracy"] for event in told if event.event == "EVALUATE"]
+    assert [value.number for value in log.of("val.accuracy")] == evaluations
+    assert len(evaluations) > 0
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
