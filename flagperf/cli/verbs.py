@@ -234,7 +234,7 @@ VERBS = {
             "into=FOLDER": "a new or empty folder",
             "runs=RUN…": "what was measured, on the product and on the reference: folders of runs, between commas",
             "account=NAME": "your account in the ModelZoo, for model.yaml",
-            "check FOLDER": "layout, arguments, README, the entry's command for a few steps, and the log of that",
+            "check": "a folder's layout, arguments, README, the entry's command for a few steps, and the log of that",
             "step=N device=NAME …": "parameters of the short run in place of the entry's",
             "python=PATH limit=SECONDS": "interpreter of the short run, and how long it may take (1800)",
         },

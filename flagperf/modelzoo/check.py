@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def _changed(entry: Entry, params: Mapping[str, str]) -> Entry:
     for name in params:
         if name not in entry.params:
             raise ConfigError("the entry has no such parameter", given=name, allowed=nearest(name, entry.params))
-    if not params.get("step", "1").isdecimal():
+    if not re.fullmatch(r"0*[1-9]\d*", params.get("step", "1")):
         raise ConfigError("no number of steps", key="step", given=params["step"], allowed="a whole number above 0")
     return dataclasses.replace(entry, params={**entry.params, **params})
 

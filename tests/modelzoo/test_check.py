@@ -276,8 +276,8 @@ def test_a_run_that_hangs_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture
             id="no time",
         ),
         pytest.param(
-            ["check", "mlp", "step=few"],
-            "no number of steps\n  where:   command line\n  key:     step\n  given:   few\n"
+            ["check", "mlp", "step=0"],
+            "no number of steps\n  where:   command line\n  key:     step\n  given:   0\n"
             "  allowed: a whole number above 0",
             id="no number of steps",
         ),
