@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import yaml
+
+from flagperf.config.build import build
 from flagperf.config.compose import compose
+from flagperf.config.platform import Hardware
 from flagperf.config.search_path import find, options, search_path
 from flagperf.config.values import RunConfig
 
@@ -15,14 +19,17 @@ def chosen(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunCon
     """Compose a job that will not run. The only product of a vendor needs not be named. Raises ConfigError."""
     words = [*overrides, "dry_run=true"]
     given = dict(word.split("=", 1) for word in words)
-    if "hardware" not in given and len(found := products(given.get("vendor", ""), config_dirs)) == 1:
-        words.append(f"hardware={found[0]}")
-    return compose(words, config_dirs)
+    found = products(given.get("vendor", ""), search_path(config_dirs)) if "hardware" not in given else []
+    return compose([*words, f"hardware={found[0].name}"] if len(found) == 1 else words, config_dirs)
 
 
-def products(vendor: str, config_dirs: Sequence[Path] = ()) -> list[str]:
-    """The names of a vendor's products, sorted."""
-    folders = search_path(config_dirs)
+def products(vendor: str, folders: Sequence[Path]) -> list[Hardware]:
+    """A vendor's products, sorted by name. Raises ConfigError where the file of one is wrong."""
     files = {name: find(f"hardware/{name}", folders) for name in options("hardware", folders)}
-    is_its = re.compile(rf"^vendor: *[\"']?{re.escape(vendor)}\b", re.MULTILINE)
-    return [name for name, path in files.items() if path and is_its.search(path.read_text(encoding="utf-8"))]
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items() if path}
+    told = {name: yaml.safe_load(text) for name, text in texts.items() if vendor in text}
+    return [_product(name, values) for name, values in told.items() if values.get("vendor") == vendor]
+
+
+def _product(name: str, values: Mapping[str, Any]) -> Hardware:
+    return build(Hardware, {**values, "name": name}, "hardware", lambda _: f"hardware/{name}.yaml")

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from flagperf.config.compose import compose
+from flagperf.config.platform import Hardware
 from flagperf.config.search_path import VENDORS, cases, search_path
 from flagperf.config.values import RunConfig
 from flagperf.pages.chosen import products
@@ -27,23 +27,23 @@ def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path]
         run: any case, configured for one of the vendor's products.
         jobs: what was measured; those of other vendors are left out.
     """
+    folders = search_path(config_dirs)
     mine = [job for job in jobs if job.config["vendor"]["name"] == run.vendor.name and not unfit(job)]
     return render(
         "vendor.md.j2",
         run=run,
-        products=[_product(run.vendor.name, name, config_dirs) for name in products(run.vendor.name, config_dirs)],
+        products=[_product(hardware) for hardware in products(run.vendor.name, folders)],
         environment=[{"项目": name, "值": value} for name, value in environment(mine).items()] if mine else [],
         images=[{"框架": name, "镜像": source.name or f"`vendors/{run.vendor.name}/docker/{name}/Dockerfile`"}
                 for name, source in run.vendor.image.items()],
         about_images=_about_images(run.vendor.name),
         command=shlex.join(run.vendor.monitor.command) if run.vendor.monitor else "",
         monitored=_monitored(run),
-        results=[_of_case(name, mine) for name in cases(search_path(config_dirs))],
+        results=[_of_case(name, mine) for name in cases(folders)],
     )  # fmt: skip
 
 
-def _product(vendor: str, name: str, config_dirs: Sequence[Path]) -> dict[str, str]:
-    hardware = compose([f"vendor={vendor}", f"hardware={name}", "dry_run=true"], config_dirs).hardware
+def _product(hardware: Hardware) -> dict[str, str]:
     peaks = ", ".join(f"{form} {peak / 1e12:g}" for form, peak in hardware.peak_flops.items())
     return {
         "产品": hardware.name,
