@@ -5,9 +5,8 @@ Its scripts call flagperf; its README tells what was measured, and what was not.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -52,15 +51,14 @@ def export(full: RunConfig, short: RunConfig, jobs: Sequence[Job], folder: Path,
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError("the folder is not empty", key="into", given=folder, advice="give a new or empty folder")
-    texts = _texts(full, short, jobs, account)
-    for name, text in texts.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    for name in (guide.ARGUMENT, guide.FORMAT):
-        shutil.copyfile(HERE / "scripts" / name, folder / guide.SCRIPTS / name)
-    scripts = [f"{guide.SCRIPTS}/{name}" for name in (guide.ARGUMENT, guide.FORMAT)]
-    return [folder / name for name in sorted([*texts, *scripts])]
+    texts = {folder / name: text for name, text in _texts(full, short, jobs, account).items()}
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the folder cannot be written: {error.strerror}", key="into", given=folder) from None
+    return sorted(texts)
 
 
 def _texts(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, str]:
@@ -74,7 +72,9 @@ def _texts(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str)
         f"{guide.SCRIPTS}/run_{full.case}.py": "run.py.j2",
         **({"Dockerfile": "Dockerfile.j2"} if full.image else {}),
     }
-    return {name: render(template, folder=HERE / "templates", **values) for name, template in templates.items()}
+    made = {name: render(template, folder=HERE / "templates", **values) for name, template in templates.items()}
+    scripts = {name: (HERE / "scripts" / name).read_text(encoding="utf-8") for name in (guide.ARGUMENT, guide.FORMAT)}
+    return made | {f"{guide.SCRIPTS}/{name}": text for name, text in scripts.items()}
 
 
 def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def devices_of(run: RunConfig) -> list[Mapping[str, Any]]:
 
 def _entry(full: RunConfig, short: RunConfig, account: str) -> dict[str, Any]:
     """The entry of model.yaml."""
-    package = PurePosixPath(str(full.config["task"]["_target_"]).replace(".", "/")).parts[1]
+    _, package, *_ = str(full.config["task"]["_target_"]).split(".")
     area = guide.AREAS.get(package, guide.OTHER_AREA)
     framework = guide.FRAMEWORKS[full.framework.name]
     params = {
@@ -133,7 +133,7 @@ def _entry(full: RunConfig, short: RunConfig, account: str) -> dict[str, Any]:
         "autocast": full.vendor.name != "cpu",
     }
     desc = {"run_dir": f"{framework}/contrib/{area}/{full.case}", "run_file": f"{guide.SCRIPTS}/run_{full.case}.py"}
-    return {"case_name": account, "desc": desc, "params": dict(zip(guide.PARAMS, params.values(), strict=True))}
+    return {"case_name": account, "desc": desc, "params": params}
 
 
 def _cards(run: RunConfig) -> list[tuple[str, int]]:
