@@ -47,6 +47,13 @@ def test_the_scripts_that_hosts_run_are_in_the_wheel(flagperf: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_pages_of_the_cases_are_in_the_wheel(flagperf: Path, tmp_path: Path) -> None:
+    subprocess.run([flagperf, "docs", "model", "model=resnet50", "into=."], cwd=tmp_path, check=True)
+    page = (tmp_path / "benchmarks" / "resnet50" / "README.md").read_text(encoding="utf-8")
+    assert "ResNet-50 trained from scratch" in page
+
+
+@pytest.mark.slow
 def test_training_without_torch_says_what_to_install(flagperf: Path, tmp_path: Path) -> None:
     done = subprocess.run([flagperf, "max_steps=1"], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "has no module torch\n  do:      pip install 'flagperf[train]'" in done.stderr

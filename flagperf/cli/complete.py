@@ -22,7 +22,13 @@ OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit", "bundle",
 WORDS: Mapping[str, tuple[str, ...]] = {
     "data": ("check", "sample", "prepare"),
     "check": ("vendor=",),
+    "docs": ("case", "model", "vendor"),
+    "modelzoo": ("export", "check"),
 }  # first of a verb
+OWN: Mapping[str, tuple[str, ...]] = {
+    "docs": ("into=", "runs="),
+    "modelzoo": ("into=", "runs=", "account="),
+}  # options of a verb beside overrides
 QUERY = re.compile(r"query=(\w+)")
 
 
@@ -68,7 +74,11 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
         yield from (*KINDS, RUNS, *cases(folders))
     elif verb in WORDS and len(given) == 1:
         yield from WORDS[verb]
-    if verb in ("", "run", "rerun", "doctor", "clean", "data", "check", "list"):
+    if verb in OWN and word.startswith("runs="):
+        yield from (f"runs={run}" for run in _runs(word.removeprefix("runs=")))
+    elif verb in OWN:
+        yield from OWN[verb]
+    if verb in ("", "run", "rerun", "doctor", "clean", "data", "check", "list", "docs", "modelzoo"):
         yield from _overrides(words, word, folders)
 
 

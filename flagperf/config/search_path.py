@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _INSTALLED = PACKAGE / "conf"
 CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
 VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
+CASE_PAGES = (PACKAGE if _INSTALLED.is_dir() else PACKAGE.parent) / "docs" / "cases"
 
 _GROUPS = ("model", "dataset", "mutable", "fingerprint", "size", "size/*", "framework")
 _GROUPS_OF_FRAMEWORKS = ("model/*", "mutable/*", "fingerprint/*", "size/*/*")

@@ -48,12 +48,12 @@ FRAGMENT = """\
 
 
 def fragment(jobs: Sequence[Job]) -> str:
-    """The part of FlagPerf's README of a case that tells one product's results, in Markdown."""
+    """The part of FlagPerf's README of a case that tells one product's results, in Markdown; of those jobs that fit."""
     fit = [job for job in jobs if not unfit(job)]
     hardware = fit[0].config["hardware"]
     return FRAGMENT.format(
         hardware=f"{fit[0].config['vendor']['name']} {hardware['name']}",
-        environment="\n".join(f"- {name}: {value}" for name, value in _environment(fit).items()),
+        environment="\n".join(f"- {name}: {value}" for name, value in environment(fit).items()),
         general=table([{"指标名称": name, "指标值": value} for name, value in _general(fit).items()]),
         rows=table([row(job) for job in fit]),
     )
@@ -81,9 +81,9 @@ def _number(figure: Statistics | None) -> str:
     return cells.number(figure.mean).replace(",", "") if figure else NONE
 
 
-def _environment(jobs: Sequence[Job]) -> dict[str, str]:
-    """Machine and software, as the first host and the ranks at 1x8 told them."""
-    job = next(job for job in jobs if job.scale == WHOLE)
+def environment(jobs: Sequence[Job]) -> dict[str, str]:
+    """Machine and software, as the first host and the ranks told them: those at 1x8, where there are any."""
+    job = next((job for job in jobs if job.scale == WHOLE), jobs[0])
     result = usable(job.summary.results)[0]
     node = next(iter(sorted(job.folder.glob(f"round{result.round}/*_noderank0"))), job.folder)
     host = {name: value for name, value in read_sys_info(node).items() if value not in UNKNOWN}

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.data_layout import DATA_DIR
 from flagperf.errors import ConfigError
 from flagperf.report import cells
+from flagperf.report.files import is_job, read_jobs
 from flagperf.results.summary import RATES, metric, usable, verdict
 from flagperf.results.values import Statistics, Summary
 
@@ -54,13 +56,24 @@ class Hole:
     command: str
 
 
+def jobs_in(folder: Path) -> list[Job]:
+    """The jobs of a run, or the one whose folder is given. Raises ConfigError where there is none."""
+    run = folder.resolve().parent if is_job(folder) else folder
+    return [Job(run / summary.name, summary) for summary in read_jobs(folder)]
+
+
 def submissions(jobs: Sequence[Job]) -> list[list[Job]]:
     """The jobs that belong together: those of one revision of a case, on one framework and product, by their scale."""
     found: dict[tuple[object, ...], list[Job]] = {}
     for job in sorted(jobs, key=lambda job: (job.config["nnodes"], job.config["nproc"])):
-        names = (job.config[part]["name"] for part in ("framework", "vendor", "hardware"))
-        found.setdefault((job.config["case"], job.config.get("revision", 1), *names), []).append(job)
+        found.setdefault(belongs_to(job.config), []).append(job)
     return list(found.values())
+
+
+def belongs_to(config: Mapping[str, Any]) -> tuple[object, ...]:
+    """What the jobs of one submission have in common: case, revision, framework, vendor and product."""
+    names = (config[part]["name"] for part in ("framework", "vendor", "hardware"))
+    return config["case"], config.get("revision") or 1, *names
 
 
 def check(groups: Sequence[Sequence[Job]]) -> None:
@@ -121,6 +134,7 @@ def command(job: Job, scale: str) -> str:
     """The command for the case of a job at another scale, to its end."""
     config, (nnodes, nproc) = job.config, scale.split("x")
     sampled = any(result.sample_data for result in job.summary.results)
+    unknown = sampled or config["data_dir"] in (None, "", DATA_DIR)
     words = {
         "model": config["case"],
         "framework": "" if cells.is_main(config) else config["framework"]["name"],
@@ -131,7 +145,7 @@ def command(job: Job, scale: str) -> str:
         "nproc": nproc,
         "cluster": _cluster(config["cluster"], int(nnodes)),
         "precision": config["precision"] if "precision" in {change.key for change in job.summary.changes} else "",
-        "data_dir": "PATH" if sampled or not config["data_dir"] else config["data_dir"],
+        "data_dir": "PATH" if unknown else config["data_dir"],
     }
     return shlex.join(["flagperf", *(f"{key}={value}" for key, value in words.items() if value)])
 

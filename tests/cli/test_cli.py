@@ -48,7 +48,7 @@ def test_help_of_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_without_a_verb_is_about_all(capsys: pytest.CaptureFixture[str]) -> None:
     shown = help_of("model=glm", capsys=capsys)
-    assert [shown.count(f"  {name:8} {verb.what}\n") for name, verb in VERBS.items()] == [1] * len(VERBS)
+    assert [shown.count(f"  {name:8}  {verb.what}\n") for name, verb in VERBS.items()] == [1] * len(VERBS)
     assert [shown.count(f"  {code:<4} {what}\n") for code, what in EXIT_CODES.items()] == [1] * len(EXIT_CODES)
 
 

@@ -14,6 +14,8 @@ import pytest
 import toy
 
 from flagperf.errors import ConfigError
+from flagperf.modelzoo.dllogger_log import read_log
+from flagperf.modelzoo.log_rules import log_faults
 from flagperf.perflog import Event
 from flagperf.trainer.sample_data import MARKER
 from flagperf.trainer.sinks import open_sinks
@@ -153,12 +155,25 @@ def test_dllogger(tmp_path: Path) -> None:
     lines = (tmp_path / "dllogger.json").read_text().splitlines()
     assert all(line.startswith("TCAPPDLL {") for line in lines)
     entries = [json.loads(line.removeprefix("TCAPPDLL ")) for line in lines]
-    assert [entry["type"] for entry in entries] == ["METADATA"] * 3 + ["LOG"] * 3
-    assert (entries[1]["metric"], entries[1]["metadata"]) == (
-        "train.ips",
-        {"unit": "points/s", "GOAL": "MAXIMIZE", "STAGE": "TRAIN"},
-    )
-    step, evaluation, summary = entries[3:]
+    assert [(entry["type"], entry.get("metric")) for entry in entries] == [
+        *(("METADATA", f"train.{name}") for name in ("loss", "ips", "total_time", "learning_rate")),
+        ("METADATA", "val.acc1"),
+        ("LOG", None),
+        ("LOG", None),
+        ("METADATA", "p_whole"),
+        ("LOG", None),
+    ]
+    described = {entry["metric"]: entry["metadata"] for entry in entries if entry["type"] == "METADATA"}
+    assert {name: tuple(said.values()) for name, said in described.items()} == {
+        "train.loss": ("", ":.6g", "MINIMIZE", "TRAIN"),
+        "train.ips": ("points/s", ":.6g", "MAXIMIZE", "TRAIN"),
+        "train.total_time": ("s", ":.6g", "MINIMIZE", "TRAIN"),
+        "train.learning_rate": ("", ":.6g", "MAXIMIZE", "TRAIN"),
+        "val.acc1": ("", ":.6g", "MAXIMIZE", "VALID"),
+        "p_whole": ("points/s", ":.6g", "MAXIMIZE", "TRAIN"),
+    }
+    assert list(described["train.ips"]) == ["unit", "format", "GOAL", "STAGE"]
+    step, evaluation, summary = (entry for entry in entries if entry["type"] == "LOG")
     assert list(step) == ["timestamp", "datetime", "elapsedtime", "type", "step", "data"]
     assert (step["timestamp"], step["elapsedtime"], step["step"]) == ("7.25", "6.25", [2, 7])
     assert step["datetime"].endswith(".250000")
@@ -171,6 +186,47 @@ def test_dllogger(tmp_path: Path) -> None:
     }
     assert (evaluation["step"], ast.literal_eval(evaluation["data"])) == ([2, 7], {"rank": "0", "val.acc1": "76.0"})
     assert (summary["step"], ast.literal_eval(summary["data"])) == ([], {"converged": "True", "p_whole": "81.5"})
+
+
+def test_dllogger_describes_each_metric(tmp_path: Path) -> None:
+    """A target that is to fall, a metric beside it, and the final values of both."""
+    (sink,) = open_sinks(["dllogger"], 0, str(tmp_path))
+    target = {"metric": "wer", "value": 5.0, "direction": "lower", "unit": "%", "also": {"cer": 2.0}}
+    metrics = {"wer": 4.0, "cer": 1.0, "eval_loss": 0.3, "bleu": 20.0}
+    finals = {"final_loss": 0.1, **{f"final_{name}": value for name, value in metrics.items()}}
+    sink.write(Event("SUBMIT_INFO", {"config": {**CONFIG, "target": target}}, time_ms=1_000))
+    sink.write(Event("EVALUATE", {"step": 7, "samples": 224, "time": 0.5, **metrics}, time_ms=2_000))
+    sink.write(Event("FINISHED", {"converged": True, "parameters": 10, **finals}, time_ms=3_000))
+    lines = (tmp_path / "dllogger.json").read_text().splitlines()
+    entries = [json.loads(line.removeprefix("TCAPPDLL ")) for line in lines]
+    told = {entry["metric"]: entry["metadata"] for entry in entries if entry["type"] == "METADATA"}
+    of_case = {name: (said["unit"], said["GOAL"], said["STAGE"]) for name, said in told.items()}
+    valid = {
+        "wer": ("%", "MINIMIZE", "VALID"),
+        "cer": ("%", "MINIMIZE", "VALID"),
+        "eval_loss": ("", "MINIMIZE", "VALID"),
+        "bleu": ("", "MAXIMIZE", "VALID"),
+    }
+    assert {name: said for name, said in of_case.items() if name.startswith(("val.", "final_"))} == {
+        **{f"val.{name}": said for name, said in valid.items()},
+        "final_loss": ("", "MINIMIZE", "TRAIN"),
+        **{f"final_{name}": said for name, said in valid.items()},
+    }
+    assert set(ast.literal_eval(entries[-1]["data"])) == {"converged", *finals}
+
+
+def test_a_log_for_dllogger_is_what_the_modelzoo_asks_for(tmp_path: Path) -> None:
+    """Of a real training with evaluations, by the reader that follows the public description of tcap_dllogger."""
+    target = {"metric": "accuracy", "value": 2.0, "direction": "higher", "unit": ""}
+    done = toy.start(toy.config(sinks=["dllogger"], max_steps=8, target=target), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    log = read_log(tmp_path / "dllogger.json")
+    assert list(log_faults("dllogger.json", log, 8)) == []
+    told = toy.read_log(tmp_path / "rank0.out.log")
+    assert [value.number for value in log.of("train.loss")] == toy.losses(told)
+    evaluations = [event.value["accuracy"] for event in told if event.event == "EVALUATE"]
+    assert [value.number for value in log.of("val.accuracy")] == evaluations
+    assert len(evaluations) > 0
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

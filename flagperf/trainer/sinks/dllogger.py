@@ -10,9 +10,27 @@ from typing import Any, ClassVar
 from flagperf.perflog import Event
 from flagperf.trainer.sinks.lines import LineFile
 
+LOWER, HIGHER = "MINIMIZE", "MAXIMIZE"
+FIGURES = {  # of FINISHED → unit, None: that of the throughput; and which way is better
+    "e2e_time": ("s", LOWER),
+    "raw_train_time": ("s", LOWER),
+    "train_no_eval_time": ("s", LOWER),
+    "pure_training_computing_time": ("s", LOWER),
+    "p_whole": (None, HIGHER),
+    "p_train": (None, HIGHER),
+    "p_core": (None, HIGHER),
+    "steady_throughput": (None, HIGHER),
+    "mfu": ("", HIGHER),
+    "peak_memory": ("GiB", LOWER),
+}
+
 
 class DLLogger(LineFile):
-    """Writes dllogger.json: values as text, `step` as [epoch, step], the names that tcap_dllogger's tools look for."""
+    """Writes dllogger.json: values as text, `step` as [epoch, step], the names that tcap_dllogger's tools look for.
+
+    A METADATA line describes each metric before the first line that tells its value; those of steps and of the target
+    come at the start.
+    """
 
     NAMES: ClassVar = {
         "loss": "train.loss",
@@ -25,29 +43,64 @@ class DLLogger(LineFile):
         super().__init__(folder / "dllogger.json")
         self._began: int | None = None
         self._epoch = 0
+        self._config: Mapping[str, Any] = {}
+        self._described: set[str] = set()
 
     def write(self, event: Event) -> None:
-        """Metadata first, then a line for each logged step, evaluation and the end."""
+        """A line for each logged step, evaluation and the end; first what describes their metrics."""
         value = event.value
         if event.event == "SUBMIT_INFO":
-            unit = value["config"]["throughput_unit"]
-            self._metadata(event, "train.loss", {"unit": "", "GOAL": "MINIMIZE", "STAGE": "TRAIN"})
-            self._metadata(event, "train.ips", {"unit": unit, "GOAL": "MAXIMIZE", "STAGE": "TRAIN"})
-            self._metadata(event, "train.total_time", {"unit": "s", "GOAL": "MINIMIZE", "STAGE": "TRAIN"})
+            self._config = value["config"]
+            self._describe(event, "train.loss", "", LOWER)
+            self._describe(event, "train.ips", self._config["throughput_unit"], HIGHER)
+            self._describe(event, "train.total_time", "s", LOWER)
+            self._describe(event, "train.learning_rate", "", HIGHER)
+            for name in self._aims():
+                self._describe_metric(event, f"val.{name}", name)
         elif event.event == "EPOCH_BEGIN":
             self._epoch = value["epoch"]
         elif event.event == "STEP_END":
             data = {name: value[key] for key, name in self.NAMES.items()}
             self._log(event, [value["epoch"], value["step"]], {"rank": event.rank, **data})
         elif event.event == "EVALUATE":
-            metrics = {
-                f"val.{name}": number for name, number in value.items() if name not in ("step", "samples", "time")
-            }
-            self._log(event, [self._epoch, value["step"]], {"rank": event.rank, **metrics})
+            metrics = {name: number for name, number in value.items() if name not in ("step", "samples", "time")}
+            for name in metrics:
+                self._describe_metric(event, f"val.{name}", name)
+            data = {f"val.{name}": number for name, number in metrics.items()}
+            self._log(event, [self._epoch, value["step"]], {"rank": event.rank, **data})
         elif event.event == "FINISHED":
-            self._log(event, [], {key: number for key, number in value.items() if isinstance(number, (int, float))})
+            self._summarize(event)
 
-    def _metadata(self, event: Event, metric: str, metadata: Mapping[str, str]) -> None:
+    def _summarize(self, event: Event) -> None:
+        """The figures of the whole training, of those that are known."""
+        known = {key: number for key, number in event.value.items() if isinstance(number, (int, float))}
+        finals = [key for key in known if key.startswith("final_")]
+        figures = [key for key in FIGURES if key in known]
+        for key in figures:
+            unit, goal = FIGURES[key]
+            self._describe(event, key, self._config["throughput_unit"] if unit is None else unit, goal)
+        for key in finals:
+            self._describe_metric(event, key, key[len("final_") :])
+        told = {key: known[key] for key in (*figures, *finals)}
+        self._log(event, [], {"converged": event.value.get("converged"), **told})
+
+    def _aims(self) -> list[str]:
+        """The metrics of the case's target."""
+        target = self._config.get("target")
+        return [target["metric"], *(target.get("also") or {})] if target else []
+
+    def _describe_metric(self, event: Event, metric: str, name: str) -> None:
+        """Describe a metric of the case. The target says its direction; else a loss is to fall, others are to rise."""
+        aimed = name in self._aims()
+        lower = self._config["target"]["direction"] == "lower" if aimed else "loss" in name
+        unit = (self._config["target"].get("unit") or "") if aimed else ""
+        self._describe(event, metric, unit, LOWER if lower else HIGHER, "TRAIN" if name == "loss" else "VALID")
+
+    def _describe(self, event: Event, metric: str, unit: str, goal: str, stage: str = "TRAIN") -> None:
+        if metric in self._described:
+            return
+        self._described.add(metric)
+        metadata = {"unit": unit, "format": ":.6g", "GOAL": goal, "STAGE": stage}
         self._line(event, {"type": "METADATA", "metric": metric, "metadata": metadata})
 
     def _log(self, event: Event, step: list[int], data: Mapping[str, Any]) -> None:

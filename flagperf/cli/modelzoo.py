@@ -1,0 +1,82 @@
+"""`flagperf modelzoo`: writes the folder of a model for Tecorigin's ModelZoo, and checks one, whoever wrote it."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from flagperf.cli.verbs import usage
+from flagperf.cli.words import expect, paths_and_options, runs_and_overrides
+from flagperf.errors import ConfigError, nearest
+from flagperf.modelzoo import guide
+from flagperf.modelzoo.check import Checked, check
+from flagperf.modelzoo.export import export
+from flagperf.pages.chosen import chosen
+from flagperf.plain import plain
+from flagperf.report.submission import jobs_in
+
+ACCOUNT = "flagperf"  # until the user names an account
+OWN = {"python": sys.executable, "limit": "1800"}  # of the short run: interpreter, and most seconds
+
+
+def main(options: argparse.Namespace) -> int:
+    """Do what the first word says."""
+    actions = {"export": _export, "check": _check}
+    action, *arguments = options.arguments or [""]
+    if action not in actions:
+        allowed = nearest(action, actions)
+        raise ConfigError("modelzoo takes first what to do", given=action, allowed=allowed, advice=usage("modelzoo"))
+    return actions[action](arguments, options.config_dir)
+
+
+def _export(arguments: Sequence[str], config_dirs: Sequence[Path]) -> int:
+    """Print the files that were written."""
+    runs, given, overrides = runs_and_overrides(arguments, ("into", "account"))
+    if "into" not in given:
+        raise ConfigError("the folder to write is missing", key="into", advice=usage("modelzoo"))
+    if own := [*config_dirs, *(word for word in overrides if word.startswith("size="))]:
+        allowed = "shipped cases and vendors, at full size: the scripts know no others"
+        raise ConfigError("this cannot be exported", given=own[0], allowed=allowed)
+    jobs = [job for run in runs for job in jobs_in(run)]
+    has_data = any(word.startswith("data_dir=") for word in overrides)
+    full = chosen([*overrides, "size=full"])
+    short = full if has_data else chosen([*overrides, "size=tiny"])
+    for path in export(full, short, jobs, Path(given["into"]).expanduser(), given.get("account", ACCOUNT)):
+        print(path)
+    return 0
+
+
+def _check(arguments: Sequence[str], _: Sequence[Path]) -> int:
+    """Print what is wrong, then how the short run went. Exit code 2 when something is wrong."""
+    folders, given = paths_and_options("modelzoo", arguments, (*OWN, *guide.PARAMS))
+    expect("modelzoo", folders, 1, "one folder to check")
+    python, limit = (given.pop(key, default) for key, default in OWN.items())
+    found = check(folders[0].resolve(), given, python, _seconds(limit))
+    for fault in found.faults:
+        print(plain(f"{fault}\n"))
+    print(plain(_short(found)))
+    print("nothing is wrong" if not found.faults else f"{len(found.faults)} found")
+    return ConfigError.exit_code if found.faults else 0
+
+
+def _short(found: Checked) -> str:
+    """What the short run did, in a line."""
+    if found.ran is None:
+        return f"no short run: {guide.ENTRY} has to be right first"
+    log = found.ran.log
+    told = f"{len(log.metrics)} metrics in {found.ran.log_name}" if log else "no log"
+    return f"short run, {found.ran.seconds:.0f} s, {told}: {shlex.join(found.argv)}"
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ConfigError("no time", key="limit", given=text, allowed="seconds above 0")
+    return value

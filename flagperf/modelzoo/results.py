@@ -1,0 +1,87 @@
+"""What the README of a model folder tells as measured: a row a job, what is missing, and how it aligns with CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from flagperf.compare.align import align
+from flagperf.compare.jobs import NamedJob, pair_runs
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError
+from flagperf.report import cells
+from flagperf.report.submission import Job, belongs_to, unfit
+from flagperf.results.summary import usable, verdict
+
+SHARE = 0.01  # the guide: accuracy within 1 % of CUDA's, with equal settings
+NONE = "/"
+WORDS = {"passed": "一致", "failed": "不一致", "undecided": "无法判断"}
+
+
+def rows(run: RunConfig, jobs: Sequence[Job]) -> list[dict[str, str]]:
+    """One row a job that counts."""
+    return [_row(job) for job in _own(run, jobs) if usable(job.summary.results)]
+
+
+def left_out(run: RunConfig, jobs: Sequence[Job]) -> list[str]:
+    """The jobs that do not count, and why."""
+    return [f"{job.summary.name}: {unfit(job)}" for job in _own(run, jobs) if not usable(job.summary.results)]
+
+
+def missing(run: RunConfig, jobs: Sequence[Job]) -> list[str]:
+    """The scales at which the full case was not measured on the product: one device, one card, one machine."""
+    card, machine = run.hardware.devices_per_card, run.hardware.devices_per_node or run.hardware.devices_per_card
+    there = {job.config["nproc"] for job in _own(run, jobs) if job.config["nnodes"] == 1 and not unfit(job)}
+    return [f"{run.hardware.name} 1x{count}" for count in dict.fromkeys((1, card, machine)) if count not in there]
+
+
+def _own(run: RunConfig, jobs: Sequence[Job]) -> list[Job]:
+    return [job for job in jobs if belongs_to(job.config) == belongs_to(run.config)]
+
+
+def _row(job: Job) -> dict[str, str]:
+    cell = cells.row(job.summary)
+    reduced = [] if job.config["size"] == "full" else [f"size={job.config['size']}"]
+    notes = [*reduced, *cells.notes(job.summary)]
+    found = {
+        "加速卡": f"{job.config['vendor']['name']} {job.config['hardware']['name']}",
+        "节点x设备": job.scale,
+        "混合精度": job.config["precision"],
+        "每设备批大小": str(job.config["train_batch_size"]),
+        "学习率": str(job.config["lr"]),
+        f"性能 ({cell['unit']})": cell["p_train"],
+        "精度": cell["accuracy"] if job.trained_to_its_end else NONE,
+        "训练耗时 (s)": cell["e2e_time [s]"] if job.trained_to_its_end else NONE,
+        "判定": verdict(job.summary),
+        "说明": "; ".join(notes),
+    }
+    return {name: text.replace(cells.ABSENT, NONE) or NONE for name, text in found.items()}
+
+
+def alignment(run: RunConfig, jobs: Sequence[Job]) -> list[dict[str, str]]:
+    """The product's trainings held against those of another vendor, as `flagperf compare REF NEW align=1%` does."""
+    own = [NamedJob(str(job.folder.parent), job.summary) for job in _own(run, jobs)]
+    case = [job for job in jobs if job.config["case"] == run.case and job.config["vendor"]["name"] != run.vendor.name]
+    references = [NamedJob(str(job.folder.parent), job.summary) for job in case]
+    if not own or not references:
+        return []
+    return [row for pair in pair_runs([references, own]).pairs for row in _aligned(*pair)]
+
+
+def _aligned(reference: NamedJob, other: NamedJob) -> Iterator[dict[str, str]]:
+    names = {"参考": reference.summary.name, "本卡": other.summary.name}
+    try:
+        for one in align(reference, other, SHARE):
+            yield {
+                **names,
+                "种子": str(one.seed),
+                "loss 平均相对误差": cells.percent(one.loss_error).replace(cells.ABSENT, NONE),
+                "精度相对误差": cells.percent(one.metric_error).replace(cells.ABSENT, NONE),
+                f"结论 (≤ {cells.percent(SHARE)})": WORDS[one.outcome],
+                "说明": one.decision.why,
+            }
+    except ConfigError as error:
+        why = f"{error.problem}: {error.key}: {error.given}; {error.allowed}"
+        yield {**names, "种子": NONE, "loss 平均相对误差": NONE, "精度相对误差": NONE} | {
+            f"结论 (≤ {cells.percent(SHARE)})": WORDS["undecided"],
+            "说明": why,
+        }

@@ -1,0 +1,43 @@
+"""Fills a template, and writes the page where nothing but an earlier page of ours can be lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flagperf import __version__
+from flagperf.errors import ConfigError
+from flagperf.plain import plain
+from flagperf.report.markdown import table
+
+TEMPLATES = Path(__file__).parent / "templates"
+MARK = "<!-- made by flagperf"  # begins every page
+
+
+def render(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
+    """A page in Markdown: a template of a folder, which may include those of this package."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader([folder, TEMPLATES]),
+        autoescape=False,  # it is no HTML
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["table"] = table
+    text = environment.get_template(template).render(mark=f"{MARK} {__version__}", **values)
+    return plain(text)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a page, with its folders. Raises ConfigError where a file of somebody else is there, or none can be."""
+    try:
+        if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(MARK):
+            advice = "choose another folder with into=, or move the file away"
+            raise ConfigError("a file that flagperf did not make is there", key="into", given=path, advice=advice)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the page cannot be written: {error.strerror}", key="into", given=path) from None

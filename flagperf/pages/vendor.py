@@ -1,0 +1,89 @@
+"""The page of a vendor: its products, images and monitors, on what was measured, and the results of all cases."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from flagperf.config.platform import Hardware
+from flagperf.config.search_path import VENDORS, cases, search_path
+from flagperf.config.values import RunConfig
+from flagperf.pages.chosen import products
+from flagperf.pages.render import render
+from flagperf.report import cells
+from flagperf.report.flagperf_readme import environment
+from flagperf.report.submission import SCALES, Job, unfit
+from flagperf.report.tables import MONITORED
+
+NONE = "/"
+
+
+def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path] = ()) -> str:
+    """The page, in Markdown.
+
+    Args:
+        run: any case, configured for one of the vendor's products.
+        jobs: what was measured; those of other vendors are left out.
+    """
+    folders = search_path(config_dirs)
+    mine = [job for job in jobs if job.config["vendor"]["name"] == run.vendor.name and not unfit(job)]
+    return render(
+        "vendor.md.j2",
+        run=run,
+        products=[_product(hardware) for hardware in products(run.vendor.name, folders)],
+        environment=[{"项目": name, "值": value} for name, value in environment(mine).items()] if mine else [],
+        images=[{"框架": name, "镜像": source.name or f"`vendors/{run.vendor.name}/docker/{name}/Dockerfile`"}
+                for name, source in run.vendor.image.items()],
+        about_images=_about_images(run.vendor.name),
+        command=shlex.join(run.vendor.monitor.command) if run.vendor.monitor else "",
+        monitored=_monitored(run),
+        results=[_of_case(name, mine) for name in cases(folders)],
+    )  # fmt: skip
+
+
+def _product(hardware: Hardware) -> dict[str, str]:
+    peaks = ", ".join(f"{form} {peak / 1e12:g}" for form, peak in hardware.peak_flops.items())
+    return {
+        "产品": hardware.name,
+        "名称": hardware.title,
+        "显存 (GiB)": f"{hardware.memory_gib:g}" if hardware.memory_gib else NONE,
+        "功耗 (W)": f"{hardware.power_w:g}" if hardware.power_w else NONE,
+        "峰值 (TFLOP/s)": peaks or NONE,
+        "每机设备数": str(hardware.devices_per_node or NONE),
+    }
+
+
+def _about_images(vendor: str) -> str:
+    """What vendors/<vendor>/README.md says of them."""
+    path = VENDORS / vendor / "README.md"
+    return path.read_text(encoding="utf-8").partition("\n")[2].strip() if path.is_file() else ""
+
+
+def _monitored(run: RunConfig) -> list[dict[str, str]]:
+    """What the vendor's tool tells of each device."""
+    tool = run.vendor.monitor
+    if tool is None:
+        return []
+    names = re.findall(r"\(\?P<(\w+)>", tool.parse)
+    return [{"监控项": MONITORED[name].title, "单位": MONITORED[name].unit} for name in names if name in MONITORED]
+
+
+def _of_case(case: str, jobs: Sequence[Job]) -> dict[str, str]:
+    """The training throughput of a case at each scale, and of which product."""
+    framework, _, name = case.rpartition("/")
+    row = {"测例": case}
+    for scale in SCALES:
+        here = [job for job in jobs if job.scale == scale and _name(job) == (framework, name)]
+        told = [f"{job.config['hardware']['name']}: {cells.row(job.summary)['p_train']}" for job in here]
+        row[scale] = "；".join(told) or NONE
+    return {
+        **row,
+        "单位": next((job.config["throughput_unit"] for job in jobs if _name(job) == (framework, name)), NONE),
+    }
+
+
+def _name(job: Job) -> tuple[str, str]:
+    framework = "" if cells.is_main(job.config) else str(job.config["framework"]["name"])
+    return framework, str(job.config["case"])
