@@ -21,7 +21,7 @@ from flagperf.compare.scales import scales_of
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
 from flagperf.report import scaling
-from flagperf.run.console import Terminal, print_unfolded
+from flagperf.run.console import print_unfolded
 
 OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit", "html")
 DECIDING = ("gate", "align")
@@ -112,17 +112,14 @@ def _show(
 ) -> None:
     from rich.text import Text
 
-    terminal = Terminal()
     for comparison in comparisons:
-        terminal.print(render.terminal(comparison, margin))
-        terminal.print()
+        print_unfolded(render.terminal(comparison, margin))
+        print()
     for name in alone:
-        terminal.print(Text(f"left out: {name}: no job to hold it against", style="yellow"))
+        print_unfolded(Text(f"left out: {name}: no job to hold it against", style="yellow"))
     for decision in decisions:
-        said = Text.assemble(
-            (decision.outcome, render.STYLES[decision.outcome]), f"  {decision.condition}  {decision.why}"
-        )
-        terminal.print(said, soft_wrap=True)
+        style = render.STYLES[decision.outcome]
+        print_unfolded(Text.assemble((decision.outcome, style), f"  {decision.condition}  {decision.why}"))
 
 
 def _show_scaling(groups: scaling.Groups) -> None:

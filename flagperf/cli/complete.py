@@ -15,14 +15,13 @@ import yaml
 from flagperf.cli.verbs import KINDS, OPTIONS, RESULTS, RUNS, VERBS
 from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
+from flagperf.results.summary import FILE
 from flagperf.run.folder import RUN_LOG
 
-# verbs that take folders of runs
+# verbs that take folders of runs; of these, several, and of jobs too
 OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit", "bundle", "export")
-WORDS: Mapping[str, tuple[str, ...]] = {
-    "data": ("check", "sample", "prepare"),
-    "check": ("vendor=",),
-}  # first of a verb
+OF_JOBS = ("compare", "submit")
+TO_DO = ("check", "sample", "prepare")  # first word of `flagperf data`
 QUERY = re.compile(r"query=(\w+)")
 
 
@@ -60,16 +59,21 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
         return
     if not words:
         yield from VERBS
-    if verb in OF_RUNS and (verb in ("compare", "submit") or len(given) == 1):
-        yield from _runs(word)
+    if verb in OF_JOBS:
+        yield from (*_runs(word, RUN_LOG), *_runs(word, FILE))
+    elif verb in OF_RUNS and len(given) == 1:
+        yield from _runs(word, RUN_LOG)
     elif verb == "verify" and len(given) == 1:
         yield from _bundles(word)
     elif verb == "list":
         yield from (*KINDS, RUNS, *cases(folders))
-    elif verb in WORDS and len(given) == 1:
-        yield from WORDS[verb]
-    if verb in ("", "run", "rerun", "doctor", "clean", "data", "check", "list"):
-        yield from _overrides(words, word, folders)
+    elif verb == "data" and len(given) == 1:
+        yield from TO_DO
+    told = VERBS[verb or "run"]
+    yield from _keys(re.findall(r"\b(\w+)=", " ".join((told.words, *told.explained))), words, word, folders)
+    if "OVERRIDES" in told.words:
+        keys = (*GROUPS, "framework", SCALE, *KEYS, *_of_case(_chosen(words), folders))
+        yield from _keys(keys, words, word, folders)
 
 
 def _config_dirs(words: Sequence[str]) -> Iterator[str]:
@@ -78,10 +82,10 @@ def _config_dirs(words: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _runs(word: str) -> Iterator[str]:
-    """Folders of runs below what is written so far, or below the default folder of results."""
+def _runs(word: str, file: str) -> Iterator[str]:
+    """Folders with a file, below what is written so far, or below the default folder of results."""
     for root in {Path(word or RESULTS), Path(word or RESULTS).parent, Path(RESULTS)}:
-        yield from (str(log.parent) for log in root.glob(f"*/{RUN_LOG}"))
+        yield from (str(found.parent) for found in root.glob(f"*/{file}"))
 
 
 def _bundles(word: str) -> Iterator[str]:
@@ -92,15 +96,18 @@ def _bundles(word: str) -> Iterator[str]:
     yield from (str(path) for path in folder.glob(f"*{SUFFIX}"))
 
 
-def _overrides(words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:
+def _keys(keys: Iterable[str], words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:
     """`key=` before the equals sign, and the key's values after it."""
     plus = word[: len(word) - len(word.lstrip("+"))]
     key, equals, _ = word.removeprefix(plus).partition("=")
-    chosen = dict(one.split("=", 1) for one in words if "=" in one)
     if equals:
-        yield from (f"{plus}{key}={value}" for value in _values(key, chosen, folders))
+        yield from (f"{plus}{key}={value}" for value in _values(key, _chosen(words), folders) if key in keys)
     else:
-        yield from (f"{plus}{name}=" for name in (*GROUPS, "framework", SCALE, *KEYS, *_of_case(chosen, folders)))
+        yield from (f"{plus}{name}=" for name in keys)
+
+
+def _chosen(words: Iterable[str]) -> dict[str, str]:
+    return dict(one.split("=", 1) for one in words if "=" in one)
 
 
 def _values(key: str, chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterable[str]:

@@ -55,7 +55,7 @@ def terminal(comparison: Comparison, margin: float) -> Group:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in HEADS:
         table.add_column(name, justify="right" if name in HEADS[1:6] else "left", overflow="fold")
     for row in rows(comparison):
