@@ -15,7 +15,6 @@ import yaml
 from flagperf.cli.verbs import KINDS, OPTIONS, RESULTS, RUNS, VERBS
 from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
-from flagperf.results.summary import FILE
 from flagperf.run.folder import RUN_LOG
 
 # verbs that take folders of runs; of these, several, and of jobs too
@@ -60,6 +59,8 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
     if not words:
         yield from VERBS
     if verb in OF_JOBS:
+        from flagperf.results.summary import FILE
+
         yield from (*_runs(word, RUN_LOG), *_runs(word, FILE))
     elif verb in OF_RUNS and len(given) == 1:
         yield from _runs(word, RUN_LOG)
