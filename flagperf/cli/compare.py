@@ -17,6 +17,7 @@ from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
 from flagperf.compare.jobs import NamedJob, Pairs, compare, pair_by, pair_runs
 from flagperf.compare.likeness import MUST
 from flagperf.compare.page import Compared, page
+from flagperf.compare.published import NAME, pair_published
 from flagperf.compare.scales import scales_of
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
@@ -34,9 +35,10 @@ def main(options: argparse.Namespace) -> int:
     margin, across = _share("same", given.get("same", SAME)), _across(given.get("across"))
     band = _share("align", given["align"]) if "align" in given else None
     conditions = parse(given["gate"]) if "gate" in given else ()
-    runs = [_read(folder) for folder in folders]
-    pairs = _pairs(runs, given.get("by"))
-    jobs = [job for pair in pairs.pairs for job in pair]
+    of_page = folders[0] == Path(NAME) and not folders[0].is_dir()
+    runs = [_read(folder) for folder in folders[of_page:]]
+    pairs = _against_page(runs, given) if of_page else _pairs(runs, given.get("by"))
+    jobs = [job for pair in pairs.pairs for job in pair[of_page:]]
     history = earlier_rounds(jobs, _history(given.get("noise"), jobs))
     found = [compare(base, other, margin=margin, across=across, earlier=history) for base, other in pairs.pairs]
     aligned = [one for pair in pairs.pairs for one in align(*pair, band, across)] if band is not None else []
@@ -95,6 +97,14 @@ def _pairs(runs: Sequence[Sequence[NamedJob]], by: str | None) -> Pairs:
         advice = "by=KEY holds the jobs against each other that have another value of KEY"
         raise ConfigError("no two jobs belong together", given=", ".join(pairs.alone), advice=advice)
     return pairs
+
+
+def _against_page(runs: Sequence[Sequence[NamedJob]], given: Mapping[str, str]) -> Pairs:
+    """All jobs against what FlagPerf publishes of their cases."""
+    if wrong := next((key for key in ("by", "align") if key in given), None):
+        problem = "published figures are held against each job, and have no losses"
+        raise ConfigError(problem, key=wrong, given=given[wrong], advice=f"leave out {wrong}=")
+    return pair_published([job for run in runs for job in run])
 
 
 def _history(noise: str | None, jobs: Sequence[NamedJob]) -> set[Path]:
