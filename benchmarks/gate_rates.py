@@ -87,7 +87,8 @@ def as_case(loss: float) -> float:
         file.parent.mkdir(parents=True)
         seconds = STEP_TIME / (1 - loss)
         file.write_text(waiting.CASE.format(batch_size=mlp.BATCH_SIZE, steps=2 * WAITS, seconds=seconds))
-        overrides = ["model=waiting", f"code_dir={Path(__file__).parent}", f"result_dir={name}", "run_name=run"]
+        overrides = ["model=waiting", f"code_dir={Path(__file__).parent}", "run_name=run"]
+        overrides += [f"{key}={name}" for key in ("data_dir", "result_dir")]
         subprocess.run([*FLAGPERF, "--config-dir", f"{name}/conf", *overrides], capture_output=True, check=True)
         (job,) = report.read_jobs(Path(name, "run"))
         return job.statistics["p_train"].mean

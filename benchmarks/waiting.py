@@ -24,19 +24,21 @@ class Network(nn.Module):
 
 CASE = """\
 # @package _global_
-# flagperf --config-dir FOLDER model=waiting code_dir=benchmarks num_workers=0
+# flagperf --config-dir FOLDER model=waiting code_dir=benchmarks data_dir=FOLDER
 case: waiting
 title: a step that takes a told time
 unit: points
 throughput_unit: points/s
-train_batch_size: {batch_size}     # points
+train_batch_size: {batch_size}
+eval_batch_size: {batch_size}
 lr: 0.01
-max_steps: {steps}                 # optimizer steps
-log_freq: 10                       # steps
+max_steps: {steps}
+log_freq: 10
 num_workers: 0
 eval_interval_epochs: null
 network: {{_target_: waiting.Network, seconds: {seconds}}}
 optimizer: {{_target_: torch.optim.SGD, lr: "${{lr}}"}}
 task: {{_target_: mlp.Classification}}
 train_data: {{_target_: mlp.Points}}
+eval_data: {{_target_: mlp.Points}}
 """  # model/waiting.yaml of a user's folder
