@@ -6,7 +6,7 @@ A repetition has five rounds a side, in turns, so that what drifts hits all side
 slower. They go through `flagperf compare`'s own code, with gates of -3 % and of -1 %. Printed: what each said of B
 against A (it should fail), and of A against A (of 20 at most one may fail), and how much rounds of A varied. A round is
 
-- device: a loop whose step ends when its time is over, as on an accelerator for which the host waits
+- device: a loop whose steps a stand-in for an accelerator takes its time for, while the host goes on (waiting.py)
 - cpu, wall: a loop of the processor alone, 64x64 MLP, by the process's own time or by the wall's. On a shared machine
   either says more of the others
 - case: a run of `flagperf` with a case of the user's own (waiting.py); B is a copy of it. Takes a start each
@@ -68,6 +68,8 @@ def loop(clock: Callable[[], float], steps: int, network: torch.nn.Module) -> fl
         optimizer.zero_grad()
         functional.cross_entropy(network(points.inputs), points.labels).backward()
         optimizer.step()
+    if isinstance(network, waiting.Network):
+        network.wait()
     return steps * mlp.BATCH_SIZE / (clock() - began)
 
 
