@@ -41,7 +41,7 @@ from flagperf.results.values import Result
 ROUNDS = 5  # a side
 LOSS = 0.05  # of B's throughput
 STEPS = 1000  # of a round of the processor
-WAITS, STEP_TIME = 50, 0.02  # steps of a round that waits, and seconds of each
+WAITS, STEP_TIME = 25, 0.02  # steps of a round that waits, and seconds of each
 GATES = parse("p_train>-3%,p_train>-1%")
 CONFIG = {
     "case": "mlp",
@@ -88,7 +88,7 @@ def as_case(loss: float) -> float:
         file = Path(name, "conf", "model", "waiting.yaml")
         file.parent.mkdir(parents=True)
         seconds = STEP_TIME / (1 - loss)
-        file.write_text(waiting.CASE.format(batch_size=mlp.BATCH_SIZE, steps=2 * WAITS, seconds=seconds))
+        file.write_text(waiting.CASE.format(batch_size=mlp.BATCH_SIZE, steps=4 * WAITS, seconds=seconds))
         overrides = ["model=waiting", f"code_dir={Path(__file__).parent}", "run_name=run"]
         overrides += [f"{key}={name}" for key in ("data_dir", "result_dir")]
         subprocess.run([*FLAGPERF, "--config-dir", f"{name}/conf", *overrides], capture_output=True, check=True)
