@@ -20,7 +20,6 @@ from flagperf.run.folder import RUN_LOG
 # verbs that take folders of runs; of these, several, and of jobs too
 OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit", "bundle", "export")
 OF_JOBS = ("compare", "submit")
-TO_DO = ("check", "sample", "prepare")  # first word of `flagperf data`
 QUERY = re.compile(r"query=(\w+)")
 
 
@@ -68,9 +67,9 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
         yield from _bundles(word)
     elif verb == "list":
         yield from (*KINDS, RUNS, *cases(folders))
-    elif verb == "data" and len(given) == 1:
-        yield from TO_DO
     told = VERBS[verb or "run"]
+    if len(given) == 1:  # words that are written as they are: `data check`, `compare published`
+        yield from filter(str.isalpha, filter(str.islower, told.explained))
     yield from _keys(re.findall(r"\b(\w+)=", " ".join((told.words, *told.explained))), words, word, folders)
     if "OVERRIDES" in told.words:
         keys = (*GROUPS, "framework", SCALE, *KEYS, *_of_case(_chosen(words), folders))

@@ -55,6 +55,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("flagperf data_dir=/", [], id="a path is the shell's"),
         pytest.param("flagperf report ", ["result/run1", "result/run2"], id="runs"),
         pytest.param("flagperf compare result/run1 result/run2", ["result/run2"], id="further runs"),
+        pytest.param("flagperf compare pub", ["published"], id="published figures"),
         pytest.param("flagperf compare result/run1/", ["result/run1/job"], id="a job of a run"),
         pytest.param("flagperf compare result/run1 result/run2 g", ["gate="], id="what a verb takes"),
         pytest.param("flagperf bundle ", ["key=", "result/run1", "result/run2"], id="runs to pack"),
