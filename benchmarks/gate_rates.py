@@ -16,6 +16,7 @@ against A (it should fail), and of A against A (of 20 at most one may fail), and
 from __future__ import annotations
 
 import math
+import os
 import random
 import statistics
 import subprocess
@@ -89,9 +90,10 @@ def as_case(loss: float) -> float:
         file.parent.mkdir(parents=True)
         seconds = STEP_TIME / (1 - loss)
         file.write_text(waiting.CASE.format(batch_size=mlp.BATCH_SIZE, steps=4 * WAITS, seconds=seconds))
-        overrides = ["model=waiting", f"code_dir={Path(__file__).parent}", "run_name=run"]
-        overrides += [f"{key}={name}" for key in ("data_dir", "result_dir")]
-        subprocess.run([*FLAGPERF, "--config-dir", f"{name}/conf", *overrides], capture_output=True, check=True)
+        overrides = ["model=waiting", f"data_dir={name}", f"result_dir={name}", "run_name=run"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        command = [*FLAGPERF, "--config-dir", f"{name}/conf", *overrides]
+        subprocess.run(command, env=environment, capture_output=True, check=True)
         (job,) = report.read_jobs(Path(name, "run"))
         return job.statistics["p_train"].mean
 

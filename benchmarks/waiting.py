@@ -31,7 +31,7 @@ class Network(nn.Module):
 
 CASE = """\
 # @package _global_
-# flagperf --config-dir FOLDER model=waiting code_dir=benchmarks data_dir=FOLDER
+# PYTHONPATH=benchmarks flagperf --config-dir FOLDER model=waiting data_dir=FOLDER
 case: waiting
 title: a step that takes a told time
 unit: points
