@@ -42,7 +42,7 @@ from flagperf.results.values import Result
 ROUNDS = 5  # a side
 LOSS = 0.05  # of B's throughput
 STEPS = 1000  # of a round of the processor
-WAITS, STEP_TIME = 25, 0.02  # steps of a round that waits, and seconds of each
+WAITS, STEP_TIME = 6, 0.1  # steps of a round that waits, and seconds of each: as long as those of a full case
 GATES = parse("p_train>-3%,p_train>-1%")
 CONFIG = {
     "case": "mlp",
