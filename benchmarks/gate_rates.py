@@ -1,33 +1,49 @@
 """How often the gate finds a regression of 5 %, and how often it raises a false alarm, on really run rounds.
 
-    python benchmarks/gate_rates.py [REPETITIONS [cpu|wall]]
+    python benchmarks/gate_rates.py [REPETITIONS [device|cpu|wall|case|SPREAD%]]
 
-A round trains a 64x64 MLP: the loop alone, without start and evaluation. A repetition has five rounds a side, in turns:
-A, A again, and B, which makes one step in twenty for nothing. Both go through `flagperf compare`'s own code, with gates
-of -3 % and of -1 %. Printed: what each said of B against A (it should fail), and of A against A (of 20 at most one
-may fail). The clock is the process's own CPU time, or the wall's, which on a shared machine says more of the others.
+A repetition has five rounds a side, in turns, so that what drifts hits all sides: A, A again, and B, which is 5 %
+slower. They go through `flagperf compare`'s own code, with gates of -3 % and of -1 %. Printed: what each said of B
+against A (it should fail), and of A against A (of 20 at most one may fail), and how much rounds of A varied. A round is
+
+- device: a loop whose steps a stand-in for an accelerator takes its time for, while the host goes on (waiting.py)
+- cpu, wall: a loop of the processor alone, 64x64 MLP, by the process's own time or by the wall's. On a shared machine
+  either says more of the others
+- case: a run of `flagperf` with a case of the user's own (waiting.py); B is a copy of it. Takes a start each
+- 0.5%, or another share: made up, as rounds are that vary by this standard deviation
 """
 
 from __future__ import annotations
 
+import math
+import os
+import random
+import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import mlp
 import torch
+import waiting
+from baseline import FLAGPERF
 from torch.nn import functional
 
+from flagperf import report
 from flagperf.compare.gate import Decision, decide, parse
 from flagperf.compare.jobs import NamedJob, compare
 from flagperf.results.summary import summary_of
 from flagperf.results.values import Result
 
-ROUNDS, STEPS = 5, 1000  # a side, and of a round
-IDLE = 20  # of the regression: one step of so many does not count
+ROUNDS = 5  # a side
+LOSS = 0.05  # of B's throughput
+STEPS = 1000  # of a round of the processor
+WAITS, STEP_TIME = 6, 0.1  # steps of a round that waits, and seconds of each: as long as those of a full case
 GATES = parse("p_train>-3%,p_train>-1%")
-CLOCKS: dict[str, Callable[[], float]] = {"cpu": time.process_time, "wall": time.perf_counter}
 CONFIG = {
     "case": "mlp",
     "size": "full",
@@ -41,18 +57,58 @@ CONFIG = {
     "nproc": 1,
 }
 
+Measure = Callable[[float], float]  # share of the throughput that is lost → points a second of a round
 
-def measure(clock: Callable[[], float], idle: int = 0) -> float:
-    """Train, and return points a second. `idle`: one step of so many does not count; 0: all do."""
-    network, points = mlp.network(), mlp.Points(mlp.BATCH_SIZE)
+
+def loop(clock: Callable[[], float], steps: int, network: torch.nn.Module) -> float:
+    """Train, and return points a second."""
+    points = mlp.Points(mlp.BATCH_SIZE)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
     began = clock()
-    for _ in range(STEPS):
+    for _ in range(steps):
         optimizer.zero_grad()
         functional.cross_entropy(network(points.inputs), points.labels).backward()
         optimizer.step()
-    counted = STEPS - (STEPS // idle if idle else 0)
-    return counted * mlp.BATCH_SIZE / (clock() - began)
+    if isinstance(network, waiting.Network):
+        network.wait()
+    return steps * mlp.BATCH_SIZE / (clock() - began)
+
+
+def on_processor(clock: Callable[[], float]) -> Measure:
+    """One step in twenty of B is made for nothing."""
+    return lambda loss: loop(clock, STEPS, mlp.network()) * (1 - loss)
+
+
+def on_device(loss: float) -> float:
+    return loop(time.perf_counter, WAITS, waiting.Network(STEP_TIME / (1 - loss)))
+
+
+def as_case(loss: float) -> float:
+    """p_train of a run of flagperf."""
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name, "conf", "model", "waiting.yaml")
+        file.parent.mkdir(parents=True)
+        seconds = STEP_TIME / (1 - loss)
+        file.write_text(waiting.CASE.format(batch_size=mlp.BATCH_SIZE, steps=4 * WAITS, seconds=seconds))
+        overrides = ["model=waiting", f"data_dir={name}", f"result_dir={name}", "run_name=run"]
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+        command = [*FLAGPERF, "--config-dir", f"{name}/conf", *overrides]
+        subprocess.run(command, env=environment, capture_output=True, check=True)
+        (job,) = report.read_jobs(Path(name, "run"))
+        return job.statistics["p_train"].mean
+
+
+def made_up(spread: float) -> Measure:
+    chance = random.Random(0)
+    return lambda loss: (1 - loss) * math.exp(chance.gauss(0, spread))
+
+
+MEASURES: dict[str, Measure] = {
+    "device": on_device,
+    "cpu": on_processor(time.process_time),
+    "wall": on_processor(time.perf_counter),
+    "case": as_case,
+}
 
 
 def job(name: str, speeds: Sequence[float]) -> NamedJob:
@@ -81,28 +137,35 @@ def job(name: str, speeds: Sequence[float]) -> NamedJob:
     return NamedJob(name, summary_of("mlp-pytorch-cpux1x1", results, CONFIG, ()))
 
 
-def repeat(clock: Callable[[], float]) -> Iterator[tuple[str, Decision]]:
-    """One repetition: what each gate said of A again and of B."""
-    turns = [(measure(clock), measure(clock), measure(clock, IDLE)) for _ in range(ROUNDS)]
-    first, again, slower = (job(name, side) for name, side in zip("ACB", zip(*turns, strict=True), strict=True))
-    for name, other in (("A", again), ("B", slower)):
-        comparison = compare(first, other, margin=0.01)
-        yield from ((name, decide(gate, comparison)) for gate in GATES)
+def repeat(measure: Measure) -> tuple[list[tuple[str, Decision]], float]:
+    """One repetition: what each gate said of A again and of B, and by which share the rounds of A varied."""
+    turns = [(measure(0), measure(0), measure(LOSS)) for _ in range(ROUNDS)]
+    sides = [list(side) for side in zip(*turns, strict=True)]
+    first, again, slower = (job(name, side) for name, side in zip("ACB", sides, strict=True))
+    pairs = [(name, compare(first, other, margin=0.01)) for name, other in (("A", again), ("B", slower))]
+    said = [(name, decide(gate, comparison)) for name, comparison in pairs for gate in GATES]
+    return said, statistics.stdev(map(math.log, sides[0]))
 
 
-def main(repetitions: int, clock: str) -> None:
+def main(repetitions: int, kind: str) -> None:
     torch.set_num_threads(1)
-    measure(CLOCKS[clock])  # the first pays for what the others find warm
+    measure = made_up(float(kind.removesuffix("%")) / 100) if kind.endswith("%") else MEASURES[kind]
+    measure(0)  # the first pays for what the others find warm
     outcomes: Counter[tuple[str, str, str]] = Counter()
+    spreads = []
     for number in range(1, repetitions + 1):
-        for name, said in repeat(CLOCKS[clock]):
+        decisions, spread = repeat(measure)
+        spreads.append(spread)
+        for name, said in decisions:
             outcomes[name, said.condition, said.outcome] += 1
             print(f"{number}: {name} against A, {said.condition}: {said.outcome}, {said.why}", flush=True)
-    for name, what in (("B", "a regression of 5 %"), ("A", "no difference")):
+    rounds = f"{ROUNDS} rounds a side, {kind}"
+    print(f"{rounds}: rounds of A varied by {statistics.median(spreads):.2%}, at most {max(spreads):.2%}")
+    for name, what in (("B", f"a regression of {LOSS:.0%}"), ("A", "no difference")):
         for gate in map(str, GATES):
             counts = ", ".join(f"{outcomes[name, gate, one]} {one}" for one in ("failed", "undecided", "passed"))
-            print(f"{what}, {ROUNDS} rounds a side of {STEPS} steps, {clock} time, {gate}: {counts}")
+            print(f"{what}, {rounds}, {gate}: {counts}")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2] if len(sys.argv) > 2 else "cpu")
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2] if len(sys.argv) > 2 else "device")

@@ -35,6 +35,8 @@ MEASURED = FOLDER / "measured.json"
 SCALES = {"1x1": "nproc=1", "1x8": "nproc=8", "2x8": "nnodes=2 nproc=8 cluster=lab"}
 SAME = ("machine", "size", "config", "precision", "fix_hp", "notes")  # what makes two results one row
 
+CHANGED = {"train_batch_size": "bs", "lr": "lr"}  # settings that published results differ in, and their short names
+
 Row = dict[str, str]
 
 
@@ -105,7 +107,13 @@ def filled(page: Path, measured: Iterable[Row]) -> str:
 
 def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
     config = compose([f"model={case}", "size=full", "dry_run=true"]).config
+    published = CONF / "published" / f"{case}.yaml"
     return {
+        **(
+            {"published": published_part(yaml.safe_load(published.read_text(encoding="utf-8")))}
+            if published.exists()
+            else {}
+        ),
         "tree": f"```\n{config['data']['tree'].rstrip()}\n```",
         "run": "```\n" + "\n".join(commands(case)) + "\n```",
         "mutable": textwrap.fill(mutable_part(case), 140, break_on_hyphens=False),
@@ -122,6 +130,24 @@ def mutable_part(case: str) -> str:
     )
     common = "The common keys (`conf/mutable/common.yaml`)"
     return common + (f" except {fixed}," if fixed else "") + (f" and {added}" if added else " and no other") + "."
+
+
+def published_part(known: Mapping[str, Any]) -> str:
+    """A row a result, and which of its figures compare; `changed` against the case."""
+    of_table = ("config", "precision", *CHANGED, "memory")
+    figures = dict.fromkeys(name for row in known["results"] for name in row if name not in of_table)
+    rows = [
+        {
+            "config": row["config"],
+            "precision": row["precision"],
+            "changed": ", ".join(f"{short} {row[key]}" for key, short in CHANGED.items() if key in row) or ABSENT,
+            **{name: str(row.get(name, ABSENT)) for name in figures},
+            "memory GiB": str(row["memory"]),
+        }
+        for row in known["results"]
+    ]
+    compares = ", ".join(known["compares"])
+    return f"{table(rows)}\n\n`flagperf compare published RUN` holds a run against these, in {compares}."
 
 
 def commands(case: str) -> list[str]:

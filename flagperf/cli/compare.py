@@ -17,11 +17,12 @@ from flagperf.compare.gate import EXIT_CODES, Decision, decide, parse, worst
 from flagperf.compare.jobs import NamedJob, Pairs, compare, pair_by, pair_runs
 from flagperf.compare.likeness import MUST
 from flagperf.compare.page import Compared, page
+from flagperf.compare.published import NAME, pair_published
 from flagperf.compare.scales import scales_of
 from flagperf.compare.values import Comparison
 from flagperf.errors import ConfigError, nearest
 from flagperf.report import scaling
-from flagperf.run.console import Terminal, print_unfolded
+from flagperf.run.console import print_unfolded
 
 OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit", "html")
 DECIDING = ("gate", "align")
@@ -34,9 +35,10 @@ def main(options: argparse.Namespace) -> int:
     margin, across = _share("same", given.get("same", SAME)), _across(given.get("across"))
     band = _share("align", given["align"]) if "align" in given else None
     conditions = parse(given["gate"]) if "gate" in given else ()
-    runs = [_read(folder) for folder in folders]
-    pairs = _pairs(runs, given.get("by"))
-    jobs = [job for pair in pairs.pairs for job in pair]
+    of_page = folders[0] == Path(NAME) and not folders[0].is_dir()
+    runs = [_read(folder) for folder in folders[of_page:]]
+    pairs = _against_page(runs, given) if of_page else _pairs(runs, given.get("by"))
+    jobs = [job for pair in pairs.pairs for job in pair[of_page:]]
     history = earlier_rounds(jobs, _history(given.get("noise"), jobs))
     found = [compare(base, other, margin=margin, across=across, earlier=history) for base, other in pairs.pairs]
     aligned = [one for pair in pairs.pairs for one in align(*pair, band, across)] if band is not None else []
@@ -97,6 +99,14 @@ def _pairs(runs: Sequence[Sequence[NamedJob]], by: str | None) -> Pairs:
     return pairs
 
 
+def _against_page(runs: Sequence[Sequence[NamedJob]], given: Mapping[str, str]) -> Pairs:
+    """All jobs against what FlagPerf publishes of their cases."""
+    if wrong := next((key for key in ("by", "align") if key in given), None):
+        problem = "published figures are held against each job, and have no losses"
+        raise ConfigError(problem, key=wrong, given=given[wrong], advice=f"leave out {wrong}=")
+    return pair_published([job for run in runs for job in run])
+
+
 def _history(noise: str | None, jobs: Sequence[NamedJob]) -> set[Path]:
     """The result folders whose runs tell how much rounds vary."""
     if noise is None:
@@ -112,17 +122,14 @@ def _show(
 ) -> None:
     from rich.text import Text
 
-    terminal = Terminal()
     for comparison in comparisons:
-        terminal.print(render.terminal(comparison, margin))
-        terminal.print()
+        print_unfolded(render.terminal(comparison, margin))
+        print()
     for name in alone:
-        terminal.print(Text(f"left out: {name}: no job to hold it against", style="yellow"))
+        print_unfolded(Text(f"left out: {name}: no job to hold it against", style="yellow"))
     for decision in decisions:
-        said = Text.assemble(
-            (decision.outcome, render.STYLES[decision.outcome]), f"  {decision.condition}  {decision.why}"
-        )
-        terminal.print(said, soft_wrap=True)
+        style = render.STYLES[decision.outcome]
+        print_unfolded(Text.assemble((decision.outcome, style), f"  {decision.condition}  {decision.why}"))
 
 
 def _show_scaling(groups: scaling.Groups) -> None:

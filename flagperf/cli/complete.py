@@ -17,18 +17,9 @@ from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
 from flagperf.run.folder import RUN_LOG
 
-# verbs that take folders of runs
+# verbs that take folders of runs; of these, several, and of jobs too
 OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit", "bundle", "export")
-WORDS: Mapping[str, tuple[str, ...]] = {
-    "data": ("check", "sample", "prepare"),
-    "check": ("vendor=",),
-    "docs": ("case", "model", "vendor"),
-    "modelzoo": ("export", "check"),
-}  # first of a verb
-OWN: Mapping[str, tuple[str, ...]] = {
-    "docs": ("into=", "runs="),
-    "modelzoo": ("into=", "runs=", "account="),
-}  # options of a verb beside overrides
+OF_JOBS = ("compare", "submit")
 QUERY = re.compile(r"query=(\w+)")
 
 
@@ -66,20 +57,25 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
         return
     if not words:
         yield from VERBS
-    if verb in OF_RUNS and (verb in ("compare", "submit") or len(given) == 1):
-        yield from _runs(word)
+    if verb in OF_JOBS:
+        from flagperf.results.summary import FILE
+
+        yield from (*_runs(word, RUN_LOG), *_runs(word, FILE))
+    elif verb in OF_RUNS and len(given) == 1:
+        yield from _runs(word, RUN_LOG)
     elif verb == "verify" and len(given) == 1:
         yield from _bundles(word)
     elif verb == "list":
         yield from (*KINDS, RUNS, *cases(folders))
-    elif verb in WORDS and len(given) == 1:
-        yield from WORDS[verb]
-    if verb in OWN and word.startswith("runs="):
-        yield from (f"runs={run}" for run in _runs(word.removeprefix("runs=")))
-    elif verb in OWN:
-        yield from OWN[verb]
-    if verb in ("", "run", "rerun", "doctor", "clean", "data", "check", "list", "docs", "modelzoo"):
-        yield from _overrides(words, word, folders)
+    if word.startswith("runs="):  # of docs and modelzoo
+        yield from (f"runs={run}" for run in _runs(word.removeprefix("runs="), RUN_LOG))
+    told = VERBS[verb or "run"]
+    if len(given) == 1:  # words that are written as they are: `data check`, `compare published`
+        yield from filter(str.isalpha, filter(str.islower, told.explained))
+    yield from _keys(re.findall(r"\b(\w+)=", " ".join((told.words, *told.explained))), words, word, folders)
+    if "OVERRIDES" in told.words:
+        keys = (*GROUPS, "framework", SCALE, *KEYS, *_of_case(_chosen(words), folders))
+        yield from _keys(keys, words, word, folders)
 
 
 def _config_dirs(words: Sequence[str]) -> Iterator[str]:
@@ -88,10 +84,10 @@ def _config_dirs(words: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _runs(word: str) -> Iterator[str]:
-    """Folders of runs below what is written so far, or below the default folder of results."""
+def _runs(word: str, file: str) -> Iterator[str]:
+    """Folders with a file, below what is written so far, or below the default folder of results."""
     for root in {Path(word or RESULTS), Path(word or RESULTS).parent, Path(RESULTS)}:
-        yield from (str(log.parent) for log in root.glob(f"*/{RUN_LOG}"))
+        yield from (str(found.parent) for found in root.glob(f"*/{file}"))
 
 
 def _bundles(word: str) -> Iterator[str]:
@@ -102,15 +98,18 @@ def _bundles(word: str) -> Iterator[str]:
     yield from (str(path) for path in folder.glob(f"*{SUFFIX}"))
 
 
-def _overrides(words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:
+def _keys(keys: Iterable[str], words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:
     """`key=` before the equals sign, and the key's values after it."""
     plus = word[: len(word) - len(word.lstrip("+"))]
     key, equals, _ = word.removeprefix(plus).partition("=")
-    chosen = dict(one.split("=", 1) for one in words if "=" in one)
     if equals:
-        yield from (f"{plus}{key}={value}" for value in _values(key, chosen, folders))
+        yield from (f"{plus}{key}={value}" for value in _values(key, _chosen(words), folders) if key in keys)
     else:
-        yield from (f"{plus}{name}=" for name in (*GROUPS, "framework", SCALE, *KEYS, *_of_case(chosen, folders)))
+        yield from (f"{plus}{name}=" for name in keys)
+
+
+def _chosen(words: Iterable[str]) -> dict[str, str]:
+    return dict(one.split("=", 1) for one in words if "=" in one)
 
 
 def _values(key: str, chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterable[str]:

@@ -168,6 +168,7 @@ VERBS = {
         "runs or jobs side by side, and an answer for CI",
         {
             "BASE OTHER…": "folders of runs or of jobs; BASE is what the others are held against",
+            "published": "as BASE: what FlagPerf publishes of the case, as the case's page shows it",
             "by=KEY": "hold the jobs against each other that have another value of KEY; one folder is enough",
             "gate='p_train>-3%,accuracy>-1%'": "the largest loss of each figure; decides the exit code",
             "align=1%": "the largest error of loss and final metric against BASE, with equal settings, seed and data",
@@ -182,6 +183,7 @@ VERBS = {
             "flagperf compare result/before result/after gate='p_train>-3%' junit=gate.xml",
             "flagperf compare result/cpu result/device align=1%",
             "flagperf compare result/sweep by=nproc",
+            "flagperf compare published result/run20260101-120000",
         ),
         (0, 2, 7, 8),
         (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -13,6 +14,7 @@ Outcome = Literal["passed", "failed", "undecided"]
 EXIT_CODES: dict[Outcome, int] = {"passed": 0, "failed": 7, "undecided": 8}
 WORST: tuple[Outcome, ...] = ("failed", "undecided", "passed")
 ACCURACY = "accuracy"  # stands for the metric of the case's target
+MOST_ROUNDS = 100  # a side, that it is of use to advise
 FORM = re.compile(r"\s*([A-Za-z_][\w.]*)\s*([<>])\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
 
 
@@ -71,7 +73,24 @@ def decide(condition: Condition, comparison: Comparison) -> Decision:
         return Decision(asked, pair, "passed", said)
     if high <= bound:
         return Decision(asked, pair, "failed", said)
-    return Decision(asked, pair, "undecided", f"{said}: more rounds would narrow it, repeat=N")
+    more = _more(found.ratio / abs(bound), found.high / found.low, min(figure.base.n, figure.other.n))
+    return Decision(asked, pair, "undecided", f"{said}: {more}")
+
+
+def _more(distance: float, width: float, rounds: int) -> str:
+    """How many rounds would tell. The interval narrows with the root of their number, until it leaves out the bound.
+
+    Args:
+        distance: from the bound to the estimate, as a ratio.
+        width: of the interval, as a ratio.
+        rounds: of the side that has fewer.
+    """
+    away = 2 * abs(math.log(distance))
+    wanted = rounds * (math.log(width) / away) ** 2 if away else math.inf
+    if wanted > MOST_ROUNDS:
+        why = "they vary too much, or the change is too near to the bound"
+        return f"even {MOST_ROUNDS} rounds a side would not tell: {why}"
+    return f"about {max(math.ceil(wanted), rounds + 1)} rounds a side would tell, if they go on to vary like these"
 
 
 def _figure(name: str, comparison: Comparison) -> Figure:

@@ -10,6 +10,8 @@ from flagperf.compare.gate import Decision, change
 from flagperf.compare.values import Comparison, Figure
 from flagperf.plain import plain
 from flagperf.report import cells
+from flagperf.report.tables import SHARES, step_times
+from flagperf.results.summary import usable
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -21,7 +23,10 @@ NOTE = (
     "By {}. change: other against base. same: the whole interval lies within {:g} %. "
     "undecided: the rounds do not tell; repeat=5 and more narrows the interval."
 )
-ONE_ROUND = "One round each: how rounds vary is not known, so that nothing is decided."
+ONE_ROUND = (
+    "One round each: how rounds vary is not known, so that nothing is decided. "
+    "Known is how steps vary within the round, {} in ms: base {}, other {}."
+)
 
 
 def rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -50,7 +55,7 @@ def terminal(comparison: Comparison, margin: float) -> Group:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in HEADS:
         table.add_column(name, justify="right" if name in HEADS[1:6] else "left", overflow="fold")
     for row in rows(comparison):
@@ -62,7 +67,10 @@ def terminal(comparison: Comparison, margin: float) -> Group:
 def note(comparison: Comparison, margin: float) -> str:
     """How the intervals were made, and what the words mean."""
     known = dict.fromkeys(figure.estimate.method for figure in comparison.figures if figure.estimate.low is not None)
-    return NOTE.format("; ".join(known), 100 * margin) if known else ONE_ROUND
+    if known:
+        return NOTE.format("; ".join(known), 100 * margin)
+    of_base, of_other = (step_times(usable(job.results)[0]) for job in (comparison.base, comparison.other))
+    return ONE_ROUND.format(SHARES, of_base, of_other)
 
 
 def markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], margin: float) -> str:

@@ -27,7 +27,7 @@ def with_algorithms(layers: Layers, job: Job, folders: Sequence[Path], where: Wh
         ConfigError: a value is neither true nor false.
     """
     own = {key: value for key, value in job.values.items() if is_under(key, ["vendor"])}
-    given: Any = (layers.final.with_values(own) if own else layers.final).get("vendor.algorithms")
+    given: Any = layers.final.with_values(own).get("vendor.algorithms")
     if not given:
         return layers
     known = of_same_name(Algorithms, given) if isinstance(given, dict) else {}

@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+# What images told: by host, the image's ID, and what was asked with which options. Later rounds and jobs need not ask.
+_told: dict[tuple[str, ...], dict[str, str]] = {}
+
 
 class DockerRuntime:
     """One node in one round."""
@@ -56,7 +59,11 @@ class DockerRuntime:
     async def prepare(self) -> None:
         await self.images.supply(self.docker, self.node.rank)
         facts = await self._ask(partial(image_facts, reference=self.container.image))
-        self.facts = {**facts, **await image_versions(self.run, self.docker, self.node)}
+        asked = (self.node.launch.argv[0], str(needs_of(self.run)), str(self.run.container))
+        key = (self.transport.host, facts["image_id"], *asked)
+        if key not in _told:
+            _told[key] = await image_versions(self.run, self.docker, self.node)
+        self.facts = {**facts, **_told[key]}
 
     async def launch(self) -> Process:
         folders = [mount.source for mount in self.container.mounts if not mount.read_only]

@@ -9,14 +9,12 @@ from pathlib import Path
 from flagperf.perflog import Event
 from flagperf.report.cells import condition, number
 from flagperf.report.plots import Chart, Point, dots, lines
-from flagperf.report.tables import figure_units
+from flagperf.report.tables import PERCENTILES, figure_units
 from flagperf.results.rank_log import first_rank_log
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
 Logs = Mapping[int, Sequence[Event]]  # round → events of its first rank
-
-PERCENTILES = ("p50", "p90", "p99")
 
 
 def read_logs(job_folder: Path, summary: Summary) -> Logs:

@@ -25,19 +25,20 @@ class MarkdownReport:
 
 
 def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
-    """The report of a run."""
+    """The report of a run. Rows lead to their jobs."""
+    links = [f"#job{number}" for number in range(1, len(summaries) + 1)]
     blocks = [
         f"# {run_dir.resolve().name}",
         f"**{cells.headline(summaries)}**",
         *_command(run_dir),
         *(f"> {warning}" for warning in cells.warnings(summaries)),
         "## Results",
-        table([cells.row(summary) for summary in summaries]),
+        table([cells.row(summary) for summary in summaries], links),
         cells.COLUMNS_NOTE,
         *_problems(summaries),
-        *_sweep(summaries),
-        *_scaling(summaries),
-        *(block for summary in summaries for block in _job(summary, run_dir / summary.name)),
+        *_sweep(summaries, links),
+        *_scaling(summaries, links),
+        *(block for number, summary in enumerate(summaries, 1) for block in _job(number, summary, run_dir)),
     ]
     return plain("\n\n".join(block for block in blocks if block) + "\n")
 
@@ -48,13 +49,19 @@ def _command(run_dir: Path) -> Iterator[str]:
         yield f"given {found[1]}"
 
 
-def table(rows: Sequence[Mapping[str, str]]) -> str:
-    """A Markdown table; the columns are those of the first row, and numbers stand at the right."""
+def table(rows: Sequence[Mapping[str, str]], links: Sequence[str] = ()) -> str:
+    """A Markdown table; the columns are those of the first row, and numbers stand at the right.
+
+    Args:
+        links: where the first cell of each row leads.
+    """
     if not rows:
         return ""
     rules = ["---:" if is_number else "---" for is_number in cells.numeric(rows).values()]
-    lines = [list(rows[0]), rules, *(list(row.values()) for row in rows)]
-    return "\n".join("| " + " | ".join(_cell(text) for text in line) + " |" for line in lines)
+    body = [[_cell(text) for text in row.values()] for row in rows]
+    if links:
+        body = [[f"[{first}]({link})", *rest] for link, (first, *rest) in zip(links, body, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in ([_cell(name) for name in rows[0]], rules, *body))
 
 
 def _cell(text: str) -> str:
@@ -72,21 +79,22 @@ def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
             yield f"~~~~text\n{failure}\n~~~~"
 
 
-def _sweep(summaries: Sequence[Summary]) -> Iterator[str]:
+def _sweep(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str]:
     if keys := cells.sweep_keys(summaries):
         yield "## Sweep"
-        yield table([cells.sweep_row(summary, keys) for summary in summaries])
+        yield table([cells.sweep_row(summary, keys) for summary in summaries], links)
 
 
-def _scaling(summaries: Sequence[Summary]) -> Iterator[str]:
-    if rows := scaling.scaling_rows(scaling.scales(summaries)):
+def _scaling(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str]:
+    groups = scaling.scales(summaries)
+    if rows := scaling.scaling_rows(groups):
         yield "## Scaling"
-        yield table(rows)
+        yield table(rows, [links[summaries.index(scale.job)] for group in groups.values() for scale in group])
         yield scaling.NOTE
 
 
-def _job(summary: Summary, folder: Path) -> Iterator[str]:
-    yield f"## {summary.name}"
+def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
+    yield f'<a id="job{number}"></a>\n\n## {summary.name}'
     good = usable(summary.results)
     if good:
         yield f"Machine: {machine(good[0])}"
@@ -94,7 +102,7 @@ def _job(summary: Summary, folder: Path) -> Iterator[str]:
             yield f"Software: {known}"
     if known := data(summary):
         yield f"Data: {known}"
-    yield table(host_rows(read_hosts(folder)))
+    yield table(host_rows(read_hosts(run_dir / summary.name)))
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))

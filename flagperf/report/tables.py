@@ -12,6 +12,9 @@ from flagperf.results.values import Result, Summary
 
 MONITORED = {name: figure for name, figure in {**NODE_FIGURES, **DEVICE_FIGURES}.items() if figure.title}
 
+PERCENTILES = ("p50", "p90", "p99")  # of the times of a round's steps
+SHARES = " / ".join(PERCENTILES)
+
 
 def statistics_rows(summary: Summary) -> list[dict[str, str]]:
     """Each figure over the rounds that count."""
@@ -52,7 +55,7 @@ def round_rows(summary: Summary) -> list[dict[str, str]]:
             "samples": number(result.values.get("num_trained_samples")),
             "final loss": number(result.values.get("final_loss")),
             **{name: number(result.values.get(name)) for name in RATES},
-            "step p50 / p90 / p99 [ms]": " / ".join(_milliseconds(result, f"step_time_p{n}") for n in (50, 90, 99)),
+            f"step {SHARES} [ms]": step_times(result),
             "init [s]": number(result.values.get("init_time"), 3),
             "evaluation [s]": number(result.values.get("eval_time"), 3),
             "data wait [s]": number(result.values.get("data_wait"), 3),
@@ -170,6 +173,11 @@ def energy_lines(result: Result) -> list[str]:
             text += f"; above idle {number(known['energy_above_idle_j'] / 3600, 3)} Wh"
         lines.append(f"{text} (coverage {percent(known['coverage'])})")
     return lines
+
+
+def step_times(result: Result) -> str:
+    """The percentiles of a round's step time, in ms."""
+    return " / ".join(_milliseconds(result, f"step_time_{name}") for name in PERCENTILES)
 
 
 def _milliseconds(result: Result, name: str) -> str:

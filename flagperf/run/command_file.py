@@ -85,7 +85,7 @@ def read(run: Path) -> Command:
         lists = {name: _texts(record[name]) for name in ("overrides", "config_dirs")}
         return Command(**{**record, **lists, "began": float(record["began"])})
     except FileNotFoundError:
-        advice = "give the folder of a run; runs of flagperf before 0.2 kept none"
+        advice = "give a folder such as result/run20260101-120000; a run of an older flagperf kept no command"
         raise ConfigError("no command is kept there", given=run, advice=advice) from None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ConfigError("the command of this run cannot be read", where=str(path), given=str(error)) from None

@@ -48,7 +48,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(
             "p_train>-5%",
             8,
-            "undecided  p_train>-5%  -5.00 % (-5.43 % to -4.57 %): more rounds would narrow it, repeat=N",
+            "undecided  p_train>-5%  -5.00 % (-5.43 % to -4.57 %): even 100 rounds a side would not tell: "
+            "they vary too much, or the change is too near to the bound",
             id="undecided",
         ),
     ],
@@ -118,6 +119,14 @@ def test_scales_are_shown_together(runs: Path, capsys: pytest.CaptureFixture[str
 def test_jobs_can_be_given_too(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["compare", str(runs / "old" / JOB), str(runs / "new")]) == 0
     assert "Student's t with 4 degrees of freedom" in " ".join(capsys.readouterr().out.split())
+
+
+def test_against_what_is_published(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "published", str(runs / "new"), "across=precision", "gate=p_train>-3%"]
+    assert run_command(words) == 7
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"published/resnet50-A100x2x8  →  {runs}/new/{JOB}"
+    assert said[-1].startswith("failed  p_train>-3%  -98.")
 
 
 def test_earlier_rounds_are_found_beside_the_runs(

@@ -20,6 +20,8 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("run1", "run2"):
         (tmp_path / "result" / name).mkdir(parents=True)
         (tmp_path / "result" / name / "flagperf_run.log").touch()
+    (tmp_path / "result/run1/job").mkdir()
+    (tmp_path / "result/run1/job/summary.json").touch()
     (tmp_path / "sent").mkdir()
     for bundle in ("one.tar.zst", "sent/two.tar.zst"):
         (tmp_path / bundle).touch()
@@ -53,10 +55,16 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("flagperf data_dir=/", [], id="a path is the shell's"),
         pytest.param("flagperf report ", ["result/run1", "result/run2"], id="runs"),
         pytest.param("flagperf compare result/run1 result/run2", ["result/run2"], id="further runs"),
-        pytest.param("flagperf bundle ", ["result/run1", "result/run2"], id="runs to pack"),
-        pytest.param("flagperf verify ", ["one.tar.zst"], id="bundles"),
+        pytest.param("flagperf compare pub", ["published"], id="published figures"),
+        pytest.param("flagperf compare result/run1/", ["result/run1/job"], id="a job of a run"),
+        pytest.param("flagperf compare result/run1 result/run2 g", ["gate="], id="what a verb takes"),
+        pytest.param("flagperf bundle ", ["key=", "result/run1", "result/run2"], id="runs to pack"),
+        pytest.param("flagperf verify ", ["key=", "one.tar.zst"], id="bundles"),
         pytest.param("flagperf verify sent/t", ["sent/two.tar.zst"], id="bundles of a folder"),
         pytest.param("flagperf list pad", ["paddle/bert"], id="a case of a list"),
+        pytest.param("flagperf list bert fr", ["framework=", "frameworks"], id="what a list takes"),
+        pytest.param("flagperf list bert framework=pad", ["framework=paddle"], id="a framework of a list"),
+        pytest.param("flagperf probe prec", ["precision="], id="a key of a probe"),
         pytest.param("flagperf data prep", ["prepare"], id="what to do with data"),
         pytest.param("flagperf docs ca", ["case", "case="], id="what a page is about"),
         pytest.param("flagperf modelzoo export int", ["into="], id="an option of a verb"),

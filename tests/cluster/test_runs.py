@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,12 +85,19 @@ def losses(folder: Path) -> list[float]:
 
 
 def test_rounds_of_a_sweep(lab: TestCluster, tmp_path: Path) -> None:
+    """Every round knows the versions in the image, which is asked once on each host."""
+    began = str(time.time())
     words = ("nnodes=2", "repeat=2", "max_steps=2", "train_batch_size=8,16", "-m")
     done = User(lab, tmp_path, steps=True).run(*FAKE, *DOCKER, *words)
     assert done.exit_code == 0, done.output
     found = sorted(str(path.parent.relative_to(done.folder)) for path in done.folder.glob("*/round*/result.json"))
     jobs = [f"resnet50-pytorch-cpux2x1,train_batch_size={size}" for size in (16, 8)]
     assert found == [f"{job}/round{number}" for job in jobs for number in (1, 2)]
+    assert all("\ntorch: " in path.read_text() for path in done.folder.glob("*/round*/*/sys_info.log"))
+    for host in lab.hosts:
+        events = ("--since", began, "--until", str(time.time()), "--filter", "event=create")
+        made = host.output("docker", "events", *events, "--format", "{{.Actor.Attributes.name}}").split()
+        assert [name.startswith("flagperf-once-") for name in made] == [True] + [False] * len(found), made
 
 
 @pytest.mark.parametrize("runtime", [DOCKER, (*PROCESS, OPEN)], ids=["docker", "process"])

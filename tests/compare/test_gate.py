@@ -44,8 +44,16 @@ TIGHT = [99.5, 100, 100.5, 100.2, 99.8]
             "p_train>-3%",
             [v * 0.97 for v in TIGHT],
             "undecided",
-            "-3.00 % (-3.68 % to -2.32 %): more rounds would narrow it, repeat=N",
+            "-3.00 % (-3.68 % to -2.32 %): even 100 rounds a side would not tell: they vary too much, "
+            "or the change is too near to the bound",
             id="just there",
+        ),
+        pytest.param(
+            "p_train>-3%",
+            [v * 0.9675 for v in TIGHT],
+            "undecided",
+            "-3.25 % (-3.92 % to -2.57 %): about 37 rounds a side would tell, if they go on to vary like these",
+            id="so near that more rounds would tell",
         ),
         pytest.param(
             "p_train<5%", [v * 1.1 for v in TIGHT], "failed", "+10.00 % (+9.23 % to +10.77 %)", id="from above"

@@ -106,5 +106,5 @@ def test_no_command(tmp_path: Path) -> None:
         read(tmp_path)
     assert str(caught.value) == (
         f"no command is kept there\n  where:   command line\n  given:   {tmp_path}\n"
-        "  do:      give the folder of a run; runs of flagperf before 0.2 kept none"
+        "  do:      give a folder such as result/run20260101-120000; a run of an older flagperf kept no command"
     )

@@ -1,0 +1,116 @@
+"""What FlagPerf publishes of a case (conf/published/), as a job that others are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from flagperf.compare.jobs import NamedJob, Pairs
+from flagperf.config.search_path import CONF, find
+from flagperf.errors import ConfigError
+from flagperf.results.summary import summary_of, usable
+from flagperf.results.values import Summary
+
+NAME = "published"  # the word that stands for it in place of a run
+SCALES = "1x1, 1x8 and 2x8"  # at which FlagPerf measures
+VENDOR = "nvidia"  # whose chips FlagPerf's own figures are of
+SETTINGS = ("train_batch_size", "lr")  # of a row; where it has none, those of the case
+
+Row = Mapping[str, Any]
+
+
+def pair_published(jobs: Iterable[NamedJob]) -> Pairs:
+    """Each job with the published one of its case and scale that is nearest to it, in precision and then in batch.
+
+    Raises:
+        ConfigError: nothing is published that any of them could be held against.
+    """
+    pairs, alone = [], []
+    for job in jobs:
+        known = _read(job.summary)
+        rows = [row for row in known.get("results", ()) if _scale(row) == _scale_of(job.summary)]
+        if rows and usable(job.summary.results):
+            pairs.append((_job(known, max(rows, key=lambda row: _nearness(row, job.summary)), job), job))
+        else:
+            alone.append(job.name)
+    if not pairs:
+        cases = ", ".join(sorted(file.stem for file in (CONF / NAME).glob("*.yaml")))
+        raise ConfigError(
+            "FlagPerf publishes nothing that compares with this",
+            given=", ".join(alone),
+            allowed=f"jobs at {SCALES} of {cases}",
+        )
+    return Pairs(tuple(pairs), tuple(alone))
+
+
+def _read(summary: Summary) -> Mapping[str, Any]:
+    """What is published of the job's case; empty where nothing is."""
+    config = summary.config
+    path = find(f"{NAME}/{config['case']}", (CONF,)) if config["framework"].get("main", True) else None
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path else {}
+
+
+def _scale_of(summary: Summary) -> str:
+    return "{nnodes}x{nproc}".format(**summary.config)
+
+
+def _scale(row: Row) -> str:
+    """A100x2x8 → 2x8."""
+    return str(row["config"]).split("x", 1)[1]
+
+
+def _nearness(row: Row, summary: Summary) -> tuple[bool, bool]:
+    config, batch = summary.config, "train_batch_size"
+    wanted = _settings(row, summary).get(batch, config.get(batch))
+    return row["precision"] == config["precision"], wanted == config.get(batch)
+
+
+def _settings(row: Row, summary: Summary) -> dict[str, Any]:
+    """The row's, and of what the job changed otherwise, those of the case."""
+    own = {change.key: change.before for change in summary.changes if change.key in summary.config}
+    return {**own, **{key: row[key] for key in SETTINGS if key in row}}
+
+
+def _job(known: Mapping[str, Any], row: Row, job: NamedJob) -> NamedJob:
+    """The row as a job of one round: what it does not tell is as in the job that is held against it."""
+    nnodes, nproc = (int(number) for number in _scale(row).split("x"))
+    hardware = str(row["config"]).split("x", 1)[0]
+    summary = job.summary
+    config = {
+        **summary.config,
+        **_settings(row, summary),
+        "size": "full",
+        "division": "closed",
+        "precision": row["precision"],
+        "vendor": {"name": VENDOR},
+        "hardware": {"name": hardware},
+    }
+    like = usable(summary.results)[0]
+    goal = like.target.metric if like.target else ""
+    figures = {_figure(name, goal): row[name] for name in known["compares"] if name in row}
+    software = {"versions": known.get("versions", {}), "code": {}}
+    result = replace(
+        like,
+        hardware=hardware,
+        vendor=VENDOR,
+        size="full",
+        nnodes=nnodes,
+        nproc=nproc,
+        division="closed",
+        sample_data=False,
+        synthetic=False,
+        other_data="",
+        target_reached=None,
+        values={**figures, "device_name": known["machine"], "ranks": like.values.get("ranks")},
+        built={**like.built, "software": software},
+        monitors={},
+    )
+    name = f"{summary.config['case']}-{row['config']}"
+    return NamedJob(NAME, summary_of(name, [result], config, ()))
+
+
+def _figure(name: str, metric: str) -> str:
+    return f"final_{name}" if name == metric else name
