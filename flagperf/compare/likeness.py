@@ -32,7 +32,12 @@ NAMED = {  # what may differ, beside the case's mutable keys: shown name → key
     "nnodes": "nnodes",
     "nproc": "nproc",
 }
-NOT_SET = ("version of ", "code of ", "device")  # how the rows of `differences` begin that no setting makes
+NOT_SET = (
+    "version of ",
+    "code of ",
+    "proof of ",
+    "device",
+)  # how the rows of `differences` begin that no setting makes
 
 
 def check_alike(base: Summary, other: Summary, names: tuple[str, str], across: Collection[str]) -> None:
@@ -106,9 +111,14 @@ def _mutable(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _extension(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a vendor's own code takes the place of and whether a proof holds, and the identity of its files."""
+    """What a vendor's own code takes the place of, what shows that it does the same, and its identity."""
     if found := config.get("extension"):
-        yield EXTENSION, cells.ext(found).removeprefix("ext: ")
+        for what, by in found["replaced"].items():
+            yield f"{EXTENSION}.{what}", by
+        if found["has_code"]:
+            differences = found["proof"]["differences"].values() if found["proof"] else ()
+            shown = f"differences up to {cells.number(max(differences), 2)}" if differences else "none"
+            yield "proof of the extension", shown
         yield "code of the extension", hashlib.sha256(json.dumps(found["files"]).encode()).hexdigest()[:16]
 
 

@@ -69,7 +69,7 @@ def note(comparison: Comparison, margin: float) -> str:
         return NOTE.format("; ".join(known), 100 * margin)
     sides = {"base": comparison.base, "other": comparison.other}
     firsts = {name: usable(job.results)[0] for name, job in sides.items()}
-    steps = [f"{name} {step_times(first)}" for name, first in firsts.items() if "step_time_p50" in first.values]
+    steps = [f"{name} {step_times(first)}" for name, first in firsts.items() if first.values.get("step_time_p50")]
     return ONE_ROUND + (STEPS.format(SHARES, ", ".join(steps)) if steps else "")
 
 

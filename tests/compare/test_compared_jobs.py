@@ -110,14 +110,13 @@ def test_code_of_a_vendors_own_is_a_difference() -> None:
     one, other, none = (
         job(name, config={"extension": said}) for name, said in (("a", EXTENSION), ("b", PROVED), ("c", None))
     )
-    unproved = "network_hook fast.network; nothing shows that it does what the case does"
-    proved = "network_hook fast.network; shown to do what the case does, with a largest difference of 1e-06"
     assert compare(one, other, margin=0.01).differs == (
-        ("vendor.extension", unproved, proved),
+        ("proof of the extension", "none", "differences up to 1e-06"),
         ("code of the extension", "95345e5b875b9347", "91b09201b6008583"),
     )
     assert compare(none, other, margin=0.01).differs == (
-        ("vendor.extension", "–", proved),
+        ("vendor.extension.network_hook", "–", "fast.network"),
+        ("proof of the extension", "–", "differences up to 1e-06"),
         ("code of the extension", "–", "91b09201b6008583"),
     )
 

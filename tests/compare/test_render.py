@@ -73,5 +73,5 @@ def test_one_round_each_says_so() -> None:
         "One round each: how rounds vary is not known, so that nothing is decided; repeat=5 gives a run five. "
         "Known is how steps vary within the round, p50 / p90 / p99 in ms: base 10 / 12.5 / 20."
     )
-    found = compare(job("a"), job("b"), margin=0.01)
+    found = compare(job("a"), job("b", values={"p_train": 90.0, "step_time_p50": None}), margin=0.01)
     assert markdown([found], [], 0.01).splitlines()[-1].endswith("nothing is decided; repeat=5 gives a run five.")
