@@ -12,7 +12,7 @@ from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.search_path import cases, find, options, search_path
 from flagperf.errors import ConfigError
 from flagperf.importing.site import NAME, Known, Site, read_site
-from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, vendor_text
+from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, show, vendor_text
 from flagperf.importing.tuning import tuning_text
 from flagperf.importing.values import Checkout, Unread, VendorConfig
 from flagperf.importing.words import hardware_of
@@ -24,7 +24,7 @@ class Imported:
 
     files: Mapping[str, str]  # name below the folder → text
     told: tuple[str, ...]  # what was not carried over and stands in no file, a line each
-    jobs: int  # of the experiment
+    show: str | None  # overrides that show what would run; None where there is no experiment
 
 
 def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported:
@@ -51,7 +51,7 @@ def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported
         files[name] = tuning_text(config, folder, about[model])
     told = [one.line for one in _unread(checkout, configs)] + [*site.left, *_without_case(strange)]
     told += [*_of_others(configs, known), *_unused(checkout)]
-    return Imported(files, tuple(told), len(site.suite))
+    return Imported(files, tuple(told), show(site) if f"experiment/{NAME}.yaml" in files else None)
 
 
 def _known(folders: Sequence[Path]) -> Known:

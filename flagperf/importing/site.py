@@ -96,7 +96,7 @@ def _hosts(site: Site, said: Said) -> None:
 
 
 def _port(text: Any) -> int | None:
-    return int(text) if str(text).isdigit() and 0 < int(text) < 65536 else None
+    return int(text) if str(text).isdecimal() and 0 < int(text) < 65536 else None
 
 
 def _test(site: Site, said: Said) -> None:
@@ -149,6 +149,8 @@ def _cases(site: Site, said: Said, known: Known) -> None:
         site.left.append(_line(value, f"no mapping of {FORM} to a folder of data"))
     for key, folder in cases.items():
         row = _row(key, folder, site, known)
+        if row in (job for _, job in site.suite):
+            row = "the same job as one before"
         if isinstance(row, str):
             site.left.append(f'{value.place.short}: CASES "{key}": {plain(folder)}    ({row})')
         else:

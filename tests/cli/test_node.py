@@ -60,6 +60,12 @@ def test_a_cluster_of_too_few() -> None:
             id="no such node",
         ),
         pytest.param(
+            [*TWO, "node_rank=²", "master=127.0.0.1:29500"],
+            "there is no such node",
+            {"key": "node_rank", "given": "²", "allowed": "0 to 1, of nnodes=2"},
+            id="no number",
+        ),
+        pytest.param(
             [*TWO, "node_rank=1", "master=127.0.0.1"],
             "not where ranks can meet",
             {"key": "master", "given": "127.0.0.1", "allowed": FORM.replace("65534", "65535")},

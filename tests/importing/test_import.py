@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,63 @@ def test_names_stay_in_the_folder(
     assert told in capsys.readouterr().out
     written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.yaml"))
     assert written == ["deep/bench/cluster/flagperf.yaml", "deep/bench/experiment/flagperf.yaml"]
+
+
+def test_no_case_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that is shown composes once its names are filled in; FlagPerf's hosts and options count."""
+    path = tmp_path / "test_conf.py"
+    path.write_text("VENDOR = 'nvidia'\nCASES = {'llama3_8B:megatron:A100:1:8:1': '/data'}\n")
+    bench = tmp_path / "bench"
+    assert run_command(["import", str(path), f"into={bench}"]) == 0
+    *_, shown = capsys.readouterr().out.splitlines()
+    words = "+experiment=flagperf model=NAME hardware=NAME data_dir=/data dry_run=true"
+    assert shown == f"  flagperf --config-dir {bench} {words}"
+    given = words.replace("model=NAME", "model=bert").replace("hardware=NAME", "hardware=A100")
+    (run,) = compose_jobs(given.split(), config_dirs=[bench])
+    assert (run.vendor.name, run.cluster.name) == ("nvidia", "flagperf")
+
+
+def test_a_job_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FlagPerf ignores what follows the sixth part of a key."""
+    path = tmp_path / "test_conf.py"
+    cases = {"bert:pytorch:A100:1:8:1": "/d", "bert:pytorch:A100:1:8:1:again": "/d"}
+    path.write_text(f"VENDOR = 'nvidia'\nCASES = {cases}\n")
+    assert run_command(["import", str(path), f"into={tmp_path / 'bench'}"]) == 0
+    told = 'test_conf.py:2: CASES "bert:pytorch:A100:1:8:1:again": /d    (the same job as one before)'
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("make", "problem", "rest"),
+    [
+        pytest.param(
+            lambda path: path.write_text("HOSTS = ["),
+            "not valid Python: '[' was never closed",
+            {"where": "{path}:1"},
+            id="no Python",
+        ),
+        pytest.param(
+            lambda path: path.symlink_to("/no/such/file"),
+            "this cannot be read: No such file or directory",
+            {"where": "command line", "given": "{path}"},
+            id="a link to nothing",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    checkout: Path,
+    capsys: pytest.CaptureFixture[str],
+    make: Callable[[Path], object],
+    problem: str,
+    rest: dict[str, str],
+) -> None:
+    """The import is refused: half of what somebody has is no import."""
+    path = checkout / "training/run_benchmarks/config/cluster_conf.py"
+    path.unlink()
+    make(path)
+    assert run_command(["import", str(checkout), f"into={checkout / 'bench'}"]) == 2
+    assert capsys.readouterr().err == lines(f"flagperf: {problem}", **rest).format(path=path) + "\n"
+    assert not (checkout / "bench").exists()
 
 
 def test_one_config_file_alone(checkout: Path, tmp_path: Path) -> None:
