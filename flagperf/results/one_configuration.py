@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flagperf.config.provenance import differing, leaves
-from flagperf.results.evidence import Evidence, Finding
+from flagperf.results.evidence import Evidence
+from flagperf.results.values import Finding
 
 # What a node may have of its own: where it writes, how long it waits; and the code, for which there is another rule.
 OWN = ("run_name", "result_dir", "reports", "log_level", "deadlines", "monitor", "code")

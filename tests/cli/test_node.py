@@ -17,6 +17,7 @@ from flagperf.plan.plan import make_plan
 
 TWO = ["nnodes=2", "dry_run=true"]
 FORM = "HOST:PORT of node 0, a port of 1 to 65534"
+OLDER = "give a folder such as result/run20260101-120000; a run of an older flagperf kept no command"
 
 
 def test_this_machine_is_the_node() -> None:
@@ -86,7 +87,7 @@ def test_a_cluster_of_too_few() -> None:
         pytest.param(
             ["/no/such", "node_rank=1", "master=127.0.0.1:29500"],
             "no command is kept there",
-            {"given": "/no/such", "do": "give the folder of a run; runs of flagperf before 0.2 kept none"},
+            {"given": "/no/such", "do": OLDER},
             id="no run folder",
         ),
     ],
