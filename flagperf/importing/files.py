@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.search_path import cases, find, options, search_path
+from flagperf.config.user_files import read_yaml
 from flagperf.errors import ConfigError
 from flagperf.importing.site import NAME, Known, Site, read_site
 from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, show, vendor_text
@@ -60,11 +60,14 @@ def _known(folders: Sequence[Path]) -> Known:
         for framework in frameworks(case, folders):
             of_framework = f"{framework}/{case}"
             found[case, framework] = of_framework if of_framework in cases(folders) else case
-    hardware = {}
-    for product in options("hardware", folders):
-        path = find(f"hardware/{product}", folders)
-        hardware[product] = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("vendor") if path else None
-    return Known(found, options("vendor", folders), hardware)
+    hardware = {name: _read(f"hardware/{name}", folders).get("vendor") for name in options("hardware", folders)}
+    vendors = {name: _read(f"vendor/{name}", folders).get("vendor", {}) for name in options("vendor", folders)}
+    return Known(found, {name: said.get("visible_devices") for name, said in vendors.items()}, hardware)
+
+
+def _read(name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    path = find(name, folders)
+    return read_yaml(path) or {} if path else {}
 
 
 def _model(config: VendorConfig, known: Known) -> str:
@@ -76,7 +79,7 @@ def _model(config: VendorConfig, known: Known) -> str:
 def _of_vendors(configs: Sequence[VendorConfig], site: Site, known: Known) -> Iterator[tuple[str, str]]:
     """The files of vendors and products that are not here yet."""
     vendors = {config.vendor for config in configs} | ({site.vendor} if site.vendor else set())
-    for vendor in sorted(vendors - set(known.vendors)):
+    for vendor in sorted(vendors - known.vendors.keys()):
         yield f"vendor/{vendor}.yaml", vendor_text(vendor, site, configs)
     devices: dict[tuple[str, str], int] = {}
     used = [(hardware_of(config.hardware), config.vendor, config.nproc) for config in configs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ class Known:
     """What there is here already."""
 
     cases: Mapping[tuple[str, str], str]  # (case, framework) → model=
-    vendors: Sequence[str]
+    vendors: Mapping[str, str | None]  # vendor → its visible-device variable
     hardware: Mapping[str, str | None]  # product → whose it is
 
     def model(self, model: str, framework: str) -> str | None:
@@ -59,21 +59,23 @@ def read_site(cluster_conf: Said | None, test_conf: Said | None, known: Known) -
     if cluster_conf:
         _hosts(site, cluster_conf)
     if test_conf:
-        _test(site, test_conf)
+        _test(site, test_conf, known)
         _cases(site, test_conf, known)
     for said, taken in ((cluster_conf, _HOST_KEYS), (test_conf, _TEST_KEYS)):
         for value in said.values.values() if said else ():
             if value.name not in taken:
                 why = {**CLUSTER_WITHOUT, **TEST_WITHOUT}.get(value.name, "flagperf has no such key")
                 site.left.append(_line(value, why))
+            elif value.name in _TEXTS and not isinstance(value.value, str | None):
+                site.left.append(_line(value, "no text"))
     return site
 
 
-_HOST_KEYS = ("HOSTS", "SSH_PORT", "MASTER_PORT")
-_TEST_KEYS = (
-    "VENDOR", "ACCE_CONTAINER_OPT", "ACCE_VISIBLE_DEVICE_ENV_NAME", "PIP_SOURCE", "FLAGPERF_LOG_PATH",
-    "FLAGPERF_LOG_LEVEL", "SHM_SIZE", "CLEAR_CACHES", "CASES",
+_TEXTS = (
+    "VENDOR", "ACCE_CONTAINER_OPT", "ACCE_VISIBLE_DEVICE_ENV_NAME", "PIP_SOURCE", "FLAGPERF_LOG_PATH", "SHM_SIZE",
 )  # fmt: skip
+_HOST_KEYS = ("HOSTS", "SSH_PORT", "MASTER_PORT")
+_TEST_KEYS = (*_TEXTS, "FLAGPERF_LOG_LEVEL", "CLEAR_CACHES", "CASES")
 
 
 def _line(value: Value, why: str) -> str:
@@ -99,11 +101,15 @@ def _port(text: Any) -> int | None:
     return int(text) if str(text).isdecimal() and 0 < int(text) < 65536 else None
 
 
-def _test(site: Site, said: Said) -> None:
+def _test(site: Site, said: Said, known: Known) -> None:
     site.vendor, site.visible_devices = _text(said, "VENDOR"), _text(said, "ACCE_VISIBLE_DEVICE_ENV_NAME")
     if site.vendor and not re.fullmatch(FILE_NAME, site.vendor):
         site.left.append(_line(said.values["VENDOR"], "no name of a vendor"))
         site.vendor = None
+    variable = known.vendors.get(site.vendor or "", site.visible_devices)
+    if site.visible_devices and variable != site.visible_devices:
+        name = "ACCE_VISIBLE_DEVICE_ENV_NAME"
+        site.left.append(_line(said.values[name], f"the file of {site.vendor} here says {variable}"))
     if options := _text(said, "ACCE_CONTAINER_OPT"):
         container, site.variables, left = read_options(options)
         site.cluster["container"] = container
@@ -177,7 +183,9 @@ def _row(key: str, folder: Any, site: Site, known: Known) -> Row | str:
         return f"{product} is a product of {maker} here"
     nnodes, nproc, repeat = map(int, counts)
     row: dict[str, Any] = {"model": case, "hardware": product, "scale": f"{nnodes}x{nproc}", "repeat": repeat}
-    if isinstance(folder, str) and folder:
+    if not isinstance(folder, str | None):
+        return "no folder of data"
+    if folder:
         row["data_dir"] = folder.rstrip("/") or "/"
     image = IMAGE.format(vendor=site.vendor, framework=framework)
     return row | {f"vendor.image.{framework.partition('_')[0]}": {"name": image}}

@@ -164,25 +164,32 @@ def test_nothing_is_executed(checkout: Path, tmp_path: Path) -> None:
     assert not planted.exists()
 
 
-PLANTED = {
-    "VENDOR": ("../acme", "test_conf.py:2: VENDOR = ../acme    (no name of a vendor)"),
-    "CASES": (
-        {"bert:pytorch:../A1:1:1:1": "/d"},
-        '"bert:pytorch:../A1:1:1:1": /d    (no name of a product or framework)',
+TOLD = {
+    "a vendor's name that leaves the folder": ("VENDOR = '../acme'", "VENDOR = ../acme    (no name of a vendor)"),
+    "a product's name that leaves the folder": (
+        "CASES = {'bert:pytorch:../A1:1:1:1': '/d'}",
+        'CASES "bert:pytorch:../A1:1:1:1": /d    (no name of a product or framework)',
+    ),
+    "no folder": (
+        "CASES = {'bert:pytorch:A100:1:1:1': 5}",
+        'CASES "bert:pytorch:A100:1:1:1": 5    (no folder of data)',
+    ),
+    "no text": ("SHM_SIZE = 32", "SHM_SIZE = 32    (no text)"),
+    "another variable": (
+        "ACCE_VISIBLE_DEVICE_ENV_NAME = 'GPUS'",
+        "ACCE_VISIBLE_DEVICE_ENV_NAME = GPUS    (the file of nvidia here says CUDA_VISIBLE_DEVICES)",
     ),
 }
 
 
-@pytest.mark.parametrize(("name", "value", "told"), [(name, *row) for name, row in PLANTED.items()], ids=PLANTED)
-def test_names_stay_in_the_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: object, told: str
-) -> None:
-    """Files are named after vendors and products."""
+@pytest.mark.parametrize(("line", "told"), TOLD.values(), ids=TOLD)
+def test_what_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, told: str) -> None:
+    """Files are named after vendors and products: none lies outside the folder."""
     path = tmp_path / "deep" / "test_conf.py"
     path.parent.mkdir()
-    path.write_text(f"VENDOR = 'nvidia'\n{name} = {value!r}\n")
+    path.write_text(f"VENDOR = 'nvidia'\n{line}\n")
     assert run_command(["import", str(path), f"into={tmp_path / 'deep' / 'bench'}"]) == 0
-    assert told in capsys.readouterr().out
+    assert f"\n  test_conf.py:2: {told}\n" in capsys.readouterr().out
     written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.yaml"))
     assert written == ["deep/bench/cluster/flagperf.yaml", "deep/bench/experiment/flagperf.yaml"]
 
