@@ -82,6 +82,12 @@ def _line(value: Value, why: str) -> str:
     return f"{value.place.short}: {value.name} = {plain(value.value)}    ({why})"
 
 
+def _leave(site: Site, said: Said, name: str, why: str) -> None:
+    """Tell a key that has no counterpart, where it is there."""
+    if name in said.values:
+        site.left.append(_line(said.values[name], why))
+
+
 def _hosts(site: Site, said: Said) -> None:
     port = _port(said.get("SSH_PORT"))
     hosts = said.get("HOSTS", [])
@@ -89,12 +95,12 @@ def _hosts(site: Site, said: Said) -> None:
         if isinstance(host, str) and host:
             site.nodes.append({"address": host} | ({"port": port} if port not in (None, 22) else {}))
         else:
-            site.left.append(_line(said.values["HOSTS"], f"{plain(host)} is no address"))
+            _leave(site, said, "HOSTS", f"{plain(host)} is no address")
     if master := _port(said.get("MASTER_PORT")):
         site.cluster["rendezvous"] = {"port": master}
     for name in ("SSH_PORT", "MASTER_PORT"):
-        if name in said.values and _port(said.get(name)) is None:
-            site.left.append(_line(said.values[name], "no port"))
+        if _port(said.get(name)) is None:
+            _leave(site, said, name, "no port")
 
 
 def _port(text: Any) -> int | None:
@@ -104,12 +110,11 @@ def _port(text: Any) -> int | None:
 def _test(site: Site, said: Said, known: Known) -> None:
     site.vendor, site.visible_devices = _text(said, "VENDOR"), _text(said, "ACCE_VISIBLE_DEVICE_ENV_NAME")
     if site.vendor and not re.fullmatch(FILE_NAME, site.vendor):
-        site.left.append(_line(said.values["VENDOR"], "no name of a vendor"))
+        _leave(site, said, "VENDOR", "no name of a vendor")
         site.vendor = None
     variable = known.vendors.get(site.vendor or "", site.visible_devices)
     if site.visible_devices and variable != site.visible_devices:
-        name = "ACCE_VISIBLE_DEVICE_ENV_NAME"
-        site.left.append(_line(said.values[name], f"the file of {site.vendor} here says {variable}"))
+        _leave(site, said, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
     if options := _text(said, "ACCE_CONTAINER_OPT"):
         container, site.variables, left = read_options(options)
         site.cluster["container"] = container
@@ -121,14 +126,14 @@ def _test(site: Site, said: Said, known: Known) -> None:
         site.cluster["image"] = {"index": index}
     if folder := _text(said, "FLAGPERF_LOG_PATH"):
         site.experiment["result_dir"] = folder.rstrip("/") or "/"
-    if isinstance(said.get("CLEAR_CACHES"), bool):
-        site.experiment["clear_caches"] = said.get("CLEAR_CACHES")
-    if (level := _text(said, "FLAGPERF_LOG_LEVEL")) and level.lower() in LEVELS:
-        site.experiment["log_level"] = level.lower()
-    for name in ("CLEAR_CACHES", "FLAGPERF_LOG_LEVEL"):
-        key = {"CLEAR_CACHES": "clear_caches", "FLAGPERF_LOG_LEVEL": "log_level"}[name]
-        if name in said.values and key not in site.experiment:
-            site.left.append(_line(said.values[name], "no such value here"))
+    if isinstance(caches := said.get("CLEAR_CACHES"), bool):
+        site.experiment["clear_caches"] = caches
+    else:
+        _leave(site, said, "CLEAR_CACHES", "no such value here")
+    if (level := (_text(said, "FLAGPERF_LOG_LEVEL") or "").lower()) in LEVELS:
+        site.experiment["log_level"] = level
+    else:
+        _leave(site, said, "FLAGPERF_LOG_LEVEL", "no such value here")
 
 
 def _text(said: Said, name: str) -> str | None:
@@ -152,7 +157,7 @@ def _cases(site: Site, said: Said, known: Known) -> None:
     value = said.values["CASES"]
     cases = value.value if isinstance(value.value, dict) else {}
     if not isinstance(value.value, dict):
-        site.left.append(_line(value, f"no mapping of {FORM} to a folder of data"))
+        _leave(site, said, "CASES", f"no mapping of {FORM} to a folder of data")
     for key, folder in cases.items():
         row = _row(key, folder, site, known)
         if row in (job for _, job in site.suite):
