@@ -251,12 +251,15 @@ def test_a_file_that_cannot_be_read(
     assert not (checkout / "bench").exists()
 
 
-def test_one_config_file_alone(checkout: Path, tmp_path: Path) -> None:
-    """What lies beside it, and the case that it is for, are read with it."""
+def test_one_config_file_alone(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What lies beside it, and the case that it is for, are read with it; not those for other scales."""
     file = checkout / "training" / ACME / "config/config_A1x2x4.py"
+    file.with_name("config_A1x1x1.py").write_text("lr = 0.3\n")
     whole, alone = tmp_path / "whole", tmp_path / "alone"
     assert run_command(["import", str(checkout), f"into={whole}"]) == 0
+    capsys.readouterr()
     assert run_command(["import", str(file), f"into={alone}"]) == 0
+    assert "config_A1x1x1" not in capsys.readouterr().out
     assert sorted(path.relative_to(alone).as_posix() for path in alone.rglob("*.yaml")) == [
         "hardware/A1.yaml",
         "vendor/acme.yaml",
