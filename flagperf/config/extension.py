@@ -29,7 +29,13 @@ PROOF = {  # what is read of a proof
     **dict.fromkeys(("files", "differences", "optimizer", "versions"), dict),
     "same_modules": bool,
 }
-COMPARED = ("batches", "loss", "weights", "buffers")  # its differences, beside that of a replaced optimizer
+COMPARED = (
+    "batches",
+    "loss",
+    "weights",
+    "buffers",
+    "evaluation",
+)  # its differences, beside that of a replaced optimizer
 NO_PROOF = "there is none of this code: flagperf check vendor=… model=… makes one"
 
 
