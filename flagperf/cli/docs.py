@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import runs_and_overrides
+from flagperf.cli.words import need, path_of, runs_and_overrides
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, nearest
 from flagperf.pages.case import case_page
@@ -35,13 +35,12 @@ def main(options: argparse.Namespace) -> int:
     needed, place, page = PAGES[kind]
     runs, given, overrides = runs_and_overrides(arguments, ("into",))
     there = {word.partition("=")[0] for word in overrides} | given.keys()
-    for key in (*needed, "into"):
-        if key not in there:
-            raise ConfigError(f"docs {kind} needs {key}=", key=key, advice=usage("docs"))
+    need(f"docs {kind}", (*needed, "into"), there)
     jobs = [job for run in runs for job in jobs_in(run)]
-    run = chosen([*overrides, *([] if "size" in there else ["size=full"])], options.config_dir)
+    words = [*overrides, *([] if "size" in there else ["size=full"])]
+    run = chosen(words, options.config_dir, any_product=kind == "vendor")
     names = {"case": run.case, "framework": run.framework.name, "vendor": run.vendor.name}
-    path = Path(given["into"]).expanduser() / place.format(**names)
+    path = path_of(given["into"]) / place.format(**names)
     write(path, page(run, jobs, options.config_dir))
     print(path)
     return 0
