@@ -54,7 +54,7 @@ def case_page(run: RunConfig, jobs: Sequence[Job], _: Sequence[Path] = ()) -> st
         target=target_text(run.config.get("target")),
         image=_image(run.image) if run.image else "/",
         commands=_commands(run).values(),
-        results=fragment(found.jobs) if any(not unfit(job) for job in found.jobs) else "",
+        results=fragment(found.jobs).strip() if any(not unfit(job) for job in found.jobs) else "",
         holes=_rows(found.holes),
     )
 

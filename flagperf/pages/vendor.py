@@ -14,7 +14,7 @@ from flagperf.pages.chosen import products
 from flagperf.pages.render import image_text, render
 from flagperf.report import cells
 from flagperf.report.flagperf_readme import environment
-from flagperf.report.submission import SCALES, Job, unfit
+from flagperf.report.submission import SCALES, Job, submissions, unfit
 from flagperf.report.tables import MONITORED
 
 NONE = "/"
@@ -29,6 +29,7 @@ def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path]
     """
     folders = search_path(config_dirs)
     mine = [job for job in jobs if job.config["vendor"]["name"] == run.vendor.name and not unfit(job)]
+    scales = [*SCALES, *(job.scale for group in submissions(mine) for job in group)]
     there = sorted({"/".join(filter(None, _name(job))) for job in mine})
     return render(
         "vendor.md.j2",
@@ -40,7 +41,7 @@ def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path]
         about_images=_about_images(run.vendor.name),
         command=shlex.join(run.vendor.monitor.command) if run.vendor.monitor else "",
         monitored=_monitored(run),
-        results=[_of_case(name, mine) for name in there],
+        results=[_of_case(name, mine, scales) for name in there],
         unmeasured=[name for name in cases(folders) if name not in there],
     )  # fmt: skip
 
@@ -72,11 +73,11 @@ def _monitored(run: RunConfig) -> list[dict[str, str]]:
     return [{"监控项": MONITORED[name].title, "单位": MONITORED[name].unit} for name in names if name in MONITORED]
 
 
-def _of_case(case: str, jobs: Sequence[Job]) -> dict[str, str]:
+def _of_case(case: str, jobs: Sequence[Job], scales: Sequence[str]) -> dict[str, str]:
     """The training throughput of a case at each scale, and of which product."""
     framework, _, name = case.rpartition("/")
     row = {"测例": case}
-    for scale in SCALES:
+    for scale in dict.fromkeys(scales):
         here = [job for job in jobs if job.scale == scale and _name(job) == (framework, name)]
         told = [f"{job.config['hardware']['name']}: {cells.row(job.summary)['p_train']}" for job in here]
         row[scale] = "；".join(told) or NONE

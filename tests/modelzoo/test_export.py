@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from flagperf.cli.main import run_command
 from flagperf.config.search_path import cases, search_path
@@ -114,6 +115,18 @@ def test_the_arguments_become_overrides(words: list[str], command: list[str], fo
     done = subprocess.run([sys.executable, "-c", ASK, *words], cwd=scripts, capture_output=True, text=True, check=True)
     rest = ["sinks=[dllogger]", f'result_dir="{folder}/result"']
     assert json.loads(done.stdout) == ["model=resnet50", *command, *rest]
+
+
+@pytest.mark.parametrize(
+    "path", ["/data/a, b", "/data/'a' \"b\"", "/data/a\\", '/data/a\\\\"b', "/data/[1]{a}=b", "/数据"]
+)
+def test_any_path_is_quoted(path: str, folder: Path) -> None:
+    """So that Hydra, which reads flagperf's command line, has the path again."""
+    ask = "import sys, run_resnet50 as it; print(it.quoted(sys.argv[1]))"
+    done = subprocess.run(
+        [sys.executable, "-c", ask, path], cwd=folder / "run_scripts", capture_output=True, text=True, check=True
+    )
+    assert OverridesParser.create().parse_override(f"data_dir={done.stdout.strip()}").value() == path
 
 
 def test_several_machines(folder: Path) -> None:
