@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from flagperf.config.about_case import target_text
@@ -17,46 +16,31 @@ from flagperf.report.submission import SCALES, Hole, Job, unfit
 from flagperf.results.summary import summary_of
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The jobs of one case on one product, and what they lack."""
+def case_page(run: RunConfig, jobs: Sequence[Job], _: Sequence[Path] = ()) -> str:
+    """The page, in Markdown.
 
-    jobs: Sequence[Job]
-    holes: Sequence[Hole]
-
-
-def measured(run: RunConfig, jobs: Sequence[Job]) -> Measured:
-    """Those jobs that are of the case, framework, vendor and product of a configured run, with the holes among them."""
-    mine = [job for job in jobs if submission.belongs_to(job.config) == submission.belongs_to(run.config)]
-    if mine:
-        return Measured(mine, list(submission.holes(mine)))
+    Args:
+        run: the case as it is configured for the vendor's product.
+        jobs: what was measured of it.
+    """
+    commands = _commands(run)
     name = run.name.removesuffix(f"x{run.scale}")
-    return Measured((), [Hole(f"{name}: no job at {scale}", line) for scale, line in _commands(run).items()])
+    unmeasured = [Hole(f"{name}: no job at {scale}", line) for scale, line in commands.items()]
+    return render(
+        "case.md.j2",
+        run=run,
+        target=target_text(run.config.get("target")),
+        image=_image(run.image) if run.image else "/",
+        commands=commands.values(),
+        results=fragment(jobs).strip() if any(not unfit(job) for job in jobs) else "",
+        holes=_rows(submission.holes(jobs) if jobs else unmeasured),
+    )
 
 
 def _commands(run: RunConfig) -> dict[str, str]:
     """Scale → the command that measures the case there."""
     unmeasured = Job(Path(), summary_of(run.name, (), run.config, run.changes))
     return {scale: submission.command(unmeasured, scale) for scale in SCALES}
-
-
-def case_page(run: RunConfig, jobs: Sequence[Job], _: Sequence[Path] = ()) -> str:
-    """The page, in Markdown.
-
-    Args:
-        run: the case as it is configured for the vendor's product.
-        jobs: what was measured; those of other cases and products are left out.
-    """
-    found = measured(run, jobs)
-    return render(
-        "case.md.j2",
-        run=run,
-        target=target_text(run.config.get("target")),
-        image=_image(run.image) if run.image else "/",
-        commands=_commands(run).values(),
-        results=fragment(found.jobs).strip() if any(not unfit(job) for job in found.jobs) else "",
-        holes=_rows(found.holes),
-    )
 
 
 def _image(image: Image) -> str:
@@ -67,5 +51,5 @@ def _image(image: Image) -> str:
     return image_text(image.source, str(folder))
 
 
-def _rows(holes: Sequence[Hole]) -> list[dict[str, str]]:
+def _rows(holes: Iterable[Hole]) -> list[dict[str, str]]:
     return [{"缺少": hole.what, "用此命令测量": f"`{hole.command}`"} for hole in holes]

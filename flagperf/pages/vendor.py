@@ -25,10 +25,10 @@ def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path]
 
     Args:
         run: any case, configured for one of the vendor's products.
-        jobs: what was measured; those of other vendors are left out.
+        jobs: what was measured on them.
     """
     folders = search_path(config_dirs)
-    mine = [job for job in jobs if job.config["vendor"]["name"] == run.vendor.name and not unfit(job)]
+    mine = [job for job in jobs if not unfit(job)]
     scales = [*SCALES, *(job.scale for group in submissions(mine) for job in group)]
     there = sorted({"/".join(filter(None, _name(job))) for job in mine})
     return render(

@@ -59,6 +59,13 @@ def test_case(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     )
 
 
+def test_what_has_no_part_in_a_page_is_told(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["docs", "vendor", "vendor=tecorigin", str(runs / "one"), f"into={tmp_path}"]
+    assert run_command(words) == 0
+    job = runs / "one" / "resnet50-pytorch-A100x1x1"
+    assert capsys.readouterr().err == f"left out: {job}: not of what this page is about\n"
+
+
 def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The only product of a vendor needs no name."""
     _, text = page(tmp_path, capsys, "case", "model=resnet50", "vendor=tecorigin")
