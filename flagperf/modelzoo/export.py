@@ -94,7 +94,7 @@ def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str
         "entry": yaml.safe_dump([entry], sort_keys=False, allow_unicode=True),
         "run_dir": entry["desc"]["run_dir"],
         "packages": {name: version for name, version in lowest.items() if name in full.framework.case_needs},
-        "from_image": [name for name in lowest if name in FROM_IMAGE],
+        "from_image": dict.fromkeys([full.framework.packages[0], *(name for name in lowest if name in FROM_IMAGE)]),
         "cards": _cards(full),
         "container": _docker_line(full),
         "workdir": WORKDIR,
