@@ -29,7 +29,7 @@ def runs_and_overrides(arguments: Sequence[str], own: Collection[str]) -> tuple[
     Folders stand after `runs=`, between commas, and as words of their own. Raises ConfigError for an own option that
     is empty.
     """
-    keys = {word: key[0] for word in arguments if (key := OVERRIDE.match(word))}
+    keys = {word: found[0] for word in arguments if (found := OVERRIDE.match(word))}
     given = {key: word.partition("=")[2] for word, key in keys.items() if key in (*own, "runs")}
     for key, value in given.items():
         if not value:
