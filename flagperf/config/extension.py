@@ -29,7 +29,13 @@ PROOF = {  # what is read of a proof
     **dict.fromkeys(("files", "differences", "optimizer", "versions"), dict),
     "same_modules": bool,
 }
-COMPARED = ("batches", "loss", "weights", "buffers")  # its differences, beside that of a replaced optimizer
+COMPARED = (
+    "batches",
+    "loss",
+    "weights",
+    "buffers",
+    "evaluation",
+)  # its differences, beside that of a replaced optimizer
 NO_PROOF = "there is none of this code: flagperf check vendor=… model=… makes one"
 
 
@@ -62,6 +68,9 @@ def check_extension(maker: Vendor, framework: Framework, where: Where) -> None:
         raise refused("the vendor has no folder of its own code", "folder", "null", advice=advice)
     if own.folder and not (own.code and own.code.is_dir()):
         raise refused("there is no such folder", "folder", own.code)
+    if links := sorted(path for path in own.code.rglob("*") if path.is_symlink() and path.is_dir()) if own.code else []:
+        problem = "a link to a folder: what is behind it would neither be sent nor looked at"
+        raise refused(problem, "folder", links[0], advice="put the folder itself there")
     if own.environment_script and not (own.code and (own.code / own.environment_script).is_file()):
         script = own.code / own.environment_script if own.code else own.environment_script
         allowed = "a file of the extension's folder code/"

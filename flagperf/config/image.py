@@ -39,11 +39,14 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
     policy = settings.policy or ("build" if built else "present")
     key = f"vendor.image.{entry}"
 
-    def refused(problem: str, key: str, given: object = None, advice: str | None = None) -> ConfigError:
-        return ConfigError(problem, where=where(key), key=key, given=given, advice=advice)
+    def refused(problem: str, key: str, given: object = None, advice: str | None = None, **more: str) -> ConfigError:
+        return ConfigError(problem, where=where(key), key=key, given=given, advice=advice, **more)
 
     lowest = next((framework.needs[name] for name in framework.packages if name in framework.needs), None)
     if version and lowest and is_older(version, lowest):
+        if entry not in vendor.image:
+            problem = "the trainer does not run on this version"
+            raise refused(problem, "framework.version", version, allowed=f"{lowest} or newer")
         problem = f"the image is for {framework.product} {version}, and the trainer needs {lowest} or newer"
         raise refused(problem, f"{key}.name", source.name, "take a newer image of the vendor's, if there is one")
     if policy == "build":
@@ -62,7 +65,9 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
         if buildable:
             advice = f"policy {policy} needs a ready image in {key}.name; policy build makes one, of {folder}"
         what = f"{framework.name} {framework.version}" if framework.version else framework.name
-        raise refused(f"vendor {vendor.name} names no image for {what}", f"{key}.name", advice=advice)
+        known = " or ".join(versions_of(vendor, framework))
+        others = {"allowed": f"framework.version={known}"} if known else {}
+        raise refused(f"vendor {vendor.name} names no image for {what}", f"{key}.name", advice=advice, **others)
     if source.requirements:
         problem = f"image {source.name} is used as it is, so no packages can be added"
         advice = f"take an image that has them, or build on it: {key}.base={source.name}"
@@ -88,11 +93,16 @@ def entry_of(vendor: Vendor, framework: Framework) -> tuple[str, str | None]:
     """
     if framework.version is not None:
         return f"{framework.name}_{framework.version.replace('.', '_')}", framework.version
-    known = {version: key for key in vendor.image if (version := version_of(key)) and key.startswith(framework.name)}
+    known = versions_of(vendor, framework)
     if framework.name in vendor.image or not known:
         return framework.name, None
     newest = max(known, key=numbers)
     return known[newest], newest
+
+
+def versions_of(vendor: Vendor, framework: Framework) -> dict[str, str]:
+    """Version → key of `vendor.image`, of the images for a framework that are told apart by their versions."""
+    return {version: key for key in vendor.image if (version := version_of(key)) and key.startswith(framework.name)}
 
 
 def version_of(entry: str) -> str:

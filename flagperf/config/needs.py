@@ -25,7 +25,7 @@ class Needs:
     packages: tuple[str, ...] = ()  # whose versions are told
     lowest: Mapping[str, str] = field(default_factory=dict)  # package, or "python" → lowest version
     version: str | None = None  # of the framework, which was asked for
-    requirements: tuple[str, ...] = ()  # packages, as in a requirements file
+    requirements: Mapping[str, str] = field(default_factory=dict)  # line of a requirements file → key that asks for it
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -49,11 +49,11 @@ class Needs:
                 found.append(f"no {name}, of which {self.case} needs {lowest} or newer")
             elif is_older(there, lowest):
                 found.append(f"{name} {there}, of which {self.case} needs {lowest} or newer")
-        for wanted in self.requirements:
+        for wanted, key in self.requirements.items():
             name = package_of(wanted)
-            if not satisfies(versions.get(name, ABSENT), wanted):
-                there = versions.get(name, ABSENT)
-                found.append(f"{f'no {name}' if there == ABSENT else f'{name} {there}'}, where {wanted} is required")
+            there = versions.get(name, ABSENT)
+            if not satisfies(there, wanted):
+                found.append(f"{f'no {name}' if there == ABSENT else f'{name} {there}'}, where {key} asks for {wanted}")
         own = next((name for name in self.packages if versions.get(name, ABSENT) != ABSENT), None)
         if self.version and own and numbers(versions[own])[: len(numbers(self.version))] != numbers(self.version):
             found.append(f"{own} {versions[own]}, where framework.version={self.version} was asked for")
@@ -75,13 +75,16 @@ def needs_of(run: RunConfig) -> Needs:
     )
 
 
-def _requirements(run: RunConfig) -> tuple[str, ...]:
-    """The vendor's packages, where nobody installs them: an image that is built gets them."""
+def _requirements(run: RunConfig) -> dict[str, str]:
+    """The vendor's packages, where nobody installs them: an image that is built gets them. Options of pip are none."""
     if run.image is not None and run.image.policy == "build":
-        return ()
-    source = run.vendor.image.get(entry_of(run.vendor, run.framework)[0])
-    of_image = source.requirements if source and run.image is None else ()  # a ready image refuses them
-    return (*run.vendor.extension.requirements, *of_image)
+        return {}
+    entry = entry_of(run.vendor, run.framework)[0]
+    source = run.vendor.image.get(entry)
+    asked = dict.fromkeys(run.vendor.extension.requirements, "vendor.extension.requirements")
+    if source and run.image is None:  # a ready image refuses them
+        asked |= dict.fromkeys(source.requirements, f"vendor.image.{entry}.requirements")
+    return {line: key for line, key in asked.items() if not line.startswith("-")}
 
 
 def _plugin(run: RunConfig) -> list[str]:

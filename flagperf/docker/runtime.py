@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from flagperf.command import Command
+from flagperf.config.image import entry_of
 from flagperf.config.needs import needs_of
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import ANSWER, DockerHost
@@ -135,7 +136,7 @@ async def image_versions(run: RunConfig, docker: DockerHost, node: NodePlan) -> 
         status, output = await docker.call(partial(run_once, container=looking), again=False)
     except APIError as error:
         raise refused(docker.host, container, error) from error
-    key = f"vendor.image.{run.framework.name}"
+    key = f"vendor.image.{entry_of(run.vendor, run.framework)[0]}"
     advice = f"take an image that has it ({key}.name), or build on this one: {key}.base={container.image}"
     return answered(docker.host, f"image {container.image}", needs, status, output, advice)
 

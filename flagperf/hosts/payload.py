@@ -14,7 +14,7 @@ from pathlib import Path
 from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
-from flagperf.trainer.sent_code import PACKAGES, files, package_folder
+from flagperf.trainer.sent_code import NO_CODE, PACKAGES, files, package_folder
 
 UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds
@@ -64,7 +64,10 @@ def code_archive(code_dirs: tuple[Path, ...] = ()) -> bytes:
 
 def _files(code_dirs: tuple[Path, ...]) -> Iterator[tuple[Path, Path]]:
     """The files of the packages: name in the archive, and path on this machine."""
-    own = [(package_folder(package), package) for package in PACKAGES]
-    for folder, prefix in [*own, *((folder, "") for folder in reversed(code_dirs))]:
+    for package in PACKAGES:
+        folder = package_folder(package)
+        for path in files(folder, NO_CODE):
+            yield Path(package, path.relative_to(folder)), path
+    for folder in reversed(code_dirs):
         for path in files(folder):
-            yield Path(prefix, path.relative_to(folder)), path
+            yield path.relative_to(folder), path

@@ -6,7 +6,7 @@ The launcher and each rank compute the identity of what lies on their own disk, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,13 +14,14 @@ from pathlib import Path
 from flagperf.errors import FlagperfError
 
 PACKAGES = ("flagperf", "cases")  # what training processes import
-LEFT_OUT = {"__pycache__", "conf", "vendors"}  # not code; the configuration is sent as config.yaml
+NO_CODE = ("conf", "docs", "vendors")  # in the package of a wheel; the configuration is sent as config.yaml
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """The files of a folder that are sent, in the order of their names."""
+def files(folder: Path, left_out: Collection[str] = ()) -> Iterator[Path]:
+    """The files of a folder that are sent, in the order of their names. `left_out`: names in the folder."""
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and not LEFT_OUT & set(path.relative_to(folder).parts):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and parts[0] not in left_out and "__pycache__" not in parts:
             yield path
 
 
@@ -33,9 +34,9 @@ def package_folder(package: str) -> Path:
 
 
 def identity(folder: Path) -> str:
-    """16 hexadecimal digits of a SHA-256 over names and contents of the files that are sent."""
+    """16 hexadecimal digits of a SHA-256 over names and contents of a package's files that are sent."""
     found = hashlib.sha256()
-    for path in files(folder):
+    for path in files(folder, NO_CODE):
         content = path.read_bytes()
         found.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
         found.update(content)

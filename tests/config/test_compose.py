@@ -131,9 +131,8 @@ def test_no_tuning_says_which_exist() -> None:
     run = compose(["model=resnet50", "vendor=nvidia", "hardware=H100", "data_dir=/data"])
     assert (run.tuning, run.changes) == (None, ())
     assert run.notes == (
-        "no tuning in vendor/nvidia/resnet50 for H100x1x1 (there: A100, A100x1x1, A100x1x8, A100x2x8, H100x1x8, "
-        "H200x1x8); "
-        "the case's own values are used",
+        "no tuning in vendor/nvidia/resnet50 for H100x1x1 (there: A100, A100x1x1, A100x1x8, A100x2x8, B200x1x8, "
+        "H100x1x8, H200x1x8); the case's own values are used",
     )
 
 
@@ -450,7 +449,7 @@ def test_one_bad_job_refuses_the_command() -> None:
         "  where:   command line\n"
         "  key:     train_batch_size\n"
         "  given:   -1\n"
-        "  allowed: a whole number, at least 1"
+        "  allowed: auto (but not in a case), or a whole number, at least 1"
     )
 
 

@@ -30,7 +30,7 @@ REPLACED = {
 }
 
 
-DIFFERENCES = {"batches": 0.0, "loss": 1e-7, "weights": 2e-6, "buffers": 0.0, "optimizer": 1e-8}
+DIFFERENCES = {"batches": 0.0, "loss": 1e-7, "weights": 2e-6, "buffers": 0.0, "evaluation": 0.0, "optimizer": 1e-8}
 TOO_MUCH = "it does not say that all differences are at most 0.001"
 
 
@@ -121,9 +121,10 @@ def test_code_that_was_changed_after_its_proof(acme: Path) -> None:
     write_proof(composed(acme))
     with (acme / CODE / "acme_kernels/optimizer.py").open("a") as file:
         file.write("# faster\n")
-    (acme / CODE / "more.py").touch()
+    (acme / CODE / "acme_kernels/conf").mkdir()
+    (acme / CODE / "acme_kernels/conf/more.py").touch()
     run = composed(acme)
-    why = "acme_kernels/optimizer.py, more.py changed after it"
+    why = "acme_kernels/conf/more.py, acme_kernels/optimizer.py changed after it"
     assert (run.division, run.config["extension"]["no_proof"]) == ("open", why)
 
 
@@ -139,7 +140,7 @@ def test_a_script_and_packages_need_no_proof(acme: Path) -> None:
     )
     run = composed(acme)
     assert (run.division, run.config["extension"]["has_code"]) == ("closed", False)
-    assert needs_of(run).requirements == ("numpy",)
+    assert needs_of(run).requirements == {"numpy": "vendor.extension.requirements"}
 
 
 TUNING = "{acme}/vendor/acme/resnet50/A1.yaml"
@@ -202,6 +203,19 @@ def test_refused(acme: Path, words: tuple[str, ...], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         composed(acme, *words)
     assert str(caught.value).replace(str(acme), "{acme}") == said
+
+
+def test_a_link_to_a_folder(acme: Path) -> None:
+    (acme / CODE / "more").symlink_to(acme)
+    with pytest.raises(ConfigError) as caught:
+        composed(acme)
+    assert str(caught.value) == lines(
+        "a link to a folder: what is behind it would neither be sent nor looked at",
+        where=TUNING.format(acme=acme),
+        key="vendor.extension.folder",
+        given=str(acme / CODE / "more"),
+        do="put the folder itself there",
+    )
 
 
 def test_code_without_a_folder(tmp_path: Path) -> None:

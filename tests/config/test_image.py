@@ -206,10 +206,22 @@ def test_a_version_that_the_trainer_does_not_run_on() -> None:
     )
 
 
-def test_a_version_that_the_vendor_has_no_image_for() -> None:
+@pytest.mark.parametrize(
+    ("version", "problem", "key", "allowed"),
+    [
+        pytest.param(
+            "2.2",
+            "vendor dcu names no image for pytorch 2.2",
+            "vendor.image.pytorch_2_2.name",
+            "framework.version=2.1 or 2.4",
+            id="newer",
+        ),
+        pytest.param(
+            "1.8", "the trainer does not run on this version", "framework.version", "2.0 or newer", id="too old"
+        ),
+    ],
+)
+def test_a_version_that_the_vendor_has_no_image_for(version: str, problem: str, key: str, allowed: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        compose(["vendor=dcu", "hardware=K100", "data_dir=/data", "framework.version=2.2", "dry_run=true"])
-    assert (refused.value.problem, refused.value.key) == (
-        "vendor dcu names no image for pytorch 2.2",
-        "vendor.image.pytorch_2_2.name",
-    )
+        compose(["vendor=dcu", "hardware=K100", "data_dir=/data", f"framework.version={version}", "dry_run=true"])
+    assert (refused.value.problem, refused.value.key, refused.value.allowed) == (problem, key, allowed)

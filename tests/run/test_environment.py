@@ -37,6 +37,7 @@ VERSIONS = {
     "pyyaml": importlib.metadata.version("pyyaml"),
     "no-such-framework": "not installed",
 }
+PACKAGES = ("--extra-index-url https://host/simple", "pyyaml>=99", "acme-kernels==1.2")  # what nobody installs
 DO = "  do:      make other, name another with runtime.python=PATH, or train in a container with runtime=docker"
 
 
@@ -140,21 +141,23 @@ def test_a_plugin_that_the_users_code_brings_is_not_looked_for(tmp_path: Path) -
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
-    "asked",
+    ("asked", "key"),
     [
-        pytest.param({"extension": Extension(requirements=("pyyaml>=99", "acme-kernels==1.2"))}, id="own code"),
-        pytest.param({"image": {"other": ImageSource(requirements=("pyyaml>=99", "acme-kernels==1.2"))}}, id="image"),
+        pytest.param({"extension": Extension(requirements=PACKAGES)}, "vendor.extension.requirements", id="own code"),
+        pytest.param(
+            {"image": {"other": ImageSource(requirements=PACKAGES)}}, "vendor.image.other.requirements", id="image"
+        ),
     ],
 )
-async def test_packages_that_nobody_installs_are_looked_for(asked: dict[str, Any]) -> None:
+async def test_packages_that_nobody_installs_are_looked_for(asked: dict[str, Any], key: str) -> None:
     vendor = Vendor("acme", "ACME", "acme", "acmecl", None, None, **asked)
     run = example_run(framework=replace(OTHER, module="yaml"), vendor=vendor)
     async with LocalTransport("here") as here:
         with pytest.raises(HostError) as refused:
             await environment(run, here, Command((sys.executable,)))
     assert str(refused.value) == (
-        f"here: {sys.executable} has pyyaml {VERSIONS['pyyaml']}, where pyyaml>=99 is required; "
-        f"no acme-kernels, where acme-kernels==1.2 is required\n{DO}"
+        f"here: {sys.executable} has pyyaml {VERSIONS['pyyaml']}, where {key} asks for pyyaml>=99; "
+        f"no acme-kernels, where {key} asks for acme-kernels==1.2\n{DO}"
     )
 
 
@@ -168,7 +171,7 @@ async def test_packages_that_nobody_installs_are_looked_for(asked: dict[str, Any
 def test_packages_in_images(image: Image, looked_for: tuple[str, ...]) -> None:
     extension = Extension(requirements=("acme-kernels",))
     vendor = Vendor("acme", "ACME", "acme", "acmecl", None, None, extension=extension)
-    assert needs_of(example_run(vendor=vendor, image=image)).requirements == looked_for
+    assert needs_of(example_run(vendor=vendor, image=image)).requirements.keys() == set(looked_for)
 
 
 @pytest.mark.parametrize(

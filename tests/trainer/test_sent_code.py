@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 from flagperf.hosts.payload import code_archive
-from flagperf.trainer.sent_code import PACKAGES, identities, identity
+from flagperf.trainer.sent_code import NO_CODE, PACKAGES, files, identities, identity
 
 
 def test_sent_code_has_the_launchers_identity(tmp_path: Path) -> None:
@@ -27,3 +27,13 @@ def test_other_code_has_another_identity(tmp_path: Path) -> None:
         found.add(identity(tmp_path))
     found.add(identity(file.rename(tmp_path / "other.py").parent))
     assert len(found) == 3
+
+
+def test_what_is_sent_of_a_package_and_of_other_code(tmp_path: Path) -> None:
+    """A wheel of flagperf has files beside its code; a folder of somebody's own may have any names."""
+    for name in ("conf/a.py", "docs/b.md", "vendors/c.py", "d/conf/e.py", "d/__pycache__/e.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    own = [path.relative_to(tmp_path).as_posix() for path in files(tmp_path)]
+    assert own == ["conf/a.py", "d/conf/e.py", "docs/b.md", "vendors/c.py"]
+    assert list(files(tmp_path, NO_CODE)) == [tmp_path / "d/conf/e.py"]

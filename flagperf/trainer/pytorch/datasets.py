@@ -56,7 +56,7 @@ def open_datasets(config: Mapping[str, Any], settings: Settings, world: World, d
     load = partial(component, config, "loader") if config.get("loader") else Loader  # a vendor may have its own
     if evaluated is not None and settings.evaluates:
         share = eval_batches(len(evaluated), settings.eval_batch_size, world)
-        eval_loader = load(evaluated, share, workers, device)
+        eval_loader = Loader(evaluated, share, workers, device)
     train_loader = load(train, batches, workers, device, limit=HELD if settings.synthetic else None)
     return Datasets(train, batches, train_loader, eval_loader, counts(train, evaluated))
 

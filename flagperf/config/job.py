@@ -1,0 +1,218 @@
+"""One job → RunConfig: lay its values over its layers, check them, resolve them, build typed values of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flagperf.config import batch_size
+from flagperf.config.algorithms import with_algorithms
+from flagperf.config.build import build, of_same_name
+from flagperf.config.classes import check_places, other_libraries
+from flagperf.config.extension import check_extension, recorded, with_folder, without_proof
+from flagperf.config.fingerprint import stated_fingerprint
+from flagperf.config.framework import framework, local_python
+from flagperf.config.keys import IN_NAME, is_platform, is_under
+from flagperf.config.layers import Layer, Layers, Load, compose_layers, hydra_session
+from flagperf.config.own_code import own_code, takes_place
+from flagperf.config.platform import Cluster, Framework, Hardware, RuntimeSettings, Vendor
+from flagperf.config.provenance import Where, changes, origin
+from flagperf.config.reach import with_reach
+from flagperf.config.resolve import (
+    check_hardware_chosen,
+    cluster,
+    container_options,
+    data_dir,
+    data_section,
+    extent,
+    hardware,
+    image,
+    names,
+    size,
+    vendor,
+)
+from flagperf.config.rules import CaseRules
+from flagperf.config.search_path import find, is_shipped, with_name
+from flagperf.config.secret_values import keep_secrets, too_short
+from flagperf.config.sweep import Job
+from flagperf.config.user_files import own_files
+from flagperf.config.values import AutoBatch, Change, Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.target import Target
+from flagperf.trainer.sent_code import identities
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """The values of a job over its layers, as the rules of its case allow them."""
+
+    layers: Layers
+    final: Layer
+    changes: tuple[Change, ...]
+    rules: CaseRules
+    where: Where
+    auto: bool  # whether its batch size is to be found
+
+
+@dataclass(frozen=True)
+class _Platform:
+    """Where a job runs, typed and checked."""
+
+    framework: Framework
+    hardware: Hardware
+    vendor: Vendor
+    cluster: Cluster
+    runtime: RuntimeSettings
+
+
+def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
+    """Compose one job.
+
+    Args:
+        load: composes by Hydra, in the session of the folders.
+        folders: the search path.
+
+    Raises:
+        ConfigError: something in it is wrong.
+    """
+    laid = _lay(job, load, folders)
+    where = laid.where
+    config, data_note = _resolve(laid, folders)
+    platform = _platform(config, folders, where)
+    _record(config, laid, platform, folders)
+    extension_note = without_proof(config, "division" in job.values)
+    kept = keep_secrets(config, platform.vendor, platform.cluster, job, where)
+    size_note = batch_size.note(laid.final) if laid.auto else None
+    notes = (laid.layers.note, data_note, extension_note, size_note, *too_short(kept.secrets))
+    built: dict[str, Any] = {  # beside the fields that are values of the configuration
+        **vars(platform),
+        "vendor": kept.vendor,
+        "target": build(Target, config["target"], "target", where) if config["target"] else None,
+        "deadlines": build(Deadlines, config["deadlines"], "deadlines", where),
+        "monitor": build(MonitorIntervals, config["monitor"], "monitor", where),
+        "auto_batch": build(AutoBatch, config["auto_batch"], "auto_batch", where),
+        "limits": Limits(**of_same_name(Limits, config)),
+        "config": kept.config,
+        "extent": extent(config, where),
+        "container": container_options(platform.runtime, platform.vendor, platform.cluster),
+        "image": image(platform.runtime, platform.vendor, platform.framework, platform.cluster, where),
+        "local_python": local_python(platform.framework),
+        "python_path": os.environ.get("PYTHONPATH", ""),
+        "changes": laid.changes,
+        "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
+        "tuning": laid.layers.tuning and laid.layers.tuning.removeprefix("vendor/"),
+        "sized": partial(batch_size.with_size, job, partial(_compose_alone, folders=folders)) if laid.auto else None,
+        "notes": tuple(note for note in notes if note),
+        "where": where,
+        "secrets": kept.secrets,
+        "mask": kept.mask,
+    }
+    return RunConfig(**{**of_same_name(RunConfig, kept.config), **built})
+
+
+def _compose_alone(job: Job, folders: Sequence[Path]) -> RunConfig:
+    with hydra_session(folders) as load:
+        return compose_job(job, load, folders)
+
+
+def _lay(job: Job, load: Load, folders: Sequence[Path]) -> _Laid:
+    """Lay the values of the command line over the layers, and check them against the case's rules."""
+    layers = compose_layers(job, load, folders)
+    check_hardware_chosen(layers.final, job.choices, folders)
+    where = origin(layers.files, folders, job.values)
+    layers = with_reach(layers, where)
+    rules = CaseRules.of(layers, folders, where)
+
+    rules.check_keys(job, layers, where)
+    layers = with_algorithms(layers, job, folders, where)
+    final = layers.final.with_values(job.values)
+    changed = changes(layers.case.leaves, final.leaves, _source(job, layers, folders, where))
+    if auto := batch_size.is_auto(final):
+        final = batch_size.with_own_size(final, layers.case)
+    rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
+    if final.get("division") == "closed":
+        described = _described(job, layers)
+        rules.check_closed((change for change in changed if change.key not in described), where)
+    return _Laid(layers, final, changed, rules, where, auto)
+
+
+def _resolve(laid: _Laid, folders: Sequence[Path]) -> tuple[dict[str, Any], str | None]:
+    """The whole configuration as plain data, with what flagperf itself adds; and a note on its data."""
+    final, case = laid.final, laid.layers.case.leaves
+    folder, note = data_dir(final)
+    config = final.with_values({**names(final), "data_dir": folder, "size": size(final, folders)}).resolved()
+    check_places(config, final.leaves, case, laid.rules, laid.where)
+    fingerprint = stated_fingerprint(with_name(final.choices["model"], config["case"]), config["size"], folders)
+    config |= {
+        "revision": config.get("revision", 1),
+        "mutable": list(laid.rules.mutable),
+        "data": data_section(config),
+        "fingerprint": fingerprint,
+        "code": identities(),
+    }
+    return config, note
+
+
+def _platform(config: dict[str, Any], folders: Sequence[Path], where: Where) -> _Platform:
+    """Framework, product, vendor, hosts and runtime of the job."""
+    stack, product = framework(config, where), hardware(config, where)
+    maker, hosts = replace(vendor(config, product, where), frameworks={}, stacks={}), cluster(config, where)
+    maker = with_folder(maker, folders)
+    check_extension(maker, stack, where)
+    return _Platform(stack, product, maker, hosts, build(RuntimeSettings, config["runtime"], "runtime", where))
+
+
+def _record(config: dict[str, Any], laid: _Laid, platform: _Platform, folders: Sequence[Path]) -> None:
+    """Put into the configuration what is not the case's own, and leave out of it what does not count.
+
+    Raises:
+        ConfigError: own code would take the place of what flagperf and its libraries ship, in a closed job.
+    """
+    maker, where = platform.vendor, laid.where
+    if extension := recorded(maker, config):
+        config["extension"] = extension
+    replaced = [
+        *takes_place(config, maker, platform.runtime, platform.cluster, where),
+        *other_libraries(config, platform.framework, where),
+    ]
+    if config["division"] == "closed" and replaced:
+        raise replaced[0]
+    config["own"] = {**own_files(laid.layers.files, folders), **own_code(config, maker, replaced)}
+    if platform.cluster.secrets:
+        config["own"]["secrets"] = ", ".join(platform.cluster.secrets)
+    config["framework"]["main"] = platform.framework.main  # for reports: results of older runs do not say it
+    config["framework"].pop("failures", None)  # ranks log their configuration: it would be found in their own logs
+    for part in ("frameworks", "stacks"):
+        config["vendor"].pop(part, None)  # what it says of this one stands among the vendor's own keys
+
+
+def _described(job: Job, layers: Layers) -> set[str]:
+    """Keys of a shipped vendor or product that the user's own file says otherwise, and nothing after it."""
+    later = {*layers.by_tuning, *layers.by_experiment}
+    return {
+        key
+        for key in layers.by_files
+        if is_under(key, ("vendor", "hardware")) and key not in later and not is_under(key, job.values)
+    }
+
+
+def _source(job: Job, layers: Layers, folders: Sequence[Path], where: Where) -> Callable[[str], str]:
+    """A function from a changed key to what changed it, as text. A tuning may lie over the one for the hardware."""
+    tunings = {str(find(name, folders)): name for name in layers.files if re.match("vendor/.*/", name)}
+
+    def source(key: str) -> str:
+        if is_under(key, job.values):
+            of_suite = next((name for said, name in job.suites.items() if is_under(key, (said,))), None)
+            return f"experiment {of_suite}" if of_suite else "command line"
+        if key in layers.by_experiment:
+            return f"experiment {', '.join(job.experiments)}"
+        if key in layers.by_tuning:
+            return f"tuning {tunings.get(where(key), layers.tuning or '').removeprefix('vendor/')}"
+        file = where(key)
+        return "a file of --config-dir" if is_shipped(Path(file)) else file
+
+    return source
