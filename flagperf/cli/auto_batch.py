@@ -44,7 +44,7 @@ class _Quiet(Progress):
 
 
 async def with_found_size(job: RunConfig, folder: Path, console: Console) -> RunConfig:
-    """The job with the largest size that fits; one that is resumed has the size of the earlier run.
+    """The job with the largest size that fits; one that is continued has the size of the earlier run.
 
     Args:
         folder: the run folder, which gets the record of the search.
@@ -53,8 +53,7 @@ async def with_found_size(job: RunConfig, folder: Path, console: Console) -> Run
         FlagperfError: no size fits, or a training failed for another reason.
     """
     assert job.sized is not None
-    if job.resume is not None:
-        size = earlier_batch_size(job)
+    if (size := earlier_batch_size(job)) is not None:
         _say(console, f"{KEY}=auto: {size}, as in the run that is resumed")
         return job.sized(size)
     search = await _search(job, folder / job.name, console)
@@ -100,11 +99,10 @@ def _say(console: Console, text: str) -> None:
 def _trial(run: RunConfig) -> RunConfig:
     """The job as a training of few steps, which evaluates and keeps nothing."""
     steps = run.auto_batch.steps
-    none = dict.fromkeys((*ENDS, *EVALUATIONS, "checkpoint_freq"))
-    short = {"initial_evaluation": False, "sinks": [], "max_steps": steps, "warmup_steps": steps // 2}
-    config = {**run.config, **none, **short, "probe": None}
-    limits = Limits(max_steps=steps)
-    return replace(run, config=config, limits=limits, target=None, repeat=1, probe=None, clear_caches=False)
+    none = dict.fromkeys((*ENDS, *EVALUATIONS, "checkpoint_freq", "probe"))
+    few = {"initial_evaluation": False, "sinks": [], "max_steps": steps, "warmup_steps": steps // 2}
+    run = replace(run, config={**run.config, **none, **few}, limits=Limits(max_steps=steps), target=None)
+    return replace(run, repeat=1, probe=None, resume=None, clear_caches=False)
 
 
 # ---------------------------------------------------------------- what fits

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import runs_and_overrides
+from flagperf.cli.words import need, path_of, runs_and_overrides
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, nearest
 from flagperf.pages.case import case_page
@@ -15,33 +18,46 @@ from flagperf.pages.chosen import chosen
 from flagperf.pages.model import model_page
 from flagperf.pages.render import write
 from flagperf.pages.vendor import vendor_page
-from flagperf.report.submission import Job, jobs_in
+from flagperf.plain import plain
+from flagperf.report.submission import Job, belongs_to, jobs_in, unfit
 
-Page = Callable[[RunConfig, Sequence[Job], Sequence[Path]], str]
-# kind → the choice that it needs, its place in FlagPerf's folder training/, and what makes it
-PAGES: Mapping[str, tuple[tuple[str, ...], str, Page]] = {
-    "case": (("model", "vendor"), "{vendor}/{case}-{framework}/README.md", case_page),
-    "model": (("model",), "benchmarks/{case}/README.md", model_page),
-    "vendor": (("vendor",), "{vendor}/README.md", vendor_page),
+
+@dataclass(frozen=True)
+class Page:
+    """A kind of page."""
+
+    needs: tuple[str, ...]  # choices
+    place: str  # in FlagPerf's folder training/
+    is_about: Callable[[Mapping[str, Any]], object]  # jobs of which configurations are on it: those that agree in this
+    make: Callable[[RunConfig, Sequence[Job], Sequence[Path]], str]
+
+
+PAGES = {
+    "case": Page(("model", "vendor"), "{vendor}/{case}-{framework}/README.md", belongs_to, case_page),
+    "model": Page(("model",), "benchmarks/{case}/README.md", lambda config: config["case"], model_page),
+    "vendor": Page(("vendor",), "{vendor}/README.md", lambda config: config["vendor"]["name"], vendor_page),
 }
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the path of the page."""
+    """Print the path of the page; which jobs have no part in it goes to standard error."""
     kind, *arguments = options.arguments or [""]
     if kind not in PAGES:
         allowed = nearest(kind, PAGES)
         raise ConfigError("docs takes first what the page is about", given=kind, allowed=allowed, advice=usage("docs"))
-    needed, place, page = PAGES[kind]
+    page = PAGES[kind]
     runs, given, overrides = runs_and_overrides(arguments, ("into",))
     there = {word.partition("=")[0] for word in overrides} | given.keys()
-    for key in (*needed, "into"):
-        if key not in there:
-            raise ConfigError(f"docs {kind} needs {key}=", key=key, advice=usage("docs"))
+    need(f"docs {kind}", (*page.needs, "into"), there)
     jobs = [job for run in runs for job in jobs_in(run)]
-    run = chosen([*overrides, *([] if "size" in there else ["size=full"])], options.config_dir)
+    words = [*overrides, *([] if "size" in there else ["size=full"])]
+    run = chosen(words, options.config_dir, any_product=kind == "vendor")
     names = {"case": run.case, "framework": run.framework.name, "vendor": run.vendor.name}
-    path = Path(given["into"]).expanduser() / place.format(**names)
-    write(path, page(run, jobs, options.config_dir))
+    path = path_of(given["into"]) / page.place.format(**names)
+    about = [job for job in jobs if page.is_about(job.config) == page.is_about(run.config)]
+    write(path, page.make(run, about, options.config_dir))
     print(path)
+    for job in jobs:
+        if why := unfit(job) if job in about else "not of what this page is about":
+            print(plain(f"left out: {job.folder}: {why}"), file=sys.stderr)
     return 0

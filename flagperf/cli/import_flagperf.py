@@ -10,7 +10,6 @@ from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
 from flagperf.importing.checkout import read_checkout
 from flagperf.importing.files import Imported, make_files, write_files
-from flagperf.importing.site import NAME
 
 
 def main(options: argparse.Namespace) -> int:
@@ -21,7 +20,11 @@ def main(options: argparse.Namespace) -> int:
         given = " ".join(options.arguments) or None
         raise ConfigError("import takes FlagPerf's files, and one folder", given=given, advice=usage("import"))
     folder = Path(into[0]).expanduser()
-    made = make_files(read_checkout(paths), options.config_dir)
+    try:
+        checkout = read_checkout(paths)
+    except OSError as error:
+        raise ConfigError(f"this cannot be read: {error.strerror}", given=error.filename) from None
+    made = make_files(checkout, options.config_dir)
     if not made.files:
         told = "\n  ".join(made.told)
         raise ConfigError(f"nothing here has a counterpart:\n  {told}", given=" ".join(map(str, paths)))
@@ -35,7 +38,6 @@ def _report(made: Imported, folder: Path) -> list[str]:
     if made.told:
         lines += ["", "not carried over:", *(f"  {line}" for line in made.told)]
     lines += ["", "what has no counterpart stands as a comment in its file; to see what would run:"]
-    if f"experiment/{NAME}.yaml" in made.files:
-        many = "-m " if made.jobs else ""
-        return [*lines, f"  flagperf --config-dir {shlex.quote(str(folder))} {many}+experiment={NAME} dry_run=true"]
+    if made.show:
+        return [*lines, f"  flagperf --config-dir {shlex.quote(str(folder))} {made.show}"]
     return [*lines, "  the command at the head of a file, with dry_run=true"]

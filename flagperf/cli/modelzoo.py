@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import expect, paths_and_options, runs_and_overrides
+from flagperf.cli.words import expect, need, path_of, paths_and_options, runs_and_overrides
 from flagperf.errors import ConfigError, nearest
 from flagperf.modelzoo import guide
 from flagperf.modelzoo.check import Checked, check
@@ -20,6 +20,8 @@ from flagperf.plain import plain
 from flagperf.report.submission import jobs_in
 
 ACCOUNT = "flagperf"  # until the user names an account
+VENDORS = ("tecorigin", "cpu")
+TAKEN = ("model", "framework", "vendor", "hardware", "data_dir", "train_batch_size", "lr")  # overrides of an export
 OWN = {"python": sys.executable, "limit": "1800"}  # of the short run: interpreter, and most seconds
 
 
@@ -36,16 +38,18 @@ def main(options: argparse.Namespace) -> int:
 def _export(arguments: Sequence[str], config_dirs: Sequence[Path]) -> int:
     """Print the files that were written."""
     runs, given, overrides = runs_and_overrides(arguments, ("into", "account"))
-    if "into" not in given:
-        raise ConfigError("the folder to write is missing", key="into", advice=usage("modelzoo"))
-    if own := [*config_dirs, *(word for word in overrides if word.startswith("size="))]:
-        allowed = "shipped cases and vendors, at full size: the scripts know no others"
-        raise ConfigError("this cannot be exported", given=own[0], allowed=allowed)
+    words = dict(word.split("=", 1) for word in overrides)
+    need("modelzoo export", ("model", "vendor", "into"), words | given)
+    if words["vendor"] not in VENDORS:
+        allowed = " or ".join(VENDORS)
+        raise ConfigError("the ModelZoo is Tecorigin's", key="vendor", given=words["vendor"], allowed=allowed)
+    if other := [*config_dirs, *(f"{key}={value}" for key, value in words.items() if key not in TAKEN)]:
+        allowed = f"{', '.join(TAKEN)}: shipped cases, and what the scripts' arguments carry"
+        raise ConfigError("this cannot be exported", given=other[0], allowed=allowed)
     jobs = [job for run in runs for job in jobs_in(run)]
-    has_data = any(word.startswith("data_dir=") for word in overrides)
     full = chosen([*overrides, "size=full"])
-    short = full if has_data else chosen([*overrides, "size=tiny"])
-    for path in export(full, short, jobs, Path(given["into"]).expanduser(), given.get("account", ACCOUNT)):
+    short = full if "data_dir" in words else chosen([*overrides, "size=tiny"])
+    for path in export(full, short, jobs, path_of(given["into"]), given.get("account", ACCOUNT)):
         print(path)
     return 0
 

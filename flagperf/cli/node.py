@@ -76,7 +76,7 @@ def _overrides(words: Sequence[str], config_dirs: Sequence[Path]) -> tuple[list[
 
 def _place(run: RunConfig, node_rank: str, master: str) -> tuple[int, str, int]:
     """The node rank, and the address and port of node 0; each round takes the next port."""
-    if not node_rank.isdigit() or int(node_rank) >= run.nnodes:
+    if not node_rank.isdecimal() or int(node_rank) >= run.nnodes:
         allowed = f"0 to {run.nnodes - 1}, of nnodes={run.nnodes}"
         raise ConfigError("there is no such node", key="node_rank", given=node_rank, allowed=allowed)
     found = re.fullmatch(r"(?:\[(?P<v6>[^]\s]+)\]|(?P<host>[^:\s]+)):(?P<port>\d+)", master)

@@ -257,16 +257,20 @@ VERBS = {
         (
             "flagperf docs case model=bert vendor=nvidia hardware=A100 runs=result/a100 into=pages",
             "flagperf docs model model=bert into=pages",
-            "flagperf docs vendor vendor=nvidia hardware=A100 runs=result/a100,result/glm into=pages",
+            "flagperf docs vendor vendor=nvidia runs=result/a100,result/glm into=pages",
         ),
         (0, 2),
     ),
     "modelzoo": Verb(
         "flagperf.cli.modelzoo",
-        "export model=NAME vendor=NAME into=FOLDER [runs=RUN…] [OVERRIDES…] | check FOLDER [step=N] [KEY=VALUE…]",
+        "export model=NAME vendor=NAME into=FOLDER [runs=RUN…] | check FOLDER [step=N] [KEY=VALUE…]",
         "a model's folder for Tecorigin's ModelZoo: write it, or check one as the test of a submission does",
         {
             "export": "write scripts, requirements, README and the entry of model.yaml",
+            "model=NAME vendor=NAME": "the case, and tecorigin or cpu",
+            "framework=NAME hardware=NAME": "pytorch or paddle; the product, where there are several",
+            "train_batch_size=N lr=X": "of the README's commands and of the entry, in place of the case's",
+            "data_dir=PATH": "where the ModelZoo's machines have the data; without it the entry trains on sample data",
             "into=FOLDER": "a new or empty folder",
             "runs=RUN…": "what was measured, on the product and on the reference: folders of runs, between commas",
             "account=NAME": "your account in the ModelZoo, for model.yaml",

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError, nearest
 
+OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w.]*(?==)")  # key of key=value; what has a slash in it is a path
+
 
 def paths_and_options(verb: str, arguments: Sequence[str], known: Collection[str]) -> tuple[list[Path], dict[str, str]]:
     """Split them. Raises ConfigError for an option that the verb does not know."""
-    paths = [Path(argument).expanduser() for argument in arguments if not _is_option(argument)]
+    paths = [path_of(argument) for argument in arguments if not _is_option(argument)]
     given = dict(argument.split("=", 1) for argument in arguments if _is_option(argument))
     for key in given:
         if key not in known:
@@ -23,13 +26,32 @@ def paths_and_options(verb: str, arguments: Sequence[str], known: Collection[str
 def runs_and_overrides(arguments: Sequence[str], own: Collection[str]) -> tuple[list[Path], dict[str, str], list[str]]:
     """Split words into folders of runs, the verb's own options, and overrides of the configuration.
 
-    Folders stand after `runs=`, between commas, and as words of their own.
+    Folders stand after `runs=`, between commas, and as words of their own. Raises ConfigError for an own option that
+    is empty.
     """
-    paths = [Path(word).expanduser() for word in arguments if not _is_option(word)]
-    given = dict(word.split("=", 1) for word in arguments if word.partition("=")[0] in own)
-    named = [word.removeprefix("runs=").split(",") for word in arguments if word.startswith("runs=")]
-    overrides = [word for word in arguments if _is_option(word) and word.partition("=")[0] not in (*own, "runs")]
-    return [Path(path).expanduser() for paths_ in named for path in paths_] + paths, given, overrides
+    keys = {word: found[0] for word in arguments if (found := OVERRIDE.match(word))}
+    given = {key: word.partition("=")[2] for word, key in keys.items() if key in (*own, "runs")}
+    for key, value in given.items():
+        if not value:
+            raise ConfigError("an empty option", key=key, advice=f"say {key}=SOMETHING, or leave it out")
+    named = [path for word, key in keys.items() if key == "runs" for path in word.removeprefix("runs=").split(",")]
+    runs = [path_of(word) for word in (*named, *(word for word in arguments if word not in keys))]
+    return runs, given, [word for word, key in keys.items() if key not in given]
+
+
+def need(action: str, keys: Collection[str], there: Collection[str]) -> None:
+    """Raise ConfigError for a key that an action such as "docs case" takes and that is not there."""
+    for key in keys:
+        if key not in there:
+            raise ConfigError(f"{action} needs {key}=", key=key, advice=usage(action.split()[0]))
+
+
+def path_of(word: str) -> Path:
+    """A path of the command line. Raises ConfigError for a "~name" where there is no such user."""
+    try:
+        return Path(word).expanduser()
+    except RuntimeError:
+        raise ConfigError("no such user", given=word, advice="a file of this name is ./" + word) from None
 
 
 def expect(verb: str, paths: Sequence[Path], count: int, what: str) -> None:

@@ -48,6 +48,8 @@ KEYS: dict[str, Field] = {
     **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},
     **{f"monitor.{name}": seconds(platform=True) for name in ("interval", "power_interval")},
     **of_dataclass(Settings),  # conf/training.yaml
+    # `auto` is taken out before: config/batch_size.py
+    "train_batch_size": replace(count(), said="auto (but not in a case), or a whole number"),
     # every case
     "case": folder_name(),
     "title": text(),

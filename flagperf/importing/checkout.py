@@ -144,6 +144,6 @@ def _skipped(folders: set[Path], configs: Sequence[VendorConfig]) -> Iterator[Un
             yield Unread("no config_<hardware>x<nodes>x<devices>.py", "nothing to import", Place(folder, 0))
             continue
         for path in sorted(folder.iterdir()):
-            known = path in read or path.name in (ENVIRONMENT, REQUIREMENTS) or HIDDEN.fullmatch(path.name)
-            if not known:
+            known = path in read or path.name in (ENVIRONMENT, REQUIREMENTS) or _CONFIG.fullmatch(path.name)
+            if not known and not HIDDEN.fullmatch(path.name):
                 yield Unread(path.name, "no name of a file that FlagPerf reads", Place(path, 0))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
+from typing import Any
 
 from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.search_path import cases, find, options, search_path
+from flagperf.config.user_files import read_yaml
 from flagperf.errors import ConfigError
 from flagperf.importing.site import NAME, Known, Site, read_site
-from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, vendor_text
+from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, show, vendor_text
 from flagperf.importing.tuning import tuning_text
 from flagperf.importing.values import Checkout, Unread, VendorConfig
 from flagperf.importing.words import hardware_of
@@ -24,7 +24,7 @@ class Imported:
 
     files: Mapping[str, str]  # name below the folder → text
     told: tuple[str, ...]  # what was not carried over and stands in no file, a line each
-    jobs: int  # of the experiment
+    show: str | None  # overrides that show what would run; None where there is no experiment
 
 
 def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported:
@@ -51,7 +51,7 @@ def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported
         files[name] = tuning_text(config, folder, about[model])
     told = [one.line for one in _unread(checkout, configs)] + [*site.left, *_without_case(strange)]
     told += [*_of_others(configs, known), *_unused(checkout)]
-    return Imported(files, tuple(told), len(site.suite))
+    return Imported(files, tuple(told), show(site) if f"experiment/{NAME}.yaml" in files else None)
 
 
 def _known(folders: Sequence[Path]) -> Known:
@@ -60,11 +60,14 @@ def _known(folders: Sequence[Path]) -> Known:
         for framework in frameworks(case, folders):
             of_framework = f"{framework}/{case}"
             found[case, framework] = of_framework if of_framework in cases(folders) else case
-    hardware = {}
-    for product in options("hardware", folders):
-        path = find(f"hardware/{product}", folders)
-        hardware[product] = (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).get("vendor") if path else None
-    return Known(found, options("vendor", folders), hardware)
+    hardware = {name: _read(f"hardware/{name}", folders).get("vendor") for name in options("hardware", folders)}
+    vendors = {name: _read(f"vendor/{name}", folders).get("vendor", {}) for name in options("vendor", folders)}
+    return Known(found, {name: said.get("visible_devices") for name, said in vendors.items()}, hardware)
+
+
+def _read(name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    path = find(name, folders)
+    return read_yaml(path) or {} if path else {}
 
 
 def _model(config: VendorConfig, known: Known) -> str:
@@ -76,7 +79,7 @@ def _model(config: VendorConfig, known: Known) -> str:
 def _of_vendors(configs: Sequence[VendorConfig], site: Site, known: Known) -> Iterator[tuple[str, str]]:
     """The files of vendors and products that are not here yet."""
     vendors = {config.vendor for config in configs} | ({site.vendor} if site.vendor else set())
-    for vendor in sorted(vendors - set(known.vendors)):
+    for vendor in sorted(vendors - known.vendors.keys()):
         yield f"vendor/{vendor}.yaml", vendor_text(vendor, site, configs)
     devices: dict[tuple[str, str], int] = {}
     used = [(hardware_of(config.hardware), config.vendor, config.nproc) for config in configs]

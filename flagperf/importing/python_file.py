@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flagperf.errors import ConfigError
 from flagperf.importing.values import Place, Said, Unread, Value
 
-COMPUTED, NOT_PYTHON, NO_FILE, CODE = "computed", "not valid Python", "no such file beside it", "code"
+COMPUTED, NO_FILE, CODE = "computed", "no such file beside it", "code"
 LONGEST = 200  # characters of a statement that are shown
 LARGEST = 1e18  # a number that is computed from others; more is no setting
 POWER = 64  # the largest exponent that is computed
@@ -29,7 +30,11 @@ _NUMBERS: Mapping[type, Callable[[Any, Any], Any]] = {
 def read_python(path: Path) -> Said:
     """The values that a file states at its top level, those of files beside it that it imports with `*` included.
 
-    A value may be made of numbers, texts and earlier names by arithmetic. All else is told as unread, by line.
+    A value may be made of numbers, texts and earlier names by arithmetic. All else is told as unread, by line; of a
+    mapping, entry by entry.
+
+    Raises:
+        ConfigError: the file is not valid Python.
     """
     return _File(path, ()).read()
 
@@ -49,17 +54,13 @@ class _File:
         try:
             tree = ast.parse(self.path.read_bytes())
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            line = getattr(error, "lineno", None) or 1
-            self.unread.append(Unread(getattr(error, "msg", str(error)), NOT_PYTHON, Place(self.path, line)))
-            return self._said()
+            problem = f"not valid Python: {getattr(error, 'msg', error)}"
+            raise ConfigError(problem, where=str(Place(self.path, getattr(error, "lineno", None) or 1))) from None
         for statement in tree.body:
             try:
                 self._statement(statement)
             except RecursionError:
                 self._tell(statement, COMPUTED)
-        return self._said()
-
-    def _said(self) -> Said:
         return Said(self.values, tuple(self.unread), tuple(self.files))
 
     def _statement(self, node: ast.stmt) -> None:
@@ -80,7 +81,7 @@ class _File:
         try:
             if len(names) < len(targets):
                 raise _NotStatedError
-            value = self._value(node.value)
+            value = self._entries(names, node.value) if isinstance(node.value, ast.Dict) else self._value(node.value)
             if isinstance(node, ast.AugAssign):
                 value = _combined(type(node.op), self._value(ast.Name(names[0])), value)
         except _NotStatedError:
@@ -88,6 +89,17 @@ class _File:
             return
         for name in names:
             self.values[name] = Value(name, value, Place(self.path, node.lineno))
+
+    def _entries(self, names: list[str], node: ast.Dict) -> dict[str, Any]:
+        """The entries of a mapping that are stated; each other one is told."""
+        stated = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            name = self._key(key)
+            try:
+                stated[name] = self._value(value)
+            except _NotStatedError:
+                self._add(f"{name!r}: {ast.unparse(value)}", COMPUTED, value.lineno, [f"{one}.{name}" for one in names])
+        return stated
 
     def _import(self, node: ast.ImportFrom) -> None:
         """Take in a file that lies beside this one."""
@@ -115,9 +127,12 @@ class _File:
         names = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)]
         for name in names:
             self.values.pop(name, None)
-        text = " ".join(ast.unparse(node).split())
+        self._add(ast.unparse(node), why, node.lineno, names)
+
+    def _add(self, text: str, why: str, line: int, sets: Sequence[str]) -> None:
+        text = " ".join(text.split())
         shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-        self.unread.append(Unread(shown, why, Place(self.path, node.lineno), tuple(names)))
+        self.unread.append(Unread(shown, why, Place(self.path, line), tuple(sets)))
 
     def _value(self, node: ast.expr) -> Any:
         """The value of an expression. Raises _NotStatedError."""
@@ -136,7 +151,17 @@ class _File:
             return _combined(ast.Sub, 0, self._value(node.operand))
         if isinstance(node, ast.BinOp):
             return _combined(type(node.op), self._value(node.left), self._value(node.right))
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(self._part, node.values))
         raise _NotStatedError
+
+    def _part(self, node: ast.expr) -> str:
+        """A part of an f-string: a text, or {expression} of a text or a whole number."""
+        plain = isinstance(node, ast.FormattedValue) and node.conversion == -1 and node.format_spec is None
+        value = self._value(node.value if isinstance(node, ast.FormattedValue) and plain else node)
+        if not isinstance(value, str | int):
+            raise _NotStatedError
+        return str(value)
 
     def _key(self, node: ast.expr | None) -> str:
         key = self._value(node) if node is not None else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 from flagperf.importing.values import Place, Said, Unread, Value
@@ -13,11 +14,17 @@ COMPUTED, CONDITIONAL, COMMAND, NOT_EXPORTED = "computed", "under a condition", 
 _ASSIGNED = re.compile(r"(?P<export>export\s+)?(?P<name>[A-Za-z_]\w*)=(?P<text>.*)", re.DOTALL)
 _EXPORTED = re.compile(r"export\s+(?P<name>[A-Za-z_]\w*)")
 _OPENS, _CLOSES = re.compile(r"(if|for|while|until|case)\b"), re.compile(r"(fi|done|esac)\b")
+_ONE_LINE = re.compile(r".*;\s*(fi|done|esac)$")
+_SETS = re.compile(r"(?:^|[\s;&])([A-Za-z_]\w*)=|\b(?:export|unset)\s+([A-Za-z_]\w*)")
+_USED, _PLAIN = re.compile(r"\$(?:(\w+)|\{(\w+)\})"), re.compile(r"[\w./:,+@%=-]*")
 _HARMLESS = re.compile(r"set\s+[-+]\w+$|(then|do|else)$")
 
 
 def read_shell(path: Path) -> Said:
-    """The exported variables. What the shell would compute, and what stands under a condition, is told by line."""
+    """The exported variables. What the shell would compute, and what stands under a condition, is told by line.
+
+    A value may be made of earlier ones, such as ${HOME_OF_X}/bin.
+    """
     values: dict[str, Value] = {}
     plain: dict[str, Value] = {}  # set, and not yet exported
     unread: list[Unread] = []
@@ -29,29 +36,36 @@ def read_shell(path: Path) -> Said:
         if _CLOSES.match(line):
             depth = max(0, depth - 1)
             continue
-        depth += bool(_OPENS.match(line))
+        inside = depth > 0 or bool(_OPENS.match(line))
+        depth += bool(_OPENS.match(line)) and not _ONE_LINE.match(line)
         given, exported = _ASSIGNED.fullmatch(line), _EXPORTED.fullmatch(line)
-        value = _literal(given["text"]) if given and not depth else None
+        value = _literal(given["text"], {**plain, **values}) if given and not inside else None
         if given and value is not None:
-            (values if given["export"] else plain)[given["name"]] = Value(given["name"], value, place)
-        elif exported and exported["name"] in plain and not depth:
+            is_exported = given["export"] or given["name"] in values
+            (values if is_exported else plain)[given["name"]] = Value(given["name"], value, place)
+        elif exported and exported["name"] in plain and not inside:
             values[exported["name"]] = plain.pop(exported["name"])
         else:
-            if given or exported:
-                name = (given or exported)["name"]  # type: ignore[index]
+            for name in (name for names in _SETS.findall(line) for name in names):
                 plain.pop(name, None)
                 values.pop(name, None)
-            why = CONDITIONAL if depth else COMPUTED if given or exported else COMMAND
+            why = CONDITIONAL if inside else COMPUTED if given or exported else COMMAND
             unread.append(Unread(line, why, place))
     unread += [Unread(f"{one.name}={one.value}", NOT_EXPORTED, one.place) for one in plain.values()]
     return Said(values, tuple(unread), (path,))
 
 
-def _literal(text: str) -> str | None:
-    """The text of a value that the shell would take as it stands; None for any other."""
-    computed = "`" in text or "$" in text
-    if computed and not re.fullmatch(r"\s*'[^']*'\s*", text):
-        return None
+def _literal(text: str, known: Mapping[str, Value]) -> str | None:
+    """The text of a value, with the earlier ones that it names; None where only the shell would tell."""
+
+    def filled(used: re.Match[str]) -> str:
+        value = str(known[name].value) if (name := used[1] or used[2]) in known else ""
+        return value if value and _PLAIN.fullmatch(value) else used[0]
+
+    if not re.fullmatch(r"\s*'[^']*'\s*", text):
+        text = _USED.sub(filled, text)
+        if re.search(r"[`$]|^~", text):
+            return None
     try:
         words = shlex.split(text, comments=True)
     except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,7 @@ class Known:
     """What there is here already."""
 
     cases: Mapping[tuple[str, str], str]  # (case, framework) → model=
-    vendors: Sequence[str]
+    vendors: Mapping[str, str | None]  # vendor → its visible-device variable
     hardware: Mapping[str, str | None]  # product → whose it is
 
     def model(self, model: str, framework: str) -> str | None:
@@ -59,25 +59,33 @@ def read_site(cluster_conf: Said | None, test_conf: Said | None, known: Known) -
     if cluster_conf:
         _hosts(site, cluster_conf)
     if test_conf:
-        _test(site, test_conf)
+        _test(site, test_conf, known)
         _cases(site, test_conf, known)
     for said, taken in ((cluster_conf, _HOST_KEYS), (test_conf, _TEST_KEYS)):
         for value in said.values.values() if said else ():
             if value.name not in taken:
                 why = {**CLUSTER_WITHOUT, **TEST_WITHOUT}.get(value.name, "flagperf has no such key")
                 site.left.append(_line(value, why))
+            elif value.name in _TEXTS and not isinstance(value.value, str | None):
+                site.left.append(_line(value, "no text"))
     return site
 
 
-_HOST_KEYS = ("HOSTS", "SSH_PORT", "MASTER_PORT")
-_TEST_KEYS = (
-    "VENDOR", "ACCE_CONTAINER_OPT", "ACCE_VISIBLE_DEVICE_ENV_NAME", "PIP_SOURCE", "FLAGPERF_LOG_PATH",
-    "FLAGPERF_LOG_LEVEL", "SHM_SIZE", "CLEAR_CACHES", "CASES",
+_TEXTS = (
+    "VENDOR", "ACCE_CONTAINER_OPT", "ACCE_VISIBLE_DEVICE_ENV_NAME", "PIP_SOURCE", "FLAGPERF_LOG_PATH", "SHM_SIZE",
 )  # fmt: skip
+_HOST_KEYS = ("HOSTS", "SSH_PORT", "MASTER_PORT")
+_TEST_KEYS = (*_TEXTS, "FLAGPERF_LOG_LEVEL", "CLEAR_CACHES", "CASES")
 
 
 def _line(value: Value, why: str) -> str:
     return f"{value.place.short}: {value.name} = {plain(value.value)}    ({why})"
+
+
+def _leave(site: Site, said: Said, name: str, why: str) -> None:
+    """Tell a key that has no counterpart, where it is there."""
+    if name in said.values:
+        site.left.append(_line(said.values[name], why))
 
 
 def _hosts(site: Site, said: Said) -> None:
@@ -87,23 +95,26 @@ def _hosts(site: Site, said: Said) -> None:
         if isinstance(host, str) and host:
             site.nodes.append({"address": host} | ({"port": port} if port not in (None, 22) else {}))
         else:
-            site.left.append(_line(said.values["HOSTS"], f"{plain(host)} is no address"))
+            _leave(site, said, "HOSTS", f"{plain(host)} is no address")
     if master := _port(said.get("MASTER_PORT")):
         site.cluster["rendezvous"] = {"port": master}
     for name in ("SSH_PORT", "MASTER_PORT"):
-        if name in said.values and _port(said.get(name)) is None:
-            site.left.append(_line(said.values[name], "no port"))
+        if _port(said.get(name)) is None:
+            _leave(site, said, name, "no port")
 
 
 def _port(text: Any) -> int | None:
-    return int(text) if str(text).isdigit() and 0 < int(text) < 65536 else None
+    return int(text) if str(text).isdecimal() and 0 < int(text) < 65536 else None
 
 
-def _test(site: Site, said: Said) -> None:
+def _test(site: Site, said: Said, known: Known) -> None:
     site.vendor, site.visible_devices = _text(said, "VENDOR"), _text(said, "ACCE_VISIBLE_DEVICE_ENV_NAME")
     if site.vendor and not re.fullmatch(FILE_NAME, site.vendor):
-        site.left.append(_line(said.values["VENDOR"], "no name of a vendor"))
+        _leave(site, said, "VENDOR", "no name of a vendor")
         site.vendor = None
+    variable = known.vendors.get(site.vendor or "", site.visible_devices)
+    if site.visible_devices and variable != site.visible_devices:
+        _leave(site, said, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
     if options := _text(said, "ACCE_CONTAINER_OPT"):
         container, site.variables, left = read_options(options)
         site.cluster["container"] = container
@@ -115,14 +126,14 @@ def _test(site: Site, said: Said) -> None:
         site.cluster["image"] = {"index": index}
     if folder := _text(said, "FLAGPERF_LOG_PATH"):
         site.experiment["result_dir"] = folder.rstrip("/") or "/"
-    if isinstance(said.get("CLEAR_CACHES"), bool):
-        site.experiment["clear_caches"] = said.get("CLEAR_CACHES")
-    if (level := _text(said, "FLAGPERF_LOG_LEVEL")) and level.lower() in LEVELS:
-        site.experiment["log_level"] = level.lower()
-    for name in ("CLEAR_CACHES", "FLAGPERF_LOG_LEVEL"):
-        key = {"CLEAR_CACHES": "clear_caches", "FLAGPERF_LOG_LEVEL": "log_level"}[name]
-        if name in said.values and key not in site.experiment:
-            site.left.append(_line(said.values[name], "no such value here"))
+    if isinstance(caches := said.get("CLEAR_CACHES"), bool):
+        site.experiment["clear_caches"] = caches
+    else:
+        _leave(site, said, "CLEAR_CACHES", "no such value here")
+    if (level := (_text(said, "FLAGPERF_LOG_LEVEL") or "").lower()) in LEVELS:
+        site.experiment["log_level"] = level
+    else:
+        _leave(site, said, "FLAGPERF_LOG_LEVEL", "no such value here")
 
 
 def _text(said: Said, name: str) -> str | None:
@@ -146,9 +157,11 @@ def _cases(site: Site, said: Said, known: Known) -> None:
     value = said.values["CASES"]
     cases = value.value if isinstance(value.value, dict) else {}
     if not isinstance(value.value, dict):
-        site.left.append(_line(value, f"no mapping of {FORM} to a folder of data"))
+        _leave(site, said, "CASES", f"no mapping of {FORM} to a folder of data")
     for key, folder in cases.items():
         row = _row(key, folder, site, known)
+        if row in (job for _, job in site.suite):
+            row = "the same job as one before"
         if isinstance(row, str):
             site.left.append(f'{value.place.short}: CASES "{key}": {plain(folder)}    ({row})')
         else:
@@ -175,7 +188,9 @@ def _row(key: str, folder: Any, site: Site, known: Known) -> Row | str:
         return f"{product} is a product of {maker} here"
     nnodes, nproc, repeat = map(int, counts)
     row: dict[str, Any] = {"model": case, "hardware": product, "scale": f"{nnodes}x{nproc}", "repeat": repeat}
-    if isinstance(folder, str) and folder:
+    if not isinstance(folder, str | None):
+        return "no folder of data"
+    if folder:
         row["data_dir"] = folder.rstrip("/") or "/"
     image = IMAGE.format(vendor=site.vendor, framework=framework)
     return row | {f"vendor.image.{framework.partition('_')[0]}": {"name": image}}

@@ -16,7 +16,7 @@ def cluster_text(site: Site) -> str:
         ["Imported from FlagPerf's cluster_conf.py and test_conf.py. docs/clusters.md explains each key."],
         rooted=False,
     )
-    lines += [entry("title", "the hosts of FlagPerf's cluster_conf.py"), ""]
+    lines += [entry("title", "the hosts of FlagPerf's cluster_conf.py" if site.nodes else "this machine"), ""]
     lines.append("nodes:".ljust(COLUMN - 1) + " # the first nnodes of them are used; the first is node 0")
     lines += [f"  - {plain(node)}" for node in site.nodes or [{"address": "127.0.0.1", "local": True}]]
     if len(site.nodes) > 0:
@@ -33,14 +33,21 @@ _SAID = {
 }
 
 
+def show(site: Site) -> str:
+    """The overrides that show what the experiment would run."""
+    if site.suite:
+        return f"-m +experiment={NAME} dry_run=true"
+    vendor = "" if site.vendor else "vendor=NAME "
+    return f"+experiment={NAME} model=NAME {vendor}hardware=NAME data_dir=/data dry_run=true"
+
+
 def experiment_text(site: Site) -> str:
     """experiment/flagperf.yaml: the CASES list as a suite, with what else test_conf.py says of all of them."""
-    many = "-m " if site.suite else ""
-    command = f"flagperf --config-dir . {many}+experiment={NAME}"
+    command = f"flagperf --config-dir . {show(site)}"
     about = ["Imported from FlagPerf's test_conf.py and cluster_conf.py. docs/from-flagperf.md explains it."]
     if site.left:
         about.append("Without counterpart:\n" + "\n".join(f"  {line}" for line in site.left))
-    lines = [*title(f"{command} dry_run=true", about), "defaults:"]
+    lines = [*title(command, about), "defaults:"]
     lines += [f"  - override /vendor: {site.vendor}"] if site.vendor else []
     lines += [f"  - override /cluster: {NAME}", ""]
     if site.suite:
@@ -48,6 +55,8 @@ def experiment_text(site: Site) -> str:
     for key, row in site.suite:
         lines.append(f"  # {' '.join(key.split())}")
         lines += [f"  {'- ' if name == 'model' else '  '}{name}: {plain(value)}" for name, value in row.items()]
+    if site.suite and (site.experiment or site.variables):
+        lines.append("")
     lines += [entry(key, value, _EXPERIMENT[key]) for key, value in site.experiment.items()]
     if site.variables:
         lines += ["vendor:", "  environment:".ljust(COLUMN - 1) + " # --env of ACCE_CONTAINER_OPT"]
@@ -80,6 +89,7 @@ def vendor_text(vendor: str, site: Site, configs: Iterable[VendorConfig]) -> str
         entry("backend", backends[0] if backends else "nccl", "torch.distributed backend: dist_backend", indent=2),
         entry("plugin", None, "module that adds the device to torch", indent=2),
         entry("visible_devices", visible, "ACCE_VISIBLE_DEVICE_ENV_NAME", indent=2),
+        entry("container", {"privileged": True}, "as FlagPerf runs it; to name its devices would be less", indent=2),
         "  image:".ljust(COLUMN - 1) + " # as FlagPerf names what it builds",
     ]
     lines += [f"    {name}: {{name: {plain(IMAGE.format(vendor=vendor, framework=name))}}}" for name in frameworks]

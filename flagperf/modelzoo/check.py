@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from flagperf.errors import ConfigError, nearest
+from flagperf.errors import ConfigError
 from flagperf.modelzoo.arguments import accepted, argument_faults
 from flagperf.modelzoo.entry import Entry, read_entry
 from flagperf.modelzoo.fault import Fault
@@ -31,12 +31,12 @@ def check(folder: Path, params: Mapping[str, str], python: str, limit: float) ->
     """Check a model folder as the test of a submission does.
 
     Args:
-        params: what differs from the entry's parameters for the short run, such as step or device.
+        params: those of the guide that differ from the entry's for the short run, such as step or device.
         python: the interpreter of the short run.
         limit: seconds that it may take.
 
     Raises:
-        ConfigError: there is no such folder, or the entry has no such parameter.
+        ConfigError: there is no such folder, or `step` is no number of steps.
     """
     if not folder.is_dir():
         raise ConfigError("no such folder", given=folder, advice="give the folder of a model")
@@ -52,9 +52,6 @@ def check(folder: Path, params: Mapping[str, str], python: str, limit: float) ->
 
 
 def _changed(entry: Entry, params: Mapping[str, str]) -> Entry:
-    for name in params:
-        if name not in entry.params:
-            raise ConfigError("the entry has no such parameter", given=name, allowed=nearest(name, entry.params))
     if not re.fullmatch(r"0*[1-9]\d*", params.get("step", "1")):
         raise ConfigError("no number of steps", key="step", given=params["step"], allowed="a whole number above 0")
     return dataclasses.replace(entry, params={**entry.params, **params})

@@ -79,7 +79,7 @@ def _texts(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str)
 
 def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, Any]:
     """What the templates name."""
-    devices = devices_of(full)
+    devices = _devices(full)
     entry = _entry(full, short, account)
     name = full.case if full.framework.main else f"{full.framework.name}/{full.case}"
     lowest = needs_of(full).lowest
@@ -94,9 +94,9 @@ def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str
         "entry": yaml.safe_dump([entry], sort_keys=False, allow_unicode=True),
         "run_dir": entry["desc"]["run_dir"],
         "packages": {name: version for name, version in lowest.items() if name in full.framework.case_needs},
-        "from_image": [name for name in lowest if name in FROM_IMAGE],
+        "from_image": dict.fromkeys([full.framework.packages[0], *(name for name in lowest if name in FROM_IMAGE)]),
         "cards": _cards(full),
-        "container": docker_line(full),
+        "container": _docker_line(full),
         "workdir": WORKDIR,
         "measured": results.rows(full, jobs),
         "left_out": results.left_out(full, jobs),
@@ -105,7 +105,7 @@ def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str
     }
 
 
-def devices_of(run: RunConfig) -> list[Mapping[str, Any]]:
+def _devices(run: RunConfig) -> list[Mapping[str, Any]]:
     """Values of --device: the vendor's own, and this machine's processor. Each with flagperf's words for it."""
     if run.vendor.name == "cpu":
         return [CPU]
@@ -146,7 +146,7 @@ def _cards(run: RunConfig) -> list[tuple[str, int]]:
     return [(name, count) for name, count in counts.items() if name == "单设备" or count > 1]
 
 
-def docker_line(run: RunConfig) -> str:
+def _docker_line(run: RunConfig) -> str:
     """The command that starts a shell in a container of the vendor's image; empty where the vendor needs none."""
     if run.container is None:
         return ""

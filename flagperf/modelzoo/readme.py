@@ -52,7 +52,7 @@ def readme_faults(folder: Path) -> Iterator[Fault]:
     path = folder / guide.README
     if not path.is_file():
         return  # told as a part of the layout
-    known = sections(path.read_text(encoding="utf-8", errors="replace"))
+    known = sections(path.read_text(encoding="utf-8-sig", errors="replace"))
     for asked in ASKED:
         mine = [section for section in known if re.search(asked.title, section.title, re.IGNORECASE)]
         if not mine:

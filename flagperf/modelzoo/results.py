@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from flagperf.compare.align import align
+from flagperf.compare.align import Alignment, align
 from flagperf.compare.jobs import NamedJob, pair_runs
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
@@ -14,6 +14,7 @@ from flagperf.results.summary import usable, verdict
 
 SHARE = 0.01  # the guide: accuracy within 1 % of CUDA's, with equal settings
 NONE = "/"
+NO_PARTNER = "没有同一规模的参考"
 WORDS = {"passed": "一致", "failed": "不一致", "undecided": "无法判断"}
 
 
@@ -58,30 +59,41 @@ def _row(job: Job) -> dict[str, str]:
 
 
 def alignment(run: RunConfig, jobs: Sequence[Job]) -> list[dict[str, str]]:
-    """The product's trainings held against those of another vendor, as `flagperf compare REF NEW align=1%` does."""
-    own = [NamedJob(str(job.folder.parent), job.summary) for job in _own(run, jobs)]
+    """The product's trainings held against those of another vendor, as `flagperf compare REF NEW align=1%` does.
+
+    One without a counterpart has a row that says so; there is none at all where no other vendor's run was given.
+    """
     case = [job for job in jobs if job.config["case"] == run.case and job.config["vendor"]["name"] != run.vendor.name]
-    references = [NamedJob(str(job.folder.parent), job.summary) for job in case]
+    own, references = _named(_own(run, jobs)), _named(case)
     if not own or not references:
         return []
-    return [row for pair in pair_runs([references, own]).pairs for row in _aligned(*pair)]
+    found = pair_runs([references, own])
+    alone = [_aligned_row(NONE, job, "undecided", NO_PARTNER) for job in own if job.name in found.alone]
+    return [row for pair in found.pairs for row in _aligned(*pair)] + alone
+
+
+def _named(jobs: Sequence[Job]) -> list[NamedJob]:
+    """Those that count."""
+    return [NamedJob(str(job.folder.parent), job.summary) for job in jobs if usable(job.summary.results)]
 
 
 def _aligned(reference: NamedJob, other: NamedJob) -> Iterator[dict[str, str]]:
-    names = {"参考": reference.summary.name, "本卡": other.summary.name}
+    name = reference.summary.name
     try:
         for one in align(reference, other, SHARE):
-            yield {
-                **names,
-                "种子": str(one.seed),
-                "loss 平均相对误差": cells.percent(one.loss_error).replace(cells.ABSENT, NONE),
-                "精度相对误差": cells.percent(one.metric_error).replace(cells.ABSENT, NONE),
-                f"结论 (≤ {cells.percent(SHARE)})": WORDS[one.outcome],
-                "说明": one.decision.why,
-            }
+            yield _aligned_row(name, other, one.outcome, one.decision.why, one)
     except ConfigError as error:
-        why = f"{error.problem}: {error.key}: {error.given}; {error.allowed}"
-        yield {**names, "种子": NONE, "loss 平均相对误差": NONE, "精度相对误差": NONE} | {
-            f"结论 (≤ {cells.percent(SHARE)})": WORDS["undecided"],
-            "说明": why,
-        }
+        why = f"{error.problem}: {error.key}: {error.given}; {error.allowed}".replace(reference.name, name)
+        yield _aligned_row(name, other, "undecided", why)
+
+
+def _aligned_row(reference: str, job: NamedJob, outcome: str, why: str, one: Alignment | None = None) -> dict[str, str]:
+    return {
+        "参考": reference,
+        "本卡": job.summary.name,
+        "种子": str(one.seed) if one else NONE,
+        "loss 平均相对误差": cells.percent(one.loss_error if one else None).replace(cells.ABSENT, NONE),
+        "精度相对误差": cells.percent(one.metric_error if one else None).replace(cells.ABSENT, NONE),
+        f"结论 (≤ {cells.percent(SHARE)})": WORDS[outcome],
+        "说明": why,
+    }

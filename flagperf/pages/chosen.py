@@ -15,12 +15,18 @@ from flagperf.config.search_path import find, options, search_path
 from flagperf.config.values import RunConfig
 
 
-def chosen(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
-    """Compose a job that will not run. The only product of a vendor needs not be named. Raises ConfigError."""
+def chosen(overrides: Sequence[str], config_dirs: Sequence[Path] = (), *, any_product: bool = False) -> RunConfig:
+    """Compose a job that will not run. Raises ConfigError.
+
+    Args:
+        any_product: take any of the vendor's where none is named; else only one that is its only one.
+    """
     words = [*overrides, "dry_run=true"]
     given = dict(word.split("=", 1) for word in words)
     found = products(given.get("vendor", ""), search_path(config_dirs)) if "hardware" not in given else []
-    return compose([*words, f"hardware={found[0].name}"] if len(found) == 1 else words, config_dirs)
+    return compose(
+        [*words, f"hardware={found[0].name}"] if len(found) == 1 or (found and any_product) else words, config_dirs
+    )
 
 
 def products(vendor: str, folders: Sequence[Path]) -> list[Hardware]:

@@ -20,12 +20,12 @@ def model_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path] 
 
     Args:
         run: the case as it is configured at its full size.
-        jobs: what was measured; those of other cases are left out.
+        jobs: what was measured of it.
     """
     folders = search_path(config_dirs)
     main, *others = frameworks(run.case, folders)
     cases = {main: run.case, **{name: f"{name}/{run.case}" for name in others}}
-    mine = [job for job in jobs if job.config["case"] == run.case and not unfit(job)]
+    mine = [job for job in jobs if not unfit(job)]
     return render(
         "model.md.j2",
         run=run,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf import __version__
+from flagperf.config.platform import ImageSource
 from flagperf.errors import ConfigError
 from flagperf.plain import plain
 from flagperf.report.markdown import table
@@ -29,6 +30,11 @@ def render(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
     environment.filters["table"] = table
     text = environment.get_template(template).render(mark=f"{MARK} {__version__}", **values)
     return plain(text)
+
+
+def image_text(source: ImageSource, folder: str) -> str:
+    """An image by its name, by the image that it is built on, or by its Dockerfile's folder."""
+    return source.name or (f"在 {source.base} 上构建" if source.base else f"`{folder}/Dockerfile`")
 
 
 def write(path: Path, text: str) -> None:

@@ -11,10 +11,10 @@ from flagperf.config.platform import Hardware
 from flagperf.config.search_path import VENDORS, cases, search_path
 from flagperf.config.values import RunConfig
 from flagperf.pages.chosen import products
-from flagperf.pages.render import render
+from flagperf.pages.render import image_text, render
 from flagperf.report import cells
 from flagperf.report.flagperf_readme import environment
-from flagperf.report.submission import SCALES, Job, unfit
+from flagperf.report.submission import SCALES, Job, submissions, unfit
 from flagperf.report.tables import MONITORED
 
 NONE = "/"
@@ -25,21 +25,24 @@ def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path]
 
     Args:
         run: any case, configured for one of the vendor's products.
-        jobs: what was measured; those of other vendors are left out.
+        jobs: what was measured on them.
     """
     folders = search_path(config_dirs)
-    mine = [job for job in jobs if job.config["vendor"]["name"] == run.vendor.name and not unfit(job)]
+    mine = [job for job in jobs if not unfit(job)]
+    scales = [*SCALES, *(job.scale for group in submissions(mine) for job in group)]
+    there = sorted({"/".join(filter(None, _name(job))) for job in mine})
     return render(
         "vendor.md.j2",
         run=run,
         products=[_product(hardware) for hardware in products(run.vendor.name, folders)],
         environment=[{"项目": name, "值": value} for name, value in environment(mine).items()] if mine else [],
-        images=[{"框架": name, "镜像": source.name or f"`vendors/{run.vendor.name}/docker/{name}/Dockerfile`"}
+        images=[{"框架": name, "镜像": image_text(source, f"vendors/{run.vendor.name}/docker/{name}")}
                 for name, source in run.vendor.image.items()],
         about_images=_about_images(run.vendor.name),
         command=shlex.join(run.vendor.monitor.command) if run.vendor.monitor else "",
         monitored=_monitored(run),
-        results=[_of_case(name, mine) for name in cases(folders)],
+        results=[_of_case(name, mine, scales) for name in there],
+        unmeasured=[name for name in cases(folders) if name not in there],
     )  # fmt: skip
 
 
@@ -70,18 +73,15 @@ def _monitored(run: RunConfig) -> list[dict[str, str]]:
     return [{"监控项": MONITORED[name].title, "单位": MONITORED[name].unit} for name in names if name in MONITORED]
 
 
-def _of_case(case: str, jobs: Sequence[Job]) -> dict[str, str]:
+def _of_case(case: str, jobs: Sequence[Job], scales: Sequence[str]) -> dict[str, str]:
     """The training throughput of a case at each scale, and of which product."""
     framework, _, name = case.rpartition("/")
     row = {"测例": case}
-    for scale in SCALES:
+    for scale in dict.fromkeys(scales):
         here = [job for job in jobs if job.scale == scale and _name(job) == (framework, name)]
         told = [f"{job.config['hardware']['name']}: {cells.row(job.summary)['p_train']}" for job in here]
         row[scale] = "；".join(told) or NONE
-    return {
-        **row,
-        "单位": next((job.config["throughput_unit"] for job in jobs if _name(job) == (framework, name)), NONE),
-    }
+    return {**row, "单位": next(job.config["throughput_unit"] for job in jobs if _name(job) == (framework, name))}
 
 
 def _name(job: Job) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.data_layout import DATA_DIR
+from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.report import cells
 from flagperf.report.files import is_job, read_jobs
@@ -134,6 +135,7 @@ def command(job: Job, scale: str) -> str:
     """The command for the case of a job at another scale, to its end."""
     config, (nnodes, nproc) = job.config, scale.split("x")
     sampled = any(result.sample_data for result in job.summary.results)
+    precision = [change.after for change in job.summary.changes if _is_chosen(change, "precision")]
     unknown = sampled or config["data_dir"] in (None, "", DATA_DIR)
     words = {
         "model": config["case"],
@@ -144,10 +146,15 @@ def command(job: Job, scale: str) -> str:
         "nnodes": nnodes if nnodes != "1" else "",
         "nproc": nproc,
         "cluster": _cluster(config["cluster"], int(nnodes)),
-        "precision": config["precision"] if "precision" in {change.key for change in job.summary.changes} else "",
+        "precision": precision[0] if precision else "",
         "data_dir": "PATH" if unknown else config["data_dir"],
     }
     return shlex.join(["flagperf", *(f"{key}={value}" for key, value in words.items() if value)])
+
+
+def _is_chosen(change: Change, key: str) -> bool:
+    """Whether somebody chose the value: that of a tuning comes with the product, at each scale its own."""
+    return change.key == key and not change.source.startswith("tuning ")
 
 
 def _cluster(cluster: Mapping[str, Any], nnodes: int) -> str:

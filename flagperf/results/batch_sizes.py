@@ -2,7 +2,8 @@
 
 On most devices memory grows with the batch in a straight line. So the line through the two largest sizes that were
 measured says where the limit is met, and few sizes have to be tried. Where it cannot say, sizes are doubled until one
-does not fit, and the interval is halved.
+does not fit, and the interval is halved. The second size is half of the first where twice as much may be over the
+limit: a CPU's memory is that of its whole host.
 """
 
 from __future__ import annotations
@@ -38,14 +39,20 @@ def next_size(start: int, tried: Sequence[TriedSize], limit: float | None) -> in
     predicted = _predicted(tried, limit)
     if predicted is not None and low and predicted < low + fine:
         return None
+    if high is None and predicted is not None:
+        return min(predicted, FARTHEST * low)
     if high is None:
-        return 2 * low if predicted is None else min(predicted, FARTHEST * low)
+        return low // 2 if low > 1 and len(tried) == 1 and _twice_is_over(tried[0], limit) else 2 * low
     return predicted if predicted is not None and low < predicted < high else (low + high) // 2
 
 
 def largest(tried: Sequence[TriedSize]) -> int | None:
     """The largest size that fits."""
     return max((one.size for one in tried if one.fits), default=None)
+
+
+def _twice_is_over(one: TriedSize, limit: float | None) -> bool:
+    return limit is not None and one.peak_memory is not None and 2 * one.peak_memory > limit
 
 
 def _predicted(tried: Sequence[TriedSize], limit: float | None) -> int | None:

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flagperf.results.rank_log import RankLog
-from flagperf.results.values import Verdict
 from flagperf.run.values import Failure
 from flagperf.target import Target
 from flagperf.trainer.extent import Extent, counts_of
-
-Finding = tuple[Verdict, str]  # of one rule: what it makes of the round, and why
 
 TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",

@@ -15,6 +15,7 @@ from flagperf.results.closed import BUILT
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.extent import DATA
 from flagperf.results.learning import LEARNING
+from flagperf.results.one_configuration import one_configuration
 from flagperf.results.running import GOES_ON, so_far
 from flagperf.results.values import Finding, Verdict
 
@@ -223,7 +224,12 @@ def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
                 return
 
 
-COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_status, _ranks_present, _lines_read)
+COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    _status,
+    _ranks_present,
+    one_configuration,
+    _lines_read,
+)
 CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _ranks_agree,
     _checksums_agree,

@@ -17,14 +17,6 @@ log = logging.getLogger(__name__)
 CHECKPOINTS = "checkpoint"  # folder of a round, beside those of its nodes; step<N>.pt, the newest is continued from
 
 
-def earlier_batch_size(run: RunConfig) -> int:
-    """The batch size of the run that is resumed; where it had no such job, `with_checkpoints` will say so."""
-    path = Path(str(run.resume)).expanduser() / run.name / CONFIG
-    if not path.is_file():
-        return run.train_batch_size
-    return int(yaml.safe_load(path.read_text(encoding="utf-8"))["train_batch_size"])
-
-
 def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
     """The run with `resume` naming the folder of checkpoints that the trainer reads: those of the round with its seed.
 
@@ -55,3 +47,11 @@ def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
             advice="set checkpoint_freq in a run that is to be resumed later",
         )
     return replace(run, resume=str(folder))
+
+
+def earlier_batch_size(run: RunConfig) -> int | None:
+    """The batch size of the first round that the run continues; None where it begins anew. Raises as the above."""
+    folder = with_checkpoints(run, 1).resume
+    if folder is None:
+        return None
+    return int(yaml.safe_load((Path(folder).parent / CONFIG).read_text(encoding="utf-8"))["train_batch_size"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,12 +34,23 @@ def test_taken_over(tmp_path: Path, results: list[object], changed: dict[str, ob
     earlier = tmp_path / "earlier" / before.name
     (earlier / "round1").mkdir(parents=True)
     (earlier / "round1" / "rank0.out.log").write_text("log")
-    done = summary.summarize(before, results)  # type: ignore[arg-type]
+    done = summary.summarize(before, results, earlier)  # type: ignore[arg-type]
     summary.write(done, earlier)
     (tmp_path / "new" / now.name).mkdir(parents=True)
     found = taken_over(now, tmp_path / "new")
     assert found == (done if is_done else None)
     assert (tmp_path / "new" / now.name / "round1" / "rank0.out.log").exists() == is_done
+
+
+def test_a_batch_size_that_was_found(tmp_path: Path) -> None:
+    """The size that train_batch_size=auto found for the earlier run is not looked for again."""
+    before = run(tmp_path, train_batch_size=24)
+    now = replace(run(tmp_path), sized=lambda size: run(tmp_path, train_batch_size=size))
+    earlier = tmp_path / "earlier" / before.name
+    earlier.mkdir(parents=True)
+    done = summary.summarize(before, DONE, earlier)
+    summary.write(done, earlier)
+    assert taken_over(now, tmp_path / "new") == done
 
 
 def test_none_to_resume(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from flagperf.plan.plan import make_plan
 
 TWO = ["nnodes=2", "dry_run=true"]
 FORM = "HOST:PORT of node 0, a port of 1 to 65534"
+OLDER = "give a folder such as result/run20260101-120000; a run of an older flagperf kept no command"
 
 
 def test_this_machine_is_the_node() -> None:
@@ -60,6 +61,12 @@ def test_a_cluster_of_too_few() -> None:
             id="no such node",
         ),
         pytest.param(
+            [*TWO, "node_rank=²", "master=127.0.0.1:29500"],
+            "there is no such node",
+            {"key": "node_rank", "given": "²", "allowed": "0 to 1, of nnodes=2"},
+            id="no number",
+        ),
+        pytest.param(
             [*TWO, "node_rank=1", "master=127.0.0.1"],
             "not where ranks can meet",
             {"key": "master", "given": "127.0.0.1", "allowed": FORM.replace("65534", "65535")},
@@ -80,7 +87,7 @@ def test_a_cluster_of_too_few() -> None:
         pytest.param(
             ["/no/such", "node_rank=1", "master=127.0.0.1:29500"],
             "no command is kept there",
-            {"given": "/no/such", "do": "give the folder of a run; runs of flagperf before 0.2 kept none"},
+            {"given": "/no/such", "do": OLDER},
             id="no run folder",
         ),
     ],

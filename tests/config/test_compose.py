@@ -449,7 +449,7 @@ def test_one_bad_job_refuses_the_command() -> None:
         "  where:   command line\n"
         "  key:     train_batch_size\n"
         "  given:   -1\n"
-        "  allowed: a whole number, at least 1"
+        "  allowed: auto (but not in a case), or a whole number, at least 1"
     )
 
 

@@ -205,13 +205,13 @@ def test_a_class_below_a_mutable_key(override: str, key: str, given: str, divisi
     ],
 )
 def test_a_class_where_no_component_stands(overrides: list[str], key: str) -> None:
-    places = "task, network, optimizer, lr_scheduler, train_data, eval_data, data.sample, data.prepare, sinks, reports"
+    parts = "task, network, optimizer, lr_scheduler, train_data, eval_data, data.sample, data.prepare, sinks, reports"
     said = lines(
         "no component stands here",
         where="command line",
         key=key,
         given="a.b",
-        allowed=f"a class in {places}, or in what ${{…}} there refers to",
+        allowed=f"a class in {parts}, vendor.extension.replace, or in what ${{…}} there refers to",
     )
     added = [text if text.startswith("+") else f"+{text}" for text in overrides]
     assert message([*added, DATA, "division=open"]) == said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -163,35 +164,102 @@ def test_nothing_is_executed(checkout: Path, tmp_path: Path) -> None:
     assert not planted.exists()
 
 
-PLANTED = {
-    "VENDOR": ("../acme", "test_conf.py:2: VENDOR = ../acme    (no name of a vendor)"),
-    "CASES": (
-        {"bert:pytorch:../A1:1:1:1": "/d"},
-        '"bert:pytorch:../A1:1:1:1": /d    (no name of a product or framework)',
+TOLD = {
+    "a vendor's name that leaves the folder": ("VENDOR = '../acme'", "VENDOR = ../acme    (no name of a vendor)"),
+    "a product's name that leaves the folder": (
+        "CASES = {'bert:pytorch:../A1:1:1:1': '/d'}",
+        'CASES "bert:pytorch:../A1:1:1:1": /d    (no name of a product or framework)',
+    ),
+    "no folder": (
+        "CASES = {'bert:pytorch:A100:1:1:1': 5}",
+        'CASES "bert:pytorch:A100:1:1:1": 5    (no folder of data)',
+    ),
+    "no text": ("SHM_SIZE = 32", "SHM_SIZE = 32    (no text)"),
+    "another variable": (
+        "ACCE_VISIBLE_DEVICE_ENV_NAME = 'GPUS'",
+        "ACCE_VISIBLE_DEVICE_ENV_NAME = GPUS    (the file of nvidia here says CUDA_VISIBLE_DEVICES)",
     ),
 }
 
 
-@pytest.mark.parametrize(("name", "value", "told"), [(name, *row) for name, row in PLANTED.items()], ids=PLANTED)
-def test_names_stay_in_the_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: object, told: str
-) -> None:
-    """Files are named after vendors and products."""
+@pytest.mark.parametrize(("line", "told"), TOLD.values(), ids=TOLD)
+def test_what_cannot_be_used_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, told: str) -> None:
+    """Files are named after vendors and products: none lies outside the folder."""
     path = tmp_path / "deep" / "test_conf.py"
     path.parent.mkdir()
-    path.write_text(f"VENDOR = 'nvidia'\n{name} = {value!r}\n")
+    path.write_text(f"VENDOR = 'nvidia'\n{line}\n")
     assert run_command(["import", str(path), f"into={tmp_path / 'deep' / 'bench'}"]) == 0
-    assert told in capsys.readouterr().out
+    assert f"\n  test_conf.py:2: {told}\n" in capsys.readouterr().out
     written = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.yaml"))
     assert written == ["deep/bench/cluster/flagperf.yaml", "deep/bench/experiment/flagperf.yaml"]
 
 
-def test_one_config_file_alone(checkout: Path, tmp_path: Path) -> None:
-    """What lies beside it, and the case that it is for, are read with it."""
+def test_no_case_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that is shown composes once its names are filled in; FlagPerf's hosts and options count."""
+    path = tmp_path / "test_conf.py"
+    path.write_text("VENDOR = 'nvidia'\nCASES = {'llama3_8B:megatron:A100:1:8:1': '/data'}\n")
+    bench = tmp_path / "bench"
+    assert run_command(["import", str(path), f"into={bench}"]) == 0
+    *_, shown = capsys.readouterr().out.splitlines()
+    words = "+experiment=flagperf model=NAME hardware=NAME data_dir=/data dry_run=true"
+    assert shown == f"  flagperf --config-dir {bench} {words}"
+    given = words.replace("model=NAME", "model=bert").replace("hardware=NAME", "hardware=A100")
+    (run,) = compose_jobs(given.split(), config_dirs=[bench])
+    assert (run.vendor.name, run.cluster.name) == ("nvidia", "flagperf")
+
+
+def test_a_job_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """FlagPerf ignores what follows the sixth part of a key."""
+    path = tmp_path / "test_conf.py"
+    cases = {"bert:pytorch:A100:1:8:1": "/d", "bert:pytorch:A100:1:8:1:again": "/d"}
+    path.write_text(f"VENDOR = 'nvidia'\nCASES = {cases}\n")
+    assert run_command(["import", str(path), f"into={tmp_path / 'bench'}"]) == 0
+    told = 'test_conf.py:2: CASES "bert:pytorch:A100:1:8:1:again": /d    (the same job as one before)'
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("make", "problem", "rest"),
+    [
+        pytest.param(
+            lambda path: path.write_text("HOSTS = ["),
+            "not valid Python: '[' was never closed",
+            {"where": "{path}:1"},
+            id="no Python",
+        ),
+        pytest.param(
+            lambda path: path.symlink_to("/no/such/file"),
+            "this cannot be read: No such file or directory",
+            {"where": "command line", "given": "{path}"},
+            id="a link to nothing",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read(
+    checkout: Path,
+    capsys: pytest.CaptureFixture[str],
+    make: Callable[[Path], object],
+    problem: str,
+    rest: dict[str, str],
+) -> None:
+    """The import is refused: half of what somebody has is no import."""
+    path = checkout / "training/run_benchmarks/config/cluster_conf.py"
+    path.unlink()
+    make(path)
+    assert run_command(["import", str(checkout), f"into={checkout / 'bench'}"]) == 2
+    assert capsys.readouterr().err == lines(f"flagperf: {problem}", **rest).format(path=path) + "\n"
+    assert not (checkout / "bench").exists()
+
+
+def test_one_config_file_alone(checkout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What lies beside it, and the case that it is for, are read with it; not those for other scales."""
     file = checkout / "training" / ACME / "config/config_A1x2x4.py"
+    file.with_name("config_A1x1x1.py").write_text("lr = 0.3\n")
     whole, alone = tmp_path / "whole", tmp_path / "alone"
     assert run_command(["import", str(checkout), f"into={whole}"]) == 0
+    capsys.readouterr()
     assert run_command(["import", str(file), f"into={alone}"]) == 0
+    assert "config_A1x1x1" not in capsys.readouterr().out
     assert sorted(path.relative_to(alone).as_posix() for path in alone.rglob("*.yaml")) == [
         "hardware/A1.yaml",
         "vendor/acme.yaml",

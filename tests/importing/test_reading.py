@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flagperf.errors import ConfigError
 from flagperf.importing.docker_options import read_options
 from flagperf.importing.python_file import read_python
 from flagperf.importing.shell_file import read_shell
@@ -36,10 +37,24 @@ from flagperf.importing.shell_file import read_shell
         ),
         pytest.param("a, b = 1, 2", {}, ["1: a, b = (1, 2) (computed)"], id="unpacked"),
         pytest.param(
-            "a = f'{1}'\nb = [i for i in 'x']",
-            {},
-            ["1: a = f'{1}' (computed)", "2: b = [i for i in 'x'] (computed)"],
+            "a = f'{2}'\nb = f'/{a}/x'\nc = f'{a!r}'\nd = f'{a:>4}'\ne = f'{2.5}'\nf = f'{z}'",
+            {"a": "2", "b": "/2/x"},
+            [
+                f"{line} (computed)"
+                for line in ("3: c = f'{a!r}'", "4: d = f'{a:>4}'", "5: e = f'{2.5}'", "6: f = f'{z}'")
+            ],
             id="made texts",
+        ),
+        pytest.param(
+            "a = {'x': 1,\n 'y': g(),\n 'z': {'q': h()}}\nb = {**a, 'x': 1}\nc = [i for i in 'x']",
+            {"a": {"x": 1}},
+            [
+                "2: 'y': g() (computed)",
+                "3: 'z': {'q': h()} (computed)",
+                "4: b = {**a, 'x': 1} (computed)",
+                "5: c = [i for i in 'x'] (computed)",
+            ],
+            id="entries",
         ),
         pytest.param(
             "a = 9 ** 9 ** 9\nb = 'x' * 10 ** 12\nc = 1 / 0",
@@ -63,10 +78,6 @@ from flagperf.importing.shell_file import read_shell
             ["2: from .nowhere import * (no such file beside it)", "4: a = shared (computed)"],
             id="a file that is not there",
         ),
-        pytest.param("a = (", {}, ["1: '(' was never closed (not valid Python)"], id="no Python"),
-        pytest.param(
-            "a = \0", {}, ["1: source code string cannot contain null bytes (not valid Python)"], id="no text"
-        ),
     ],
 )
 def test_python(tmp_path: Path, source: str, values: dict[str, Any], unread: list[str]) -> None:
@@ -77,6 +88,21 @@ def test_python(tmp_path: Path, source: str, values: dict[str, Any], unread: lis
     assert {name: value.value for name, value in said.values.items()} == values
     told = [f"{one.place.short}: {one.text} ({one.why})".removeprefix("config.py:") for one in said.unread]
     assert [line for line in told if "from config import" not in line] == unread
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        pytest.param("a = 1\nb = (", "2: not valid Python: '(' was never closed", id="no Python"),
+        pytest.param("a = \0", "1: not valid Python: source code string cannot contain null bytes", id="no text"),
+    ],
+)
+def test_no_python(tmp_path: Path, source: str, problem: str) -> None:
+    path = tmp_path / "config.py"
+    path.write_text(source)
+    with pytest.raises(ConfigError) as error:
+        read_python(path)
+    assert f"{error.value.where}: {error.value.problem}" == f"{path}:{problem}"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +126,24 @@ def test_python(tmp_path: Path, source: str, values: dict[str, Any], unread: lis
             {"B": "3"},
             ["2: if true; then (under a condition)", "3: export A=2 (under a condition)"],
             id="under a condition",
+        ),
+        pytest.param(
+            "export A=1\nif true; then export A=2; fi\nexport B=3",
+            {"B": "3"},
+            ["2: if true; then export A=2; fi (under a condition)"],
+            id="a condition in one line",
+        ),
+        pytest.param(
+            "export A=/opt/a\nB=$A\nexport C=${B}/bin:$A D\nexport E=$B/${A}x\nexport F='$A'\nexport G=~/x",
+            {"A": "/opt/a", "E": "/opt/a//opt/ax", "F": "$A"},
+            ["3: export C=${B}/bin:$A D (computed)", "6: export G=~/x (computed)", "2: B=/opt/a (not exported)"],
+            id="made of earlier ones",
+        ),
+        pytest.param(
+            "export A=1\nA=2\nexport B=1\nunset B\nexport C=$B",
+            {"A": "2"},
+            ["4: unset B (a command)", "5: export C=$B (computed)"],
+            id="said again",
         ),
         pytest.param(
             "set -x\nsource /x\n# export A=1\nexport A=1;", {"A": "1"}, ["2: source /x (a command)"], id="commands"

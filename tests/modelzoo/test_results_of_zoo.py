@@ -75,4 +75,11 @@ def test_alignment_with_another_vendor(tmp_path: Path) -> None:
 def test_what_cannot_be_aligned_is_told(tmp_path: Path) -> None:
     (row,) = alignment(RUN, [job(tmp_path / "new", config=T100 | {"lr": 0.2}), job(tmp_path / "cuda")])
     assert row["结论 (≤ 1 %)"] == "无法判断"
-    assert "lr: 0.2; 0.1, as in " in row["说明"]
+    assert row["说明"].endswith("lr: 0.2; 0.1, as in job")  # no path of this machine
+
+
+def test_a_training_without_a_reference_is_told(tmp_path: Path) -> None:
+    jobs = [job(tmp_path / "cuda"), *(job(tmp_path / f"t{n}", config=T100 | {"nproc": n}) for n in (1, 4))]
+    found = {row["种子"]: row["说明"] for row in alignment(RUN, jobs)}
+    assert found["/"] == "没有同一规模的参考"
+    assert [*found] == ["0", "/"]

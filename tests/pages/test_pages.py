@@ -59,6 +59,13 @@ def test_case(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     )
 
 
+def test_what_has_no_part_in_a_page_is_told(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["docs", "vendor", "vendor=tecorigin", str(runs / "one"), f"into={tmp_path}"]
+    assert run_command(words) == 0
+    job = runs / "one" / "resnet50-pytorch-A100x1x1"
+    assert capsys.readouterr().err == f"left out: {job}: not of what this page is about\n"
+
+
 def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The only product of a vendor needs no name."""
     _, text = page(tmp_path, capsys, "case", "model=resnet50", "vendor=tecorigin")
@@ -89,12 +96,20 @@ def test_model(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_vendor(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["vendor", "vendor=nvidia", "hardware=A100", f"runs={runs / 'one'}"]
+    words = ["vendor", "vendor=nvidia", f"runs={runs / 'one'}"]
     place, text = page(tmp_path, capsys, *words)
     assert place == "nvidia/README.md"
     assert "| A100 | NVIDIA A100 SXM4, 40 GB | 40 | 400 | fp32 19.5, tf32 156, fp16 312, bf16 312 | 8 |" in text
     assert "| resnet50 | A100: 177.8 | / | / | images/s |" in text
-    assert "| glm | / | / | / | / |" in text
+    assert "| glm |" not in text
+    assert "没有测量的测例：bert、bigtransfer、" in text
+
+
+def test_vendor_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An image that is built is told by what it is built on; there is no table of results."""
+    _, text = page(tmp_path, capsys, "vendor", "vendor=amd")
+    assert "| pytorch | 在 rocm/pytorch:" in text
+    assert text.partition("## 5. 结果\n\n")[2].startswith("没有测量的测例：bert、")
 
 
 def test_a_page_of_ours_is_renewed_and_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,6 +138,18 @@ def test_a_page_of_ours_is_renewed_and_no_other(tmp_path: Path, capsys: pytest.C
             ["case", "model=bert", "into=pages"],
             "docs case needs vendor=\n  where:   command line\n  key:     vendor\n",
             id="no vendor",
+        ),
+        pytest.param(
+            ["case", "model=bert", "vendor=tecorigin", "into="],
+            "an empty option\n  where:   command line\n  key:     into\n"
+            "  do:      say into=SOMETHING, or leave it out\n",
+            id="an empty option",
+        ),
+        pytest.param(
+            ["model", "model=bert", "~nobody-here", "into=pages"],
+            "no such user\n  where:   command line\n  given:   ~nobody-here\n"
+            "  do:      a file of this name is ./~nobody-here\n",
+            id="no such user",
         ),
         pytest.param(
             ["vendor", "vendor=nvidia"],

@@ -27,6 +27,8 @@ def search(start: int, memory: Callable[[int], float], limit: float | None, devi
     ("start", "memory", "limit", "device", "found", "sizes"),
     [
         pytest.param(32, lambda size: 2 + size / 8, 36, 40, 272, [32, 64, 256, 272], id="a straight line"),
+        pytest.param(32, lambda size: 2 + size / 8, 11, 40, 72, [32, 16, 72], id="twice as much might be over it"),
+        pytest.param(1, lambda size: 4.0 + size, 9, 40, 5, [1, 2, 5], id="there is no half of one"),
         pytest.param(32, lambda size: 2 + size / 8, 5, 40, 24, [32, 16, 24], id="the first is over the limit"),
         pytest.param(8, lambda size: 1.0 * size, 36, 4, 4, [8, 4, 6, 5], id="out of memory below the limit"),
         pytest.param(8, lambda size: 1.0 * size, None, 21, 21, [8, 16, 32, 24, 20, 22, 21], id="no limit known"),

@@ -95,6 +95,16 @@ def built(*counts: dict[str, int], **finished: Any) -> Evidence:
     return dataclasses.replace(sound, logs=logs, extent=Extent("images", train=1_281_167, eval=50_000))
 
 
+def submitted(*configs: dict[str, Any]) -> Evidence:
+    """Sound ranks, each of which says what its configuration is."""
+    sound = evidence()
+    logs = [
+        dataclasses.replace(log, events=(Event("SUBMIT_INFO", {"config": config}, rank=log.rank), *log.events))
+        for log, config in zip(sound.logs, configs, strict=True)
+    ]
+    return dataclasses.replace(sound, logs=logs)
+
+
 def changed(**fields: Any) -> Callable[[], Evidence]:
     return lambda: dataclasses.replace(evidence(), **fields)
 
@@ -155,6 +165,22 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         lambda: dataclasses.replace(evidence(), logs=(log(0), log(1), log(2))),
         "INVALID",
         ("rank 2 beyond the world size 2",),
+    ),
+    "places of a node's own": (
+        lambda: submitted(
+            {"run_name": "a", "deadlines": {"start": 300}, "data_dir": "/data", "files": ["/data/x", 1]},
+            {"run_name": "b", "deadlines": {"start": 900}, "data_dir": "~/data", "files": ["/x", 1]},
+        ),
+        "VALID",
+        (),
+    ),
+    "another configuration": (
+        lambda: submitted(
+            {"lr": 0.1, "precision": "fp32", "target": {"metric": "acc1"}, "data_dir": None},
+            {"lr": 0.2, "precision": "fp32", "target": {"metric": "acc1", "also": None}, "data_dir": "/data"},
+        ),
+        "INVALID",
+        ("rank 1 has another configuration than rank 0: lr, data_dir, target.also",),
     ),
     "ranks disagree": (
         lambda: dataclasses.replace(evidence(), logs=(log(0), log(1, final_loss=0.6, final_acc1=96.0))),
