@@ -119,7 +119,7 @@ def _test(site: Site, said: Said, known: Known) -> None:
     if site.vendor and not re.fullmatch(FILE_NAME, site.vendor):
         _leave(site, said, "VENDOR", "no name of a vendor")
         site.vendor = None
-    if site.visible_devices and site.vendor in known.vendors:
+    if site.visible_devices and site.vendor and site.vendor in known.vendors:
         variable = known.vendors[site.vendor].get("visible_devices")
         if variable != site.visible_devices:
             _leave(site, said, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
@@ -168,7 +168,7 @@ def _cases(site: Site, said: Said, known: Known) -> None:
         _leave(site, said, "CASES", f"no mapping of {FORM} to a folder of data")
     for key, folder in cases.items():
         row = _row(key, folder, site, known)
-        if row in (job for _, job in site.suite):
+        if any(row == job for _, job in site.suite):
             row = "the same job as one before"
         if isinstance(row, str):
             site.left.append(f'{value.place.short}: CASES "{key}": {plain(folder)}    ({row})')
