@@ -84,6 +84,13 @@ def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
                          "| 缺少 | 用此命令测量 |\n| --- | --- |\n" + "\n".join(holes) + "\n")  # fmt: skip
 
 
+def test_the_commands_leave_precision_to_the_tunings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tuning of A100 has another than the case; a command says only what somebody chose."""
+    words = ["case", "model=bert", "vendor=nvidia", "hardware=A100"]
+    counts = [page(tmp_path, capsys, *words, *more)[1].count("precision=") for more in ([], ["precision=amp_bf16"])]
+    assert counts == [0, 6]  # three commands, and three holes
+
+
 def test_model(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place, text = page(tmp_path, capsys, "model", "model=resnet50", str(runs / "eight"))
     assert place == "benchmarks/resnet50/README.md"
