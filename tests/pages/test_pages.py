@@ -84,6 +84,13 @@ def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
                          "| 缺少 | 用此命令测量 |\n| --- | --- |\n" + "\n".join(holes) + "\n")  # fmt: skip
 
 
+def test_the_commands_name_the_users_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    acme = Path(__file__).parents[1] / "data" / "acme_chip"
+    words = ["case", "model=bert", "vendor=acme", "--config-dir", str(acme)]
+    start = f"flagperf --config-dir {acme} model=bert vendor=acme hardware=A1 nproc=1"
+    assert page(tmp_path, capsys, *words)[1].count(start) == 2
+
+
 def test_the_commands_leave_precision_to_the_tunings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The tuning of A100 has another than the case; a command says only what somebody chose."""
     words = ["case", "model=bert", "vendor=nvidia", "hardware=A100"]
