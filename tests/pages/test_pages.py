@@ -11,7 +11,7 @@ from example_results import CHANGES, CONFIG, write_round
 from flagperf.cli.main import run_command
 from flagperf.results import result
 
-START = "flagperf model=resnet50 vendor=nvidia hardware=A100"
+START = "flagperf model=resnet50 vendor=nvidia hardware=A100 size=full"
 NEEDED = "no job at"
 
 
@@ -69,7 +69,7 @@ def test_what_has_no_part_in_a_page_is_told(runs: Path, tmp_path: Path, capsys: 
 def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The only product of a vendor needs no name."""
     _, text = page(tmp_path, capsys, "case", "model=resnet50", "vendor=tecorigin")
-    start = "flagperf model=resnet50 vendor=tecorigin hardware=T100"
+    start = "flagperf model=resnet50 vendor=tecorigin hardware=T100 size=full"
     commands = [
         f"{start} nproc=1 data_dir=PATH",
         f"{start} nproc=8 data_dir=PATH",
@@ -87,7 +87,7 @@ def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_commands_name_the_users_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     acme = Path(__file__).parents[1] / "data" / "acme_chip"
     words = ["case", "model=bert", "vendor=acme", "--config-dir", str(acme)]
-    start = f"flagperf --config-dir {acme} model=bert vendor=acme hardware=A1 nproc=1"
+    start = f"flagperf --config-dir {acme} model=bert vendor=acme hardware=A1 size=full nproc=1"
     assert page(tmp_path, capsys, *words)[1].count(start) == 2
 
 
