@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -200,7 +201,8 @@ def _refused(
     work = partial(_lacks_of, name, config_dirs)
     found: list[list[Lack]] = []
     workers = min(len(os.sched_getaffinity(0)), len(parts))
-    with Status("", console=Terminal(stderr=True)) as status, ProcessPoolExecutor(max(1, workers)) as pool:
+    pool = ProcessPoolExecutor(max(1, workers), initializer=gc.disable)  # the collector takes a tenth of the time
+    with Status("", console=Terminal(stderr=True)) as status, pool:
         for part, lacks in zip(parts, pool.map(work, parts), strict=True):
             found.append(lacks)
             done = sum(map(len, parts[: len(found)]))
