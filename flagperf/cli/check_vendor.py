@@ -234,10 +234,14 @@ def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[La
         yield from (lack_of(error, job.path) for error in (run, *run.also))
     elif of_tuning and run.tuning != f"{name}/{job.case}/{job.path.stem}":
         yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
-    elif (own := run.config.get("extension")) and own["has_code"] and not own["proof"]:
-        if of_tuning or not run.tuning:  # of a product that is tuned, its tuning tells
-            what = f"no proof, so that a run is open: {own['no_proof']}"
-            yield Lack(str(job.path), "vendor.extension", what, needed=False)
+    elif (
+        (of_tuning or not run.tuning)  # of a product that is tuned, its tuning tells
+        and (own := run.config.get("extension"))
+        and own["has_code"]
+        and not own["proof"]
+    ):
+        what = f"no proof, so that a run is open: {own['no_proof']}"
+        yield Lack(str(job.path), "vendor.extension", what, needed=False)
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
