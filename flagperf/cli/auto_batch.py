@@ -77,7 +77,8 @@ async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch
             plan = make_plan(trial, 1, place, on_hosts=f"{folder.parent.name}-{token_hex(4)}")
             outcome = await execute(trial, plan, place, progress)
         limit = search.limit or _of_host(job, outcome)
-        tried = (*search.tried, _tried(job, size, limit, outcome))
+        smaller = any(one.peak_memory is not None and size < one.size for one in search.tried)
+        tried = (*search.tried, _tried(job, size, limit, outcome, smaller))
         _say(console, f"{KEY}={size}: {_told(tried[-1], job.throughput_unit)}")
         search = BatchSearch(batch_sizes.largest(tried), limit, tried)
         batch_sizes.write(search, folder)
@@ -133,8 +134,11 @@ def _available(job: RunConfig, outcome: Outcome) -> Iterator[float]:
         yield size_in_bytes(job.container.memory) / GIB
 
 
-def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome) -> TriedSize:
+def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome, smaller: bool) -> TriedSize:
     """What came of a size.
+
+    Args:
+        smaller: than one that trained, so that what ends a rank is its size.
 
     Raises:
         FlagperfError: the training failed for another reason than its size.
@@ -142,7 +146,7 @@ def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome) -> 
     if outcome.status == "interrupted":
         raise InterruptedRunError("interrupted")
     if outcome.failure is not None:
-        return TriedSize(size, _too_large(job, outcome.failure))
+        return TriedSize(size, _unfit(job, outcome.failure, smaller))
     figures = next((log.finished for log in read_rank_logs(outcome.folder) if log.finished), None)
     if figures is None:
         raise TrainingError(f"{KEY}={size}: no rank logged FINISHED; see {outcome.folder}")
@@ -151,13 +155,15 @@ def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome) -> 
     return TriedSize(size, note, memory, throughput)
 
 
-def _too_large(job: RunConfig, failure: Failure) -> str:
+def _unfit(job: RunConfig, failure: Failure, smaller: bool) -> str:
     """Why a size does not fit, where that is why the training failed."""
     if failure.details.get("key") == KEY:
         return failure.cause  # the data is too small for one step
     text = "\n".join((failure.cause, *failure.last_lines))
     if any(re.search(pattern, text) for pattern in job.framework.failures.out_of_memory):
         return "out of memory"
+    if smaller and failure.rank is not None:
+        return failure.cause  # too few samples: one has no variance to normalize by
     if failure.is_refusal:
         raise ConfigError(
             failure.cause,
@@ -169,7 +175,8 @@ def _too_large(job: RunConfig, failure: Failure) -> str:
 
 
 def _nothing_fits(search: BatchSearch) -> ConfigError:
-    smallest = min(search.tried, key=lambda one: one.size)
+    measured = [one for one in search.tried if one.peak_memory is not None]
+    smallest = min(measured or search.tried, key=lambda one: one.size)
     held = "" if smallest.peak_memory is None else f" ({smallest.peak_memory:.3g} GiB)"
     return ConfigError(
         f"not even a batch of {smallest.size} fits: {smallest.note}{held}",

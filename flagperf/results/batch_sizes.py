@@ -32,7 +32,7 @@ def next_size(start: int, tried: Sequence[TriedSize], limit: float | None) -> in
     if not tried:
         return start
     low = largest(tried) or 0
-    high = min((one.size for one in tried if not one.fits), default=None)
+    high = min((one.size for one in tried if not one.fits and one.size > low), default=None)
     fine = max(1, low // FINE)
     if high is not None and high - low <= fine:
         return None

@@ -31,9 +31,10 @@ checkpoint_freq: 2
 points: 64
 held: 0                            # MiB a sample
 fits: 1000                         # samples that rank 1 has memory for
+least: 1                           # samples that the network needs
 network: {_target_: toy.network}
 optimizer: {_target_: torch.optim.SGD, lr: "${lr}"}
-task: {_target_: greedy.Greedy, held: "${held}", fits: "${fits}"}
+task: {_target_: greedy.Greedy, held: "${held}", fits: "${fits}", least: "${least}"}
 train_data: {_target_: toy.Points, count: "${points}"}
 eval_data: {_target_: toy.Points, count: 4, seed: 8}
 data: {name: points, sample: {_target_: greedy.no_files}}
@@ -45,11 +46,13 @@ import torch
 
 
 class Greedy(toy.Classification):
-    def __init__(self, held, fits):
-        self.held, self.fits = held, fits
+    def __init__(self, held, fits, least):
+        self.held, self.fits, self.least = held, fits, least
 
     def loss(self, network, batch):
         samples = len(batch[1])
+        if samples < self.least:
+            raise ValueError("too few samples")
         if os.environ["RANK"] == "1" and samples > self.fits:
             torch.empty(2**60, dtype=torch.uint8)  # which the allocator itself refuses
         held = torch.ones(samples * self.held, 2**18)
@@ -123,11 +126,14 @@ def test_a_limit_that_is_measured(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_not_even_one_sample_fits(folder: Path, tmp_path: Path) -> None:
-    words = ("division=open", "train_batch_size=auto", "auto_batch.limit=1m", "run_name=none")
+def test_not_even_the_fewest_samples_fit(folder: Path, tmp_path: Path) -> None:
+    words = ("division=open", "least=2", "train_batch_size=auto", "auto_batch.limit=1m", "run_name=none")
     done = flagperf(folder, tmp_path, *words)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "flagperf: not even a batch of 1 fits: over the limit (" in done.stderr
+    assert "flagperf: not even a batch of 2 fits: over the limit (" in done.stderr
     batch = json.loads((tmp_path / "none" / f"{JOB}1" / "auto_batch.json").read_text())
-    assert (batch["found"], tried(batch)) == (None, {2: "over the limit", 1: "over the limit"})
+    assert (batch["found"], tried(batch)) == (
+        None,
+        {2: "over the limit", 1: "ValueError: too few samples (exit code 1)"},
+    )
     assert "train_batch_size=auto found no size that fits" in (tmp_path / "none" / "report.md").read_text()

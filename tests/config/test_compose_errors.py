@@ -100,7 +100,9 @@ COMMAND_LINES = [
         do="FlagPerf's 'fp16' is precision=amp_fp16 or precision=amp_bf16 here",
     ),
     refused("nproc 0", "nproc=0", "value out of range", allowed=f"{COUNT}, at most 1024"),
-    refused("negative batch", "train_batch_size=-1", "value out of range", allowed=COUNT),
+    refused(
+        "negative batch", "train_batch_size=-1", "value out of range", allowed=f"auto (but not in a case), or {COUNT}"
+    ),
     refused("no time", "max_time=0", "value out of range", allowed="a number, above 0, or null"),
     refused(
         "unknown precision",

@@ -49,6 +49,12 @@ def test_few_sizes_are_tried(
     assert ([one.size for one in tried], batch_sizes.largest(tried)) == (sizes, found)
 
 
+def test_too_few_samples_are_no_upper_limit() -> None:
+    """One sample, tried as half of two, is too few for a network; more than two may fit."""
+    tried = [TriedSize(2, "", 5.0, 1.0), TriedSize(1, "ValueError")]
+    assert (batch_sizes.next_size(2, tried[:1], 9), batch_sizes.next_size(2, tried, 9)) == (1, 4)
+
+
 def test_the_record_is_read_back(tmp_path: Path) -> None:
     assert batch_sizes.read(tmp_path) is None
     made = BatchSearch(4, 1.5, (TriedSize(4, "", 1.25, 80.0), TriedSize(8, "out of memory")))
