@@ -13,6 +13,7 @@ from typing import NoReturn
 import yaml
 
 from flagperf.cli.verbs import KINDS, OPTIONS, RESULTS, RUNS, VERBS
+from flagperf.config import batch_size
 from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.config.search_path import CONF, cases, find, options, search_path
 from flagperf.run.folder import RUN_LOG
@@ -120,6 +121,8 @@ def _values(key: str, chosen: Mapping[str, str], folders: Sequence[Path]) -> Ite
         return cases(folders)
     if key in (*GROUPS, "framework"):
         return options(key, folders)
+    if key == batch_size.KEY:
+        return (batch_size.AUTO,)
     field = KEYS.get(key)
     if field is None:
         return ()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from flagperf.config.extension import KEY as EXTENSION
 from flagperf.config.provenance import leaves
 from flagperf.errors import ConfigError
+from flagperf.report import cells
 from flagperf.results.summary import usable
 from flagperf.results.values import Summary
 from flagperf.trainer.extent import counts_of
@@ -29,7 +32,12 @@ NAMED = {  # what may differ, beside the case's mutable keys: shown name → key
     "nnodes": "nnodes",
     "nproc": "nproc",
 }
-NOT_SET = ("version of ", "code of ", "device")  # how the rows of `differences` begin that no setting makes
+NOT_SET = (
+    "version of ",
+    "code of ",
+    "proof of ",
+    "device",
+)  # how the rows of `differences` begin that no setting makes
 
 
 def check_alike(base: Summary, other: Summary, names: tuple[str, str], across: Collection[str]) -> None:
@@ -73,14 +81,14 @@ def _data(summary: Summary) -> str:
 
 
 def differences(base: Summary, other: Summary) -> tuple[Difference, ...]:
-    """What may differ between two jobs and does: platform, scale, mutable keys, versions of the software."""
+    """What may differ between two jobs and does: platform, scale, mutable keys, a vendor's own code, versions."""
     left, right = _settings(base), _settings(other)
     found = ((key, left.get(key, "–"), right.get(key, "–")) for key in dict.fromkeys([*left, *right]))
     return tuple(row for row in found if row[1] != row[2])
 
 
 def _settings(summary: Summary) -> dict[str, str]:
-    return dict([*_platform(summary.config), *_mutable(summary), *_software(summary)])
+    return dict([*_platform(summary.config), *_mutable(summary), *_extension(summary.config), *_software(summary)])
 
 
 def _platform(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -90,15 +98,28 @@ def _platform(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _mutable(summary: Summary) -> Iterator[tuple[str, str]]:
-    """The values of the mutable keys, of the vendor's those that were changed."""
+    """The values of the mutable keys, of the vendor's those that were changed, but for its own code."""
     flat = leaves(summary.config)
     mutable = tuple(summary.config.get("mutable", ()))
     for key, value in flat.items():
         if key.startswith(mutable) and not key.startswith("vendor.") and key not in NAMED:
             yield key, json.dumps(value, ensure_ascii=False)
     for change in summary.changes:
-        if not change.key.startswith(mutable) or change.key.startswith("vendor."):
+        of_vendor = change.key.startswith("vendor.") and not change.key.startswith(EXTENSION)
+        if of_vendor or not change.key.startswith((*mutable, EXTENSION)):
             yield change.key, json.dumps(change.after, ensure_ascii=False)
+
+
+def _extension(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a vendor's own code takes the place of, what shows that it does the same, and its identity."""
+    if found := config.get("extension"):
+        for what, by in found["replaced"].items():
+            yield f"{EXTENSION}.{what}", by
+        if found["has_code"]:
+            differences = found["proof"]["differences"].values() if found["proof"] else ()
+            shown = f"differences up to {cells.number(max(differences), 2)}" if differences else "none"
+            yield "proof of the extension", shown
+        yield "code of the extension", hashlib.sha256(json.dumps(found["files"]).encode()).hexdigest()[:16]
 
 
 def _software(summary: Summary) -> Iterator[tuple[str, str]]:

@@ -23,10 +23,8 @@ NOTE = (
     "By {}. change: other against base. same: the whole interval lies within {:g} %. "
     "undecided: the rounds do not tell; repeat=5 and more narrows the interval."
 )
-ONE_ROUND = (
-    "One round each: how rounds vary is not known, so that nothing is decided. "
-    "Known is how steps vary within the round, {} in ms: base {}, other {}."
-)
+ONE_ROUND = "One round each: how rounds vary is not known, so that nothing is decided; repeat=5 gives a run five."
+STEPS = " Known is how steps vary within the round, {} in ms: {}."
 
 
 def rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -69,8 +67,10 @@ def note(comparison: Comparison, margin: float) -> str:
     known = dict.fromkeys(figure.estimate.method for figure in comparison.figures if figure.estimate.low is not None)
     if known:
         return NOTE.format("; ".join(known), 100 * margin)
-    of_base, of_other = (step_times(usable(job.results)[0]) for job in (comparison.base, comparison.other))
-    return ONE_ROUND.format(SHARES, of_base, of_other)
+    sides = {"base": comparison.base, "other": comparison.other}
+    firsts = {name: usable(job.results)[0] for name, job in sides.items()}
+    steps = [f"{name} {step_times(first)}" for name, first in firsts.items() if first.values.get("step_time_p50")]
+    return ONE_ROUND + (STEPS.format(SHARES, ", ".join(steps)) if steps else "")
 
 
 def markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], margin: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from flagperf.config.search_path import find
-from flagperf.config.user_files import not_yaml
+from flagperf.config.user_files import not_yaml, read_yaml
 from flagperf.errors import ConfigError
 
 PARTS = {"network", "forward", "optimizer", "schedule"}
@@ -21,8 +21,7 @@ def stated_fingerprint(case: str, size: str, folders: Sequence[Path]) -> dict[st
     if path is None:
         return None
     try:
-        with path.open(encoding="utf-8") as file:
-            sizes = yaml.safe_load(file)
+        sizes = read_yaml(path)
     except yaml.YAMLError as error:
         raise not_yaml(error) from None
     found = sizes.get(size) if isinstance(sizes, dict) else sizes

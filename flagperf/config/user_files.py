@@ -87,7 +87,8 @@ def read_yaml(path: Path) -> Any:
 
 @lru_cache(maxsize=1024)
 def _parsed(path: Path, _mtime_ns: int, _size: int) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    with path.open(encoding="utf-8") as file:  # by its name an error tells where
+        return yaml.safe_load(file)
 
 
 def _read(path: Path) -> tuple[list[str], bool]:

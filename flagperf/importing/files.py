@@ -11,7 +11,7 @@ from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.search_path import cases, find, options, search_path
 from flagperf.config.user_files import read_yaml
 from flagperf.errors import ConfigError
-from flagperf.importing.site import NAME, Known, Site, read_site
+from flagperf.importing.site import IMAGE, NAME, Known, Site, read_site
 from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, show, vendor_text
 from flagperf.importing.tuning import tuning_text
 from flagperf.importing.values import Checkout, Unread, VendorConfig
@@ -48,7 +48,9 @@ def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported
         model, product = _model(config, known), hardware_of(config.hardware)
         name = f"vendor/{config.vendor}/{model}/{product}x{config.nnodes}x{config.nproc}.yaml"
         folder = checkout.cases.get((config.model, config.framework))
-        files[name] = tuning_text(config, folder, about[model])
+        imageless = config.vendor in known.vendors and not known.has_image(config.vendor, config.framework)
+        image = IMAGE.format(vendor=config.vendor, framework=config.framework) if imageless else None
+        files[name] = tuning_text(config, folder, about[model], image)
     told = [one.line for one in _unread(checkout, configs)] + [*site.left, *_without_case(strange)]
     told += [*_of_others(configs, known), *_unused(checkout)]
     return Imported(files, tuple(told), show(site) if f"experiment/{NAME}.yaml" in files else None)
@@ -62,7 +64,7 @@ def _known(folders: Sequence[Path]) -> Known:
             found[case, framework] = of_framework if of_framework in cases(folders) else case
     hardware = {name: _read(f"hardware/{name}", folders).get("vendor") for name in options("hardware", folders)}
     vendors = {name: _read(f"vendor/{name}", folders).get("vendor", {}) for name in options("vendor", folders)}
-    return Known(found, {name: said.get("visible_devices") for name, said in vendors.items()}, hardware)
+    return Known(found, vendors, hardware)
 
 
 def _read(name: str, folders: Sequence[Path]) -> dict[str, Any]:

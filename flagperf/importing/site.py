@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flagperf.config.build import build
+from flagperf.config.image import DOCKERFILE
 from flagperf.config.platform import ContainerOptions
+from flagperf.config.search_path import VENDORS
 from flagperf.config.suite import Row
 from flagperf.errors import ConfigError
 from flagperf.importing.checkout import FILE_NAME
@@ -45,12 +47,17 @@ class Known:
     """What there is here already."""
 
     cases: Mapping[tuple[str, str], str]  # (case, framework) → model=
-    vendors: Mapping[str, str | None]  # vendor → its visible-device variable
+    vendors: Mapping[str, Mapping[str, Any]]  # vendor → what its file says of it
     hardware: Mapping[str, str | None]  # product → whose it is
 
     def model(self, model: str, framework: str) -> str | None:
         """FlagPerf's model and framework, which may name its version → the case here."""
         return self.cases.get((case_of(model), framework.partition("_")[0]))
+
+    def has_image(self, vendor: str, framework: str) -> bool:
+        """Whether a vendor that is here names or builds an image for a framework."""
+        entries = {f"{name}_".partition("_")[0] for name in self.vendors[vendor].get("image", {})}
+        return framework in entries or (VENDORS / vendor / "docker" / framework / DOCKERFILE).is_file()
 
 
 def read_site(cluster_conf: Said | None, test_conf: Said | None, known: Known) -> Site:
@@ -112,9 +119,10 @@ def _test(site: Site, said: Said, known: Known) -> None:
     if site.vendor and not re.fullmatch(FILE_NAME, site.vendor):
         _leave(site, said, "VENDOR", "no name of a vendor")
         site.vendor = None
-    variable = known.vendors.get(site.vendor or "", site.visible_devices)
-    if site.visible_devices and variable != site.visible_devices:
-        _leave(site, said, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
+    if site.visible_devices and site.vendor and site.vendor in known.vendors:
+        variable = known.vendors[site.vendor].get("visible_devices")
+        if variable != site.visible_devices:
+            _leave(site, said, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
     if options := _text(said, "ACCE_CONTAINER_OPT"):
         container, site.variables, left = read_options(options)
         site.cluster["container"] = container
@@ -160,7 +168,7 @@ def _cases(site: Site, said: Said, known: Known) -> None:
         _leave(site, said, "CASES", f"no mapping of {FORM} to a folder of data")
     for key, folder in cases.items():
         row = _row(key, folder, site, known)
-        if row in (job for _, job in site.suite):
+        if any(row == job for _, job in site.suite):
             row = "the same job as one before"
         if isinstance(row, str):
             site.left.append(f'{value.place.short}: CASES "{key}": {plain(folder)}    ({row})')

@@ -35,11 +35,14 @@ class _Tuning:
         self.left.setdefault(why, []).append(f"{value.name} = {plain(value.value)} ({value.place.short})")
 
 
-def tuning_text(config: VendorConfig, folder: CaseFolder | None, case: AboutCase) -> str:
+def tuning_text(config: VendorConfig, folder: CaseFolder | None, case: AboutCase, image: str | None = None) -> str:
     """The text of vendor/<vendor>/<case>/<hardware>x<nnodes>x<nproc>.yaml.
 
     It holds what the vendor's file says, and what FlagPerf's case says otherwise than the case here. Every other
     name of the vendor's files is a comment, with its line and the reason.
+
+    Args:
+        image: that FlagPerf builds for the framework, where the vendor has none here.
     """
     found = _Tuning()
     own = _flat(config.said.values)
@@ -71,7 +74,7 @@ def tuning_text(config: VendorConfig, folder: CaseFolder | None, case: AboutCase
             found.of_base.append(value.name)
         if is_own and settings is not None and folder and value.name not in folder.mutable:
             found.immutable.append(value.name)
-    return "\n".join(_text(config, case, found)) + "\n"
+    return "\n".join(_text(config, case, found, image)) + "\n"
 
 
 def _flat(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -129,19 +132,23 @@ def _read(default: str | None) -> Any:
         return default  # a text
 
 
-def _text(config: VendorConfig, case: AboutCase, found: _Tuning) -> Iterator[str]:
+def _text(config: VendorConfig, case: AboutCase, found: _Tuning, image: str | None) -> Iterator[str]:
     nodes = f" nnodes={config.nnodes} cluster=flagperf" if config.nnodes > 1 else ""
     model = f"model={case.name} vendor={config.vendor} hardware={hardware_of(config.hardware)}"
     command = f"flagperf --config-dir . {model}{nodes} nproc={config.nproc} data_dir=/data"
     yield from title(command, _paragraphs(config, found))
     for key, (setting, value, _) in found.settings.items():
         yield entry(key, setting, f"{value.name}, {value.place.short}")
-    if config.environment.values:
+    if config.environment.values or image:
         yield "vendor:"
+    if image:
+        yield "  image:".ljust(COLUMN - 1) + " # as FlagPerf names what it builds: the vendor's file has none"
+        yield f"    {config.framework.partition('_')[0]}: {plain({'name': image})}"
+    if config.environment.values:
         yield "  environment:".ljust(COLUMN - 1) + " # variables of the training processes"
         for variable in config.environment.values.values():
             yield entry(variable.name, str(variable.value), variable.place.short, indent=4)
-    if not found.settings and not config.environment.values:
+    if not (found.settings or config.environment.values or image):
         yield from comment("All of it is as the case has it.")
 
 

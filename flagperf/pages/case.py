@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.config.about_case import target_text
@@ -16,31 +17,30 @@ from flagperf.report.submission import SCALES, Hole, Job, unfit
 from flagperf.results.summary import summary_of
 
 
-def case_page(run: RunConfig, jobs: Sequence[Job], _: Sequence[Path] = ()) -> str:
+def case_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path] = ()) -> str:
     """The page, in Markdown.
 
     Args:
         run: the case as it is configured for the vendor's product.
         jobs: what was measured of it.
+        config_dirs: folders of the user's own; the page's commands name them.
     """
-    commands = _commands(run)
+    unmeasured = Job(Path(), summary_of(run.name, (), run.config, run.changes))
+    commands = {scale: submission.command(unmeasured, scale) for scale in SCALES}
     name = run.name.removesuffix(f"x{run.scale}")
-    unmeasured = [Hole(f"{name}: no job at {scale}", line) for scale, line in commands.items()]
+    holes = submission.holes(jobs) if jobs else (Hole(f"{name}: no job at {at}", line) for at, line in commands.items())
+    begin = shlex.join(["flagperf", *(word for folder in config_dirs for word in ("--config-dir", str(folder)))])
     return render(
         "case.md.j2",
         run=run,
         target=target_text(run.config.get("target")),
         image=_image(run.image) if run.image else "/",
-        commands=commands.values(),
+        commands=[line.replace("flagperf", begin, 1) for line in commands.values()],
         results=fragment(jobs).strip() if any(not unfit(job) for job in jobs) else "",
-        holes=_rows(submission.holes(jobs) if jobs else unmeasured),
+        holes=[
+            {"缺少": hole.what, "用此命令测量": f"`{hole.command.replace('flagperf', begin, 1)}`"} for hole in holes
+        ],
     )
-
-
-def _commands(run: RunConfig) -> dict[str, str]:
-    """Scale → the command that measures the case there."""
-    unmeasured = Job(Path(), summary_of(run.name, (), run.config, run.changes))
-    return {scale: submission.command(unmeasured, scale) for scale in SCALES}
 
 
 def _image(image: Image) -> str:
@@ -49,7 +49,3 @@ def _image(image: Image) -> str:
         return image.reference
     folder = image.folder.relative_to(VENDORS.parent) if image.folder.is_relative_to(VENDORS) else image.folder
     return image_text(image.source, str(folder))
-
-
-def _rows(holes: Iterable[Hole]) -> list[dict[str, str]]:
-    return [{"缺少": hole.what, "用此命令测量": f"`{hole.command}`"} for hole in holes]

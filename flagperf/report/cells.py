@@ -41,7 +41,7 @@ COLUMNS_NOTE = (
     "energy: of the training; nodes: whole nodes, devices: the accelerators alone, cpus: processors and memory alone. "
     "With several rounds: mean ± sample standard deviation."
 )
-OPEN_NOTE = "Division open: keys were changed that a closed run may not change. Compare with closed runs with care."
+OPEN_NOTE = "Division open: something in it is not allowed in a closed run. Compare with closed runs with care."
 REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
 
 
@@ -229,7 +229,7 @@ def ext(extension: Mapping[str, Any]) -> str:
     if not extension["has_code"]:
         return f"ext: {what}"
     if not extension["proof"]:
-        return f"ext: {what}; nothing shows that it does what the case does"
+        return f"ext: {what}; nothing shows that it does what the case does; a proof: {extension['no_proof']}"
     differences = extension["proof"]["differences"].values()
     return f"ext: {what}; shown to do what the case does, with a largest difference of {number(max(differences), 2)}"
 

@@ -142,7 +142,7 @@ def command(job: Job, scale: str) -> str:
         "framework": "" if cells.is_main(config) else config["framework"]["name"],
         "vendor": config["vendor"]["name"],
         "hardware": config["hardware"]["name"],
-        "size": "full" if config["size"] != "full" else "",
+        "size": "full",  # which not every vendor's file chooses
         "nnodes": nnodes if nnodes != "1" else "",
         "nproc": nproc,
         "cluster": _cluster(config["cluster"], int(nnodes)),

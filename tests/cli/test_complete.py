@@ -37,6 +37,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("flagperf precision=amp", ["precision=amp_bf16", "precision=amp_fp16"], id="options of a key"),
         pytest.param("flagperf dry_run=", ["dry_run=false", "dry_run=true"], id="a switch"),
         pytest.param("flagperf train_b", ["train_batch_size="], id="a key"),
+        pytest.param("flagperf train_batch_size=", ["train_batch_size=auto"], id="a number, or a word"),
         pytest.param("flagperf --config-dir mine model=toy dep", ["depth="], id="a key of a case of the user's own"),
         pytest.param(
             "flagperf deadlines.st", ["deadlines.stall=", "deadlines.start=", "deadlines.stop="], id="below a key"

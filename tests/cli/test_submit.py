@@ -112,7 +112,7 @@ def test_holes(runs: Path, capsys: pytest.CaptureFixture[str], words: list[str],
         "",
         "flagperf: no submission yet: something is missing\n  where:   command line\n"
         f"  given:   resnet50-pytorch-{said}\n"
-        "  do:      flagperf model=resnet50 vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab "
+        "  do:      flagperf model=resnet50 vendor=nvidia hardware=A100 size=full nnodes=2 nproc=8 cluster=lab "
         "data_dir=/data/imagenet\n",
     )
 

@@ -146,6 +146,9 @@ def test_rounds_of_one_seed_belong_together(tmp_path: Path) -> None:
 MAY_DIFFER: dict[str, dict[str, Any]] = {
     "vendor and hardware": {"config": {"vendor": {"name": "acme"}, "hardware": {"name": "chip"}}},
     "software": {"built": {"software": {"versions": {"torch": "3"}, "code": {"flagperf": "bb"}}}},
+    "code of a vendor's own": {
+        "config": {"extension": {"replaced": {"modules": "fast"}, "files": {}, "has_code": False, "proof": None}}
+    },
     "what is written": {"config": {"log_freq": 5, "mutable": ["lr", "train_batch_size", "log_freq"]}},
     "hosts of as many devices": {"config": {"nnodes": 4, "nproc": 4}},
     "configured seed": {"config": {"seed": 3, "mutable": ["lr", "train_batch_size", "seed"]}},

@@ -97,6 +97,30 @@ def test_figures_and_what_differs() -> None:
     assert (found.base_name, found.other_name) == (f"a/{JOB}", f"b/{JOB}")
 
 
+EXTENSION: dict[str, Any] = {
+    "replaced": {"network_hook": "fast.network"},
+    "files": {"fast.py": "aa"},
+    "has_code": True,
+    "proof": None,
+}
+PROVED = {**EXTENSION, "files": {"fast.py": "bb"}, "proof": {"differences": {"loss": 0.0, "weights": 1e-6}}}
+
+
+def test_code_of_a_vendors_own_is_a_difference() -> None:
+    one, other, none = (
+        job(name, config={"extension": said}) for name, said in (("a", EXTENSION), ("b", PROVED), ("c", None))
+    )
+    assert compare(one, other, margin=0.01).differs == (
+        ("proof of the extension", "none", "differences up to 1e-06"),
+        ("code of the extension", "95345e5b875b9347", "91b09201b6008583"),
+    )
+    assert compare(none, other, margin=0.01).differs == (
+        ("vendor.extension.network_hook", "–", "fast.network"),
+        ("proof of the extension", "–", "differences up to 1e-06"),
+        ("code of the extension", "–", "91b09201b6008583"),
+    )
+
+
 def test_earlier_rounds_tell_how_rounds_vary() -> None:
     earlier = [job("c", [98, 99, 100, 101, 102]).summary, job("d", [100]).summary]
     figure = compare(job("a", [100]), job("b", [80]), margin=0.01, earlier=earlier).figures[0]

@@ -66,10 +66,12 @@ def test_a_narrow_terminal_cuts_nothing_off() -> None:
 
 
 def test_one_round_each_says_so() -> None:
-    """Only how its steps vary is known."""
+    """Only how its steps vary is known, where it is."""
     steps = {"step_time_p50": 0.01, "step_time_p90": 0.0125, "step_time_p99": 0.02}
     found = compare(job("a", values={"p_train": 100.0, **steps}), job("b", [90.0]), margin=0.01)
     assert markdown([found], [], 0.01).splitlines()[-1] == (
-        "One round each: how rounds vary is not known, so that nothing is decided. "
-        "Known is how steps vary within the round, p50 / p90 / p99 in ms: base 10 / 12.5 / 20, other – / – / –."
+        "One round each: how rounds vary is not known, so that nothing is decided; repeat=5 gives a run five. "
+        "Known is how steps vary within the round, p50 / p90 / p99 in ms: base 10 / 12.5 / 20."
     )
+    found = compare(job("a"), job("b", values={"p_train": 90.0, "step_time_p50": None}), margin=0.01)
+    assert markdown([found], [], 0.01).splitlines()[-1].endswith("nothing is decided; repeat=5 gives a run five.")

@@ -95,6 +95,7 @@ TREE = {
     f"{ACME}/extern/converter.py": "raise RuntimeError\n",
     "acme/llama3_8B-megatron/config/config_A1x1x8.py": "lr = 1e-4\n",
     "acme/vit-pytorch/config/config_A1x1x8py": "lr = 1e-4\n",
+    "iluvatar/bert-paddle/config/config_BI-V100x1x8.py": "lr = 1e-4\n",
     "nvidia/bert-pytorch/config/config_A100x1x8.py": "gradient_accumulation_steps = 4\nmax_steps = 30000\n",
 }
 

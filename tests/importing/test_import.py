@@ -23,6 +23,7 @@ FILES = [
     "vendor/acme.yaml",
     "hardware/A1.yaml",
     TUNING,
+    "vendor/iluvatar/paddle/bert/BI-V100x1x8.yaml",
     "vendor/nvidia/bert/A100x1x8.yaml",
 ]
 
@@ -130,6 +131,15 @@ def test_every_file_composes(bench: Path) -> None:
         ("max_steps", 7500),
         ("lr_decay_steps", 30000),
     ]
+
+
+def test_an_image_that_the_vendor_has_not(bench: Path) -> None:
+    """FlagPerf's own is named where no image is known for the framework."""
+    words = ["model=paddle/bert", "vendor=iluvatar", "hardware=BI-V100", "nproc=8", "data_dir=/data", "dry_run=true"]
+    (run,) = compose_jobs(words, config_dirs=[bench])
+    (node,) = make_plan(run, 1, Path("/result"), placeholders=True).nodes
+    assert node.container is not None
+    assert (node.container.image, run.config["lr"]) == ("flagperf-iluvatar-paddle:t_v0.1", 1e-4)
 
 
 def test_nothing_is_lost(bench: Path) -> None:

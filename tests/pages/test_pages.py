@@ -11,7 +11,7 @@ from example_results import CHANGES, CONFIG, write_round
 from flagperf.cli.main import run_command
 from flagperf.results import result
 
-START = "flagperf model=resnet50 vendor=nvidia hardware=A100"
+START = "flagperf model=resnet50 vendor=nvidia hardware=A100 size=full"
 NEEDED = "no job at"
 
 
@@ -69,7 +69,7 @@ def test_what_has_no_part_in_a_page_is_told(runs: Path, tmp_path: Path, capsys: 
 def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The only product of a vendor needs no name."""
     _, text = page(tmp_path, capsys, "case", "model=resnet50", "vendor=tecorigin")
-    start = "flagperf model=resnet50 vendor=tecorigin hardware=T100"
+    start = "flagperf model=resnet50 vendor=tecorigin hardware=T100 size=full"
     commands = [
         f"{start} nproc=1 data_dir=PATH",
         f"{start} nproc=8 data_dir=PATH",
@@ -82,6 +82,20 @@ def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "```\n" + "\n".join(commands) + "\n```" in text
     assert text.endswith("还没有可用的测量结果。\n\n### 缺少的结果\n\n没有测量到的不填写：\n\n"
                          "| 缺少 | 用此命令测量 |\n| --- | --- |\n" + "\n".join(holes) + "\n")  # fmt: skip
+
+
+def test_the_commands_name_the_users_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    acme = Path(__file__).parents[1] / "data" / "acme_chip"
+    words = ["case", "model=bert", "vendor=acme", "--config-dir", str(acme)]
+    start = f"flagperf --config-dir {acme} model=bert vendor=acme hardware=A1 size=full nproc=1"
+    assert page(tmp_path, capsys, *words)[1].count(start) == 2
+
+
+def test_the_commands_leave_precision_to_the_tunings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tuning of A100 has another than the case; a command says only what somebody chose."""
+    words = ["case", "model=bert", "vendor=nvidia", "hardware=A100"]
+    counts = [page(tmp_path, capsys, *words, *more)[1].count("precision=") for more in ([], ["precision=amp_bf16"])]
+    assert counts == [0, 6]  # three commands, and three holes
 
 
 def test_model(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -414,7 +414,7 @@ def test_rounds_that_differ_make_the_job_suspect(tmp_path: Path) -> None:
     ("has_code", "proof", "said"),
     [
         pytest.param(False, None, "", id="a script alone"),
-        pytest.param(True, None, "; nothing shows that it does what the case does", id="no proof"),
+        pytest.param(True, None, "; nothing shows that it does what the case does; a proof: unread", id="no proof"),
         pytest.param(
             True,
             {"differences": {"loss": 1.25e-7, "weights": 0.0}},
@@ -425,7 +425,8 @@ def test_rounds_that_differ_make_the_job_suspect(tmp_path: Path) -> None:
 )
 def test_code_of_the_vendors_own_is_said(has_code: bool, proof: dict[str, Any] | None, said: str) -> None:
     replaced = {"environment_script": "env.sh", "optimizer": "acme.FusedSGD"}
-    job = a_summary(extension={"replaced": replaced, "files": {}, "has_code": has_code, "proof": proof})
+    extension = {"replaced": replaced, "files": {}, "has_code": has_code, "proof": proof, "no_proof": "unread"}
+    job = a_summary(extension=extension)
     assert cells.row(job)["notes"] == f"ext: environment_script env.sh, optimizer acme.FusedSGD{said}"
 
 

@@ -35,7 +35,7 @@ def part(name: str) -> dict[str, Any]:
         pytest.param({"network_hook": "kernels.Wrapped", "names": NAMES}, set(), id="a hook that wraps the network"),
         pytest.param({"network_hook": "kernels.linear"}, {"loss", "weights"}, id="a hook that takes functions out"),
         pytest.param(
-            {"network_hook": "kernels.Averaging", "names": NAMES}, {"evaluation"}, id="other answers when evaluated"
+            {"network_hook": "kernels.Mirrored", "names": NAMES}, {"evaluation"}, id="other answers when evaluated"
         ),
         pytest.param({"replace": {"loader": part("Ahead")}}, set(), id="a loader of the same data"),
         pytest.param({"replace": {"loader": part("Rounded")}}, {"batches"}, id="a loader of other numbers"),
