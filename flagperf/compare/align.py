@@ -147,7 +147,7 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
     left, right = _seeds(reference), _seeds(other)
     common = [seed for seed in left if seed in right]
     if not common:
-        raise _differ(names, "seed", *(", ".join(map(str, seeds)) or "not known" for seeds in (left, right)))
+        raise _differ(names, "seed", *(", ".join(map(str, sorted(seeds))) or "not known" for seeds in (left, right)))
     name = metric(reference.summary)
     return [
         Alignment(

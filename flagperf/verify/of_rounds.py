@@ -20,14 +20,24 @@ def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapp
     for number, (one, other) in enumerate(zip(recorded, rounds, strict=False), start=1):
         if other.get("schema") != summary.get("schema"):  # it was summed up by a later version
             continue
-        for key in sorted((one.keys() | other.keys()) - {"schema"}):
-            if not same(one.get(key), other.get(key), (0.0, 0.0)):
-                how = f"result.json of round{number}; summary.json has every round too"
-                yield Row(place, f"round {number}: {key}", one.get(key), other.get(key), "differs", how)
+        how = f"result.json of round{number}; summary.json has every round too"
+        for key, *values in _differing(one, other):
+            if key != "schema":
+                yield Row(place, f"round {number}: {key}", *values, "differs", how)
     used = [one for one in rounds if one.get("verdict") in USED]
     for figure, stated in (summary.get("statistics") or {}).items():
         values = [value for one in used if is_number(value := _value(one, figure))]
         yield from _of_figure(place, figure, stated, values)
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Dotted key, and both values, of what differs."""
+    for key in sorted(one.keys() | other.keys()):
+        left, right = one.get(key), other.get(key)
+        if isinstance(left, Mapping) and isinstance(right, Mapping):
+            yield from _differing(left, right, f"{within}{key}.")
+        elif not same(left, right, (0.0, 0.0)):
+            yield f"{within}{key}", left, right
 
 
 def _of_figure(place: str, figure: str, stated: Mapping[str, Any], values: Sequence[float]) -> Iterator[Row]:

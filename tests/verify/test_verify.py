@@ -63,13 +63,13 @@ DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
         r'"p_train": 112\.',
         '"p_train": 113.',
         {(ROUND, "p_train"), ("", "p_train mean"), ("", "p_train stdev"), ("", "p_train min"), ("", "p_train cv")}
-        | {("", "round 1: values")},
+        | {("", "round 1: values.p_train")},
     ),
     "percentile of a result": (
         RESULT,
         r'"step_time_p99": 0\.7786(?=[0-9]*,\n    "data_wait")',
         '"step_time_p99": 0.7787',
-        {(ROUND, "step_time_p99"), ("", "round 1: values")},
+        {(ROUND, "step_time_p99"), ("", "round 1: values.step_time_p99")},
     ),
     "target of a result": (
         RESULT,
@@ -95,7 +95,7 @@ DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
         RESULT,
         r'"mean": 0\.2031',
         '"mean": 0.2032',
-        {(ROUND, "vm_noderank0 mem mean"), ("", "round 1: monitors")},
+        {(ROUND, "vm_noderank0 mem mean"), ("", "round 1: monitors.nodes.vm_noderank0.mem.mean")},
     ),
     "mean of a summary": (f"{JOB}/summary.json", r'"mean": 116\.0', '"mean": 116.1', {("", "p_train mean")}),
     "number of rounds": (
