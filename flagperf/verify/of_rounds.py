@@ -21,9 +21,9 @@ def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapp
         if other.get("schema") != summary.get("schema"):  # it was summed up by a later version
             continue
         how = f"result.json of round{number}; summary.json has every round too"
-        for key, *values in _differing(one, other):
+        for key, left, right in _differing(one, other):
             if key != "schema":
-                yield Row(place, f"round {number}: {key}", *values, "differs", how)
+                yield Row(place, f"round {number}: {key}", left, right, "differs", how)
     used = [one for one in rounds if one.get("verdict") in USED]
     for figure, stated in (summary.get("statistics") or {}).items():
         values = [value for one in used if is_number(value := _value(one, figure))]
