@@ -231,17 +231,19 @@ def _lacks_of(name: str, config_dirs: Sequence[Path], jobs: Sequence[Tuning]) ->
 
 def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[Lack]:
     """Why a job is refused, or which tuning is used in place of its own."""
+    of_tuning = job.path.parent.as_posix().endswith(f"/{name}/{job.case}")
     if isinstance(run, ConfigError):
         yield from (lack_of(error, job.path) for error in (run, *run.also))
-    elif (
-        job.path.parent.as_posix().endswith(f"/{name}/{job.case}")
-        and run.tuning != f"{name}/{job.case}/{job.path.stem}"
-    ):
+    elif of_tuning and run.tuning != f"{name}/{job.case}/{job.path.stem}":
         yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
-    elif (own := run.config.get("extension")) and own["has_code"] and not own["proof"]:
-        yield Lack(
-            str(job.path), "vendor.extension", f"no proof, so that a run is open: {own['no_proof']}", needed=False
-        )
+    elif (
+        (of_tuning or not run.tuning)  # of a product that is tuned, its tuning tells
+        and (own := run.config.get("extension"))
+        and own["has_code"]
+        and not own["proof"]
+    ):
+        what = f"no proof, so that a run is open: {own['no_proof']}"
+        yield Lack(str(job.path), "vendor.extension", what, needed=False)
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:

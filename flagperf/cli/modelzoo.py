@@ -15,6 +15,7 @@ from flagperf.errors import ConfigError, nearest
 from flagperf.modelzoo import guide
 from flagperf.modelzoo.check import Checked, check
 from flagperf.modelzoo.export import export
+from flagperf.modelzoo.results import of_others
 from flagperf.pages.chosen import chosen
 from flagperf.plain import plain
 from flagperf.report.submission import jobs_in
@@ -36,7 +37,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _export(arguments: Sequence[str], config_dirs: Sequence[Path]) -> int:
-    """Print the files that were written."""
+    """Print the files that were written; which jobs have no part in them goes to standard error."""
     runs, given, overrides = runs_and_overrides(arguments, ("into", "account"))
     words = dict(word.split("=", 1) for word in overrides)
     need("modelzoo export", ("model", "vendor", "into"), words | given)
@@ -51,6 +52,8 @@ def _export(arguments: Sequence[str], config_dirs: Sequence[Path]) -> int:
     short = full if "data_dir" in words else chosen([*overrides, "size=tiny"])
     for path in export(full, short, jobs, path_of(given["into"]), given.get("account", ACCOUNT)):
         print(path)
+    for job in of_others(full, jobs):
+        print(plain(f"left out: {job.folder}: not of what this folder is about"), file=sys.stderr)
     return 0
 
 

@@ -39,6 +39,16 @@ def _own(run: RunConfig, jobs: Sequence[Job]) -> list[Job]:
     return [job for job in jobs if belongs_to(job.config) == belongs_to(run.config)]
 
 
+def of_others(run: RunConfig, jobs: Sequence[Job]) -> list[Job]:
+    """Jobs that the README does not tell of: neither the product's, of this revision of the case, nor a reference."""
+    own = _own(run, jobs)
+    return [job for job in jobs if job not in own and not _is_reference(run, job)]
+
+
+def _is_reference(run: RunConfig, job: Job) -> bool:
+    return bool(job.config["case"] == run.case and job.config["vendor"]["name"] != run.vendor.name)
+
+
 def _row(job: Job) -> dict[str, str]:
     cell = cells.row(job.summary)
     reduced = [] if job.config["size"] == "full" else [f"size={job.config['size']}"]
@@ -63,8 +73,7 @@ def alignment(run: RunConfig, jobs: Sequence[Job]) -> list[dict[str, str]]:
 
     One without a counterpart has a row that says so; there is none at all where no other vendor's run was given.
     """
-    case = [job for job in jobs if job.config["case"] == run.case and job.config["vendor"]["name"] != run.vendor.name]
-    own, references = _named(_own(run, jobs)), _named(case)
+    own, references = _named(_own(run, jobs)), _named([job for job in jobs if _is_reference(run, job)])
     if not own or not references:
         return []
     found = pair_runs([references, own])

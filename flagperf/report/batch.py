@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flagperf.report.cells import number
+from flagperf.results import batch_sizes
 from flagperf.results.values import Summary
 
 
@@ -11,6 +12,8 @@ def batch_line(summary: Summary) -> str:
     if (search := summary.batch) is None:
         return ""
     most = "" if search.limit is None else f" with at most {number(search.limit)} GiB a rank"
+    if not batch_sizes.is_over(search):
+        return f"train_batch_size=auto was broken off{most}, after:"
     if search.found is None:
         return f"train_batch_size=auto found no size that fits{most}:"
     lr = summary.config.get("lr")

@@ -46,6 +46,11 @@ def next_size(start: int, tried: Sequence[TriedSize], limit: float | None) -> in
     return predicted if predicted is not None and low < predicted < high else (low + high) // 2
 
 
+def is_over(search: BatchSearch) -> bool:
+    """Whether no further size was to be tried, when the search ended."""
+    return bool(search.tried) and next_size(0, search.tried, search.limit) is None
+
+
 def largest(tried: Sequence[TriedSize]) -> int | None:
     """The largest size that fits."""
     return max((one.size for one in tried if one.fits), default=None)

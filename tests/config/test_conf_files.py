@@ -81,7 +81,7 @@ def test_case(path: Path) -> None:
 def _is_there(key: str, config: Mapping[str, Any]) -> bool:
     """Whether a mutable key can be set: it has a value, is a part of the configuration, or may be added."""
     group, _, rest = key.partition(".")
-    added = ("optimizer.fused", "optimizer.foreach")
+    added = ("optimizer.fused", "optimizer.foreach", "vendor.extension")
     return (
         key in (*leaves(config), *added) or key in config or (group == "vendor" and rest.split(".")[0] in config[group])
     )

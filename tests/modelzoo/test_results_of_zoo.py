@@ -10,7 +10,7 @@ from example import example_run
 from example_results import CONFIG, a_result
 
 from flagperf.config.platform import Hardware, Vendor
-from flagperf.modelzoo.results import alignment, left_out, missing, rows
+from flagperf.modelzoo.results import alignment, left_out, missing, of_others, rows
 from flagperf.perflog import Event
 from flagperf.report.submission import Job
 from flagperf.results.summary import summary_of
@@ -61,6 +61,17 @@ def test_rows(tmp_path: Path) -> None:
     assert left_out(RUN, jobs) == ["job: INVALID: rank 3 died"]
     assert missing(RUN, jobs) == ["T100 1x1", "T100 1x32"]
     assert missing(RUN, jobs[1:]) == ["T100 1x1", "T100 1x4", "T100 1x32"]
+
+
+def test_jobs_of_others(tmp_path: Path) -> None:
+    """Another revision of the product, and another case; another vendor's is a reference."""
+    mine, old, cuda = (
+        job(tmp_path / "a", config=T100),
+        job(tmp_path / "b", config=T100 | {"revision": 9}),
+        job(tmp_path),
+    )
+    other = job(tmp_path / "c", config=T100 | {"case": "bert"})
+    assert of_others(RUN, [mine, old, cuda, other]) == [old, other]
 
 
 def test_alignment_with_another_vendor(tmp_path: Path) -> None:
