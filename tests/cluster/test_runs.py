@@ -183,7 +183,7 @@ def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tm
     host.output("mkdir", "-p", log := f"{folder}/{NAME}/round1/h1_noderank0", f"{folder}/code", "/srv/flagperf/sample")
     config = done.output.partition("# Effective configuration")[2].partition("\n")[2].partition("\n\n# Node")[0]
     host.output("sh", "-c", f"cat >{folder}/{NAME}/round1/config.yaml", stdin=config.encode())
-    host.output("tar", "-xzC", f"{folder}/code", stdin=code_archive(str(WORKLOAD)))
+    host.output("tar", "-xzC", f"{folder}/code", stdin=code_archive((WORKLOAD,)))
     pasted = host.run("sh", "-c", first)
     assert pasted.returncode == 0, host.output("cat", f"{log}/start_pytorch_task.log")
     assert '"FINISHED"' in host.output("cat", f"{log}/rank0.out.log")

@@ -70,7 +70,7 @@ def test_check_doctor_a_run_on_two_nodes_and_its_report(acme: User) -> None:
         )
     assert result["monitors"]["energy"]["devices"]["energy_j"] > 0
     report = (done.folder / "report.md").read_text()
-    assert "| glm (tiny) | VALID |" in report and "\nEnergy of the training, accelerators" in report
+    assert "| [glm (tiny)](#job1) | VALID |" in report and "\nEnergy of the training, accelerators" in report
 
     shown = acme.run("report", str(done.folder))
     assert shown.exit_code == 0, shown.output

@@ -36,7 +36,7 @@ def job(scale: str, *, config: dict[str, Any] | None = None, changes: tuple[Chan
 
 
 ALL = [job("1x1"), job("1x8"), job("2x8")]
-START = "flagperf model=resnet50 vendor=nvidia hardware=A100"
+START = "flagperf model=resnet50 vendor=nvidia hardware=A100 size=full"
 LAB = "cluster=lab data_dir=/data/imagenet"
 
 
@@ -82,7 +82,7 @@ def refused(jobs: list[Job]) -> str:
         pytest.param(
             [*ALL[1:], job("1x1", sample_data=True, config={"size": "tiny"})],
             ["resnet50-pytorch-A100x1x1: size=tiny is not the case"],
-            [f"{START} size=full nproc=1 cluster=lab data_dir=PATH"],
+            [f"{START} nproc=1 cluster=lab data_dir=PATH"],
             id="tiny",
         ),
         pytest.param(
@@ -101,8 +101,8 @@ def refused(jobs: list[Job]) -> str:
                 *("resnet50-paddle-A100: no job at 1x1", "resnet50-paddle-A100: no job at 2x8"),
             ],
             [
-                f"{START} nproc=8 precision=amp_bf16 data_dir=/data/imagenet",
-                f"{START} nnodes=2 nproc=8 cluster=NAME precision=amp_bf16 data_dir=/data/imagenet",
+                f"{START} nproc=8 precision=bf16 data_dir=/data/imagenet",
+                f"{START} nnodes=2 nproc=8 cluster=NAME precision=bf16 data_dir=/data/imagenet",
                 f"{START.replace(' vendor', ' framework=paddle vendor')} nproc=1 {LAB}",
                 f"{START.replace(' vendor', ' framework=paddle vendor')} nnodes=2 nproc=8 {LAB}",
             ],
