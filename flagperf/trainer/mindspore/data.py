@@ -8,7 +8,9 @@ from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
+from mindspore import Tensor
 from mindspore.dataset.dataloader import DataLoader
+from numpy.typing import NDArray
 
 from flagperf.trainer.agenda import Position
 from flagperf.trainer.batches import Numbered, eval_batches
@@ -84,10 +86,23 @@ def open_data(config: Mapping[str, Any], settings: Settings, ranks: Ranks, posit
     )
 
 
-def loaded(dataset: Dataset, batches: Iterable[Numbered], workers: int) -> Iterator[Any]:
-    """Batches, read by so many processes; 0: by this one."""
+def loaded(dataset: Dataset, batches: Iterable[Numbered], workers: int) -> Iterator[list[Tensor]]:
+    """Batches, read by so many processes; 0: by this one.
+
+    They travel as arrays: MindSpore's own way, a tensor in shared memory for each, costs the rank 6 ms a batch more.
+    """
     asked = ([(index, seed, place) for place, index in enumerate(indices)] for seed, indices in batches)
-    return iter(DataLoader(Drawn(dataset), batch_sampler=asked, num_workers=workers))
+    return map(tensors, iter(DataLoader(Drawn(dataset), batch_sampler=asked, num_workers=workers, collate_fn=stacked)))
+
+
+def stacked(samples: list[tuple[Any, ...]]) -> list[NDArray[Any]]:
+    """The arrays of a batch, [sample, …]."""
+    return [np.stack(values) for values in zip(*samples)]
+
+
+def tensors(arrays: list[NDArray[Any]]) -> list[Tensor]:
+    """The tensors of a batch."""
+    return [Tensor.from_numpy(array) for array in arrays]
 
 
 def read_first_samples(config: Mapping[str, Any]) -> None:
