@@ -16,7 +16,7 @@ CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 
 @pytest.mark.slow
 @pytest.mark.torch
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(2700)
 def test_tiny_targets(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).with_name("flagperf")), "-m", "+experiment=tiny_targets"]
     done = subprocess.run(

@@ -87,11 +87,11 @@ class User:
         )
 
     def run(self, *words: str, run_name: str = "run", scenario: str = "fine", timeout: float = 270) -> Done:
-        process = self.start(*words, run_name=run_name, scenario=scenario)
-        try:
-            output, _ = process.communicate(timeout=timeout)
-        finally:
-            process.kill()  # where it is late, and the next test must not meet it
+        with self.start(*words, run_name=run_name, scenario=scenario) as process:  # closes its pipe, and waits for it
+            try:
+                output, _ = process.communicate(timeout=timeout)
+            finally:
+                process.kill()  # where it is late, and the next test must not meet it
         return Done(process.returncode, output, self.home / "result" / run_name)
 
 

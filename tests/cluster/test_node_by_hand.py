@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 from hosts import Host, TestCluster
@@ -35,12 +36,13 @@ def start(host: Host, rank: int, master: str, home: Path) -> subprocess.Popen[st
 def test_two_nodes(lab: TestCluster, tmp_path: Path) -> None:
     hosts = lab.hosts[:2]
     master = f"master={hosts[0].address}:29511"
-    nodes = [start(host, rank, master, tmp_path) for rank, host in enumerate(hosts)]
-    try:
-        said = [node.communicate(timeout=280)[0] for node in nodes]
-    finally:
-        for node in nodes:
-            node.kill()
+    with ExitStack() as ends:  # closes their pipes, and waits for them
+        nodes = [ends.enter_context(start(host, rank, master, tmp_path)) for rank, host in enumerate(hosts)]
+        try:
+            said = [node.communicate(timeout=280)[0] for node in nodes]
+        finally:
+            for node in nodes:
+                node.kill()
     assert [node.returncode for node in nodes] == [0, 0], said
     joined = tmp_path / "joined"
     for host in hosts:
