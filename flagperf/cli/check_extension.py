@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.compose import compose
 from flagperf.config.extension import KEY, WITHIN, proof_path, replaced
-from flagperf.config.resolve import check_hosts
 from flagperf.config.values import RunConfig
-from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
+from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
-from flagperf.plan.plan import make_plan
-from flagperf.results.rank_log import read_rank_logs
-from flagperf.run import folder as run_folder
-from flagperf.run.console import Terminal
-from flagperf.run.execute import execute
-from flagperf.run.progress import Progress
 
 ALONE = ("size=tiny", "prove=true")  # the reduced case, on sample data
 HEADER = """\
@@ -43,25 +33,9 @@ def main(options: argparse.Namespace) -> int:
     if run.dry_run:
         print(dry_run_text(run))
         return 0
-    check_hosts(run)
-    folder = run_folder.create(replace(run, run_name=run.run_name or f"check{datetime.now():%Y%m%d-%H%M%S}"))
-    found = worst(asyncio.run(compare(run, folder)))
+    _, logs = ask_ranks(run, "check")
+    found = worst([event.value for log in logs for event in log.all("PROOF")])
     return keep(run, found) if shows_the_same(run, found) else ConfigError.exit_code
-
-
-async def compare(run: RunConfig, folder: Path) -> list[Mapping[str, Any]]:
-    """What each rank found.
-
-    Raises:
-        FlagperfError: a host cannot be used, a rank failed, or the user interrupted it.
-    """
-    with Progress(run, Terminal(stderr=True)) as progress:
-        outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
-    if outcome.status == "interrupted":
-        raise InterruptedRunError("interrupted")
-    if outcome.failure is not None:
-        raise TrainingError(outcome.failure.line)  # told in full when it happened
-    return [event.value for log in read_rank_logs(outcome.folder) for event in log.all("PROOF")]
 
 
 def worst(proofs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

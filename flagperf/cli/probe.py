@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from datetime import datetime
-from pathlib import Path
+from dataclasses import asdict
 
 from rich.table import Table
 
+from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.compose import compose
-from flagperf.config.resolve import check_hosts
 from flagperf.config.values import RunConfig
-from flagperf.errors import InterruptedRunError, TrainingError
 from flagperf.plan.dry_run import dry_run_text
-from flagperf.plan.plan import make_plan
 from flagperf.report.probe import probe_rows
 from flagperf.results.probe import probed_devices, slower_devices
-from flagperf.results.rank_log import read_rank_logs
 from flagperf.results.result import write_json
 from flagperf.results.values import ProbedDevice
-from flagperf.run import folder as run_folder
-from flagperf.run.console import Terminal, print_unfolded
-from flagperf.run.execute import execute
-from flagperf.run.progress import Progress
+from flagperf.run.console import print_unfolded
 
 ALONE = ("size=tiny", "probe=alone")  # the reduced case: no data is needed
 FILE = "probe.json"
@@ -37,29 +28,13 @@ def main(options: argparse.Namespace) -> int:
     if run.dry_run:
         print(dry_run_text(run))
         return 0
-    check_hosts(run)
-    folder = run_folder.create(replace(run, run_name=run.run_name or f"probe{datetime.now():%Y%m%d-%H%M%S}"))
-    devices = asyncio.run(measure(run, folder))
+    folder, logs = ask_ranks(run, "probe")
+    devices = probed_devices(logs)
     slower = list(slower_devices(devices))
     report(run, devices, slower)
     figures = {"job": run.name, "data_sheet": run.hardware.peak_flops, "slower": slower}
     print(write_json({**figures, "devices": [asdict(device) for device in devices]}, folder / FILE))
     return 0
-
-
-async def measure(run: RunConfig, folder: Path) -> tuple[ProbedDevice, ...]:
-    """What the devices of the job achieved, by rank.
-
-    Raises:
-        FlagperfError: a host cannot be used, a rank failed, or the user interrupted it.
-    """
-    with Progress(run, Terminal(stderr=True)) as progress:
-        outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
-    if outcome.status == "interrupted":
-        raise InterruptedRunError("interrupted")
-    if outcome.failure is not None:
-        raise TrainingError(outcome.failure.line)  # told in full when it happened
-    return probed_devices(read_rank_logs(outcome.folder))
 
 
 def report(run: RunConfig, devices: Sequence[ProbedDevice], slower: Sequence[str]) -> None:

@@ -1,0 +1,45 @@
+"""Ranks that answer one question in place of a training: started as those of a run, on its hosts, with its checks."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from flagperf.config.resolve import check_hosts
+from flagperf.config.values import RunConfig
+from flagperf.errors import InterruptedRunError, TrainingError
+from flagperf.plan.plan import make_plan
+from flagperf.results.rank_log import RankLog, read_rank_logs
+from flagperf.run import folder as run_folder
+from flagperf.run.console import Terminal
+from flagperf.run.execute import execute
+from flagperf.run.progress import Progress
+
+
+def ask_ranks(run: RunConfig, name: str) -> tuple[Path, tuple[RankLog, ...]]:
+    """Start the ranks of a job once, and wait for their end.
+
+    Args:
+        name: what the name of the run folder begins with, where the job gives none.
+
+    Returns:
+        The run folder, and what each rank logged, by rank.
+
+    Raises:
+        FlagperfError: a host cannot be used, a rank failed, or the user interrupted it.
+    """
+    check_hosts(run)
+    folder = run_folder.create(replace(run, run_name=run.run_name or f"{name}{datetime.now():%Y%m%d-%H%M%S}"))
+    return folder, asyncio.run(_logs(run, folder))
+
+
+async def _logs(run: RunConfig, folder: Path) -> tuple[RankLog, ...]:
+    with Progress(run, Terminal(stderr=True)) as progress:
+        outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
+    if outcome.status == "interrupted":
+        raise InterruptedRunError("interrupted")
+    if outcome.failure is not None:
+        raise TrainingError(outcome.failure.line)  # told in full when it happened
+    return read_rank_logs(outcome.folder)
