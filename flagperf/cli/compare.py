@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flagperf import report
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import paths_and_options
+from flagperf.cli.words import path_of, paths_and_options
 from flagperf.compare import render
 from flagperf.compare.align import align
 from flagperf.compare.earlier import earlier_rounds
@@ -111,7 +111,7 @@ def _history(noise: str | None, jobs: Sequence[NamedJob]) -> set[Path]:
     """The result folders whose runs tell how much rounds vary."""
     if noise is None:
         return {Path(job.run).resolve().parent for job in jobs}
-    folder = Path(noise).expanduser()
+    folder = path_of(noise)
     if not folder.is_dir():
         raise ConfigError("no such folder", key="noise", given=noise, advice="give a result folder, in which runs lie")
     return {folder}
@@ -153,6 +153,6 @@ def _write(given: Mapping[str, str], key: str, text: str) -> None:
     if key not in given:
         return
     try:
-        Path(given[key]).expanduser().write_text(text, encoding="utf-8")
+        path_of(given[key]).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the file cannot be written: {error.strerror}", key=key, given=given[key]) from None

@@ -19,6 +19,7 @@ from pathlib import Path
 import yaml
 
 from flagperf.cli.verbs import usage
+from flagperf.cli.words import path_of
 from flagperf.config.compose import compose
 from flagperf.config.data_layout import check_layout, count_entries, expected, has_layout
 from flagperf.config.values import RunConfig
@@ -143,7 +144,7 @@ def prepare(run: RunConfig, source: str | None) -> None:
     if source is None:
         advice = f"flagperf data prepare model={run.case} source=PATH data_dir={folder}"
         raise ConfigError("the original data is missing", key="source", advice=advice)
-    path = Path(source).expanduser().absolute()
+    path = path_of(source).absolute()
     if not path.exists():
         raise ConfigError("no such file or folder", key="source", given=path)
     if there := _data_there(run, folder):  # not after hours of work

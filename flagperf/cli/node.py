@@ -20,6 +20,7 @@ from rich.console import Console
 from flagperf.cli.log import run_log
 from flagperf.cli.rerun import again
 from flagperf.cli.verbs import usage
+from flagperf.cli.words import path_of
 from flagperf.config.compose import compose
 from flagperf.config.platform import Node
 from flagperf.config.values import RunConfig
@@ -65,7 +66,7 @@ def _overrides(words: Sequence[str], config_dirs: Sequence[Path]) -> tuple[list[
     """The overrides and configuration folders: those that were given, and before them those of a run folder."""
     if "=" in words[0] or words[0].startswith("+"):
         return list(words), list(config_dirs)
-    folder = Path(words[0]).expanduser()
+    folder = path_of(words[0])
     command = command_file.read(folder)
     if command.multirun:
         advice = "give the overrides of one of its jobs in place of the folder"

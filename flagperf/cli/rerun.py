@@ -10,6 +10,7 @@ from rich.text import Text
 
 from flagperf.cli import run
 from flagperf.cli.verbs import usage
+from flagperf.cli.words import path_of
 from flagperf.errors import ConfigError
 from flagperf.run import command_file
 from flagperf.run.command_file import Command
@@ -22,7 +23,7 @@ def main(options: argparse.Namespace) -> int:
     """Compose and run as then, with the user's files as they were; an override that follows replaces an old one."""
     if not options.arguments or "=" in options.arguments[0]:
         raise ConfigError("rerun takes one run folder", advice=usage("rerun"))
-    folder = Path(options.arguments[0]).expanduser()
+    folder = path_of(options.arguments[0])
     command = command_file.read(folder)
     options.arguments = again(command.overrides, options.arguments[1:])
     options.multirun = command.multirun

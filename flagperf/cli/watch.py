@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from flagperf.cli.verbs import usage
+from flagperf.cli.words import path_of
 from flagperf.errors import ConfigError
 from flagperf.report.watching import snapshot
 from flagperf.run.console import Terminal
@@ -24,7 +25,7 @@ def main(options: argparse.Namespace) -> int:
     if len(options.arguments) != 1:
         given = " ".join(options.arguments) or None
         raise ConfigError("watch takes one run folder", given=given, advice=usage("watch"))
-    folder, terminal = Path(options.arguments[0]).expanduser(), Terminal()
+    folder, terminal = path_of(options.arguments[0]), Terminal()
     if not terminal.is_terminal:
         for line in snapshot(folder):
             terminal.print(Text(line), soft_wrap=True)

@@ -108,6 +108,23 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         *(
             pytest.param(
+                argv,
+                "no such user\n  where:   command line\n  given:   ~no-such-user\n"
+                "  do:      a file of this name is ./~no-such-user",
+                id=f"{argv[0]} of a user that is not there",
+            )
+            for argv in (
+                ["--config-dir", "~no-such-user", "list"],
+                ["compare", "~no-such-user", "result"],
+                ["import", "~no-such-user", "into=conf"],
+                ["list", "runs", "~no-such-user"],
+                ["node", "~no-such-user", "node_rank=0", "master=10.0.0.1:29500"],
+                ["rerun", "~no-such-user"],
+                ["watch", "~no-such-user"],
+            )
+        ),
+        *(
+            pytest.param(
                 [verb, "-m", *arguments],
                 f"{verb} takes no -m\n  where:   command line\n  key:     -m\n"
                 "  do:      only run sweeps over several values; give one value of each key",
