@@ -21,7 +21,7 @@ HEAVY   := cases cluster faults trainer
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
 RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target hosts/versions) \
-	flagperf/trainer flagperf/modelzoo/scripts cases
+	flagperf/trainer flagperf/modelzoo/scripts flagperf/hosts/slurm/agent.py cases
 
 .PHONY: run quick test slow check clean packages oldest oldest-test $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
@@ -59,7 +59,8 @@ check: $(DEV)
 packages:  ## what `make check`, the tests of clusters and of the report page need, on Debian, as root
 	apt-get update -q
 	DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
-	    python3-venv docker.io openssh-server openssh-client openssl iproute2 iptables gcc libc6-dev chromium shellcheck
+	    python3-venv docker.io openssh-server openssh-client openssl iproute2 iptables gcc libc6-dev chromium shellcheck \
+	    munge slurmctld slurmd slurm-client
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make a virtual environment; on Debian: apt install python3-venv"; exit 1; }

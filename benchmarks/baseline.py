@@ -1,4 +1,4 @@
-"""What the benchmarks share: on each framework a tiny case, and the script that somebody would write by hand for it."""
+"""What the benchmarks share: tiny cases, of each framework one, and the scripts that somebody would write by hand."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Baseline:
         """Run the script on the same data, with the same batch size. Gives its figures.
 
         Returns:
-            first_step: wall clock at its end; samples_per_second: of the whole job, after the warm-up; memory_gib: of
-            rank 0, resident, at the peak.
+            first_step: wall clock at its end; units_per_second: images or tokens of the whole job, after the warm-up;
+            memory_gib: of rank 0, resident, at the peak.
         """
         script = Path(__file__).parent / "bare" / self.script
         arguments = [str(self.data), str(self.config["train_batch_size"]), str(steps), str(warmup_steps)]
@@ -76,15 +76,13 @@ class Baseline:
         return last_json(done.stdout)
 
 
+TORCHRUN = (
+    *("-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(RANKS)),
+    *("--master-addr", "127.0.0.1", "--master-port", str(PORT)),
+)
 BASELINES = {
-    "pytorch": Baseline(
-        (),
-        "resnet50_pytorch.py",
-        (
-            *("-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(RANKS)),
-            *("--master-addr", "127.0.0.1", "--master-port", str(PORT)),
-        ),
-    ),
+    "pytorch": Baseline((), "resnet50_pytorch.py", TORCHRUN),
+    "fsdp2": Baseline(("model=llama3_8b", f"nproc={RANKS}"), "fsdp2_llama.py", TORCHRUN),
     "paddle": Baseline(
         ("model=bert", "framework=paddle"),
         "bert_paddle.py",

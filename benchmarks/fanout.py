@@ -26,8 +26,8 @@ from pathlib import Path
 import asyncssh
 
 from flagperf.cli.doctor.hosts import examine
+from flagperf.config.cluster import Cluster, Node, Ssh
 from flagperf.config.compose import compose
-from flagperf.config.platform import Cluster, Node, Ssh
 from flagperf.config.values import RunConfig
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import make_plan
@@ -84,7 +84,7 @@ def sshd() -> Iterator[Sshd]:
 def run_on(server: Sshd, hosts: int, folder: str) -> RunConfig:
     nodes = tuple(Node(f"h{number}", "127.0.0.1", server.port, getpass.getuser()) for number in range(hosts))
     ssh = Ssh(key=str(server.key), known_hosts=str(server.known_hosts), config="/dev/null")
-    cluster = Cluster("loopback", "one sshd", nodes, ssh, work_dir=folder)
+    cluster = Cluster("loopback", "one sshd", nodes, ssh=ssh, work_dir=folder)
     overrides = [f"runtime.python={sys.executable}", f"sample_dir={folder}"]
     return replace(compose(overrides), nnodes=hosts, cluster=cluster)
 
@@ -112,7 +112,7 @@ async def checks(run: RunConfig, folder: Path) -> None:
     """The phases `connect` and `check` of a run."""
     plan = make_plan(run, 1, folder)
     transports = make_transports(run, run.cluster.nodes)
-    runtimes = make_runtimes(run, plan, transports)
+    runtimes = make_runtimes(run, plan, range(run.nnodes), transports)
 
     async def one(rank: int) -> None:
         async with transports[rank]:

@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from flagperf.config.cluster import Node, Ssh
 from flagperf.config.compose import compose
-from flagperf.config.platform import Node, Ssh
 from flagperf.config.values import RunConfig
 from flagperf.hosts.guard import descendants
 from flagperf.hosts.local import LocalTransport
@@ -38,7 +38,7 @@ from hosts import TestCluster
 
 LIMIT = 1.0  # percent of one core
 TICKS = os.sysconf("SC_CLK_TCK")
-OUTPUT = "\n".join(f"{30 + index}, 57.25, 15, 40536, 0" for index in range(8))
+OUTPUT = "\n".join(f"{index}, 30, 57.25, 15, 40536, 0, 1410" for index in range(8))
 
 
 def cpu_seconds(stat_lines: list[str]) -> float:

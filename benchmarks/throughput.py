@@ -1,6 +1,6 @@
 """Steady throughput and host memory of a tiny case: flagperf's loop against the script by hand, in turns.
 
-    python benchmarks/throughput.py [ROUNDS] [FRAMEWORK]
+    python benchmarks/throughput.py [ROUNDS] [paddle | tensorflow2 | mindspore | fsdp2]
 
 Same data, batch size, network and optimizer; two ranks; no evaluation. Printed: the median ratio of samples per second
 over rounds (limit 0.99 with PyTorch, 0.98 with the others), and of the resident memory of rank 0 (limit 1.05).
@@ -23,7 +23,7 @@ STEPS, WARMUP_STEPS = 150, 20
 def bare(baseline: Baseline) -> tuple[float, float]:
     """Samples per second and GiB."""
     figures = baseline.by_hand(steps=STEPS, warmup_steps=WARMUP_STEPS)
-    return float(figures["samples_per_second"]), float(figures["memory_gib"])
+    return float(figures["units_per_second"]), float(figures["memory_gib"])
 
 
 def flagperf(baseline: Baseline) -> tuple[float, float]:

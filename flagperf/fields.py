@@ -1,4 +1,4 @@
-"""What one value may be: its type, range, options or form; told by config/platform.py and config/keys.py."""
+"""What one value may be: its type, range, options or form; told by config/keys.py, platform.py and cluster.py."""
 
 from __future__ import annotations
 

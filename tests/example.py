@@ -8,9 +8,11 @@ from typing import Any
 import yaml
 
 from flagperf.config.build import build, of_same_name
-from flagperf.config.platform import Cluster, Framework, Hardware, Node, RuntimeSettings, Vendor
+from flagperf.config.cluster import Cluster, Node
+from flagperf.config.platform import Framework, Hardware, RuntimeSettings, Vendor
 from flagperf.config.search_path import CONF
 from flagperf.config.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.trainer.mesh import Mesh
 
 DEADLINES = Deadlines(connect=15.0, start=300.0, first_step=600.0, stall=300.0, stop=10.0)
 FRAMEWORK = yaml.safe_load((CONF / "framework/pytorch.yaml").read_text(encoding="utf-8"))
@@ -43,6 +45,8 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "oversubscribe": False,
         "probe": None,
         "dry_run": False,
+        "submit": False,
+        "only": None,
         "log_level": "info",
         "max_steps": 20,
         "train_batch_size": 4,
@@ -62,6 +66,7 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "deadlines": DEADLINES,
         "monitor": MonitorIntervals(5.0, 120.0),
         "auto_batch": AutoBatch(0.9, None, 10),
+        "mesh": Mesh(dp_replicate=values["nnodes"] * values["nproc"]),
         "limits": Limits(**of_same_name(Limits, values)),
         "config": values,
     }

@@ -76,7 +76,7 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
         rate = (steps - warmup_steps) * batch_size * WORLD / seconds
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         checksum = float(sum(parameter.sum() for parameter in network.trainable_params()))
-        figures = {"first_step": first_step, "samples_per_second": rate, "memory_gib": memory, "checksum": checksum}
+        figures = {"first_step": first_step, "units_per_second": rate, "memory_gib": memory, "checksum": checksum}
         print(json.dumps(figures), flush=True)
 
 

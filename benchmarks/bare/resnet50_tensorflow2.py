@@ -93,7 +93,7 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
     if rank == 0:
         rate = (steps - warmup_steps) * batch_size * WORLD / seconds
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(json.dumps({"first_step": first_step, "samples_per_second": rate, "memory_gib": memory}), flush=True)
+        print(json.dumps({"first_step": first_step, "units_per_second": rate, "memory_gib": memory}), flush=True)
 
 
 def start() -> None:

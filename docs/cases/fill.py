@@ -152,15 +152,17 @@ def published_part(known: Mapping[str, Any]) -> str:
 
 def commands(case: str) -> list[str]:
     """How to run it at each scale that has a tuning, and reduced."""
-    data_dir = re.search(r"data_dir=\S+", (CONF / "model" / f"{case}.yaml").read_text(encoding="utf-8"))
-    if data_dir is None:
-        raise SystemExit(f"conf/model/{case}.yaml: its command names no data_dir")
-    tunings = {path.stem for path in (CONF / "vendor/nvidia" / case).glob("A100x*.yaml")}
+    text = (CONF / "model" / f"{case}.yaml").read_text(encoding="utf-8")
+    command = re.search(r"hardware=(?P<hardware>\S+) .*(?P<data_dir>data_dir=\S+)", text)
+    if command is None:
+        raise SystemExit(f"conf/model/{case}.yaml: its command names no hardware, or no data_dir")
+    hardware, data_dir = command["hardware"], command["data_dir"]
+    tunings = {path.stem for path in (CONF / "vendor/nvidia" / case).glob(f"{hardware}x*.yaml")}
     start = f"flagperf model={case}"
     full = [
-        f"{start} vendor=nvidia hardware=A100 {words} {data_dir[0]}"
+        f"{start} vendor=nvidia hardware={hardware} {words} {data_dir}"
         for scale, words in SCALES.items()
-        if f"A100x{scale}" in tunings
+        if f"{hardware}x{scale}" in tunings
     ]
     return [*full, f"{start + ' nproc=2':66} # tiny: on the CPU, with sample data"]
 

@@ -27,9 +27,23 @@ def main(options: argparse.Namespace) -> int:
 
 async def clean(run: RunConfig) -> list[Row]:
     """Clean every host of the cluster. Each row says what was removed, or what could not be."""
+    if run.cluster.slurm is not None:
+        return await _clean_queue()
     transports = make_transports(run, run.cluster.nodes)
     rows = await asyncio.gather(*(_clean(run, transport) for transport in transports))
     return [row for found in rows for row in found]
+
+
+async def _clean_queue() -> list[Row]:
+    """Cancel the jobs of dead runs in Slurm's queue. What ran on their nodes ends with them."""
+    from flagperf.hosts.slurm.commands import SLURM
+    from flagperf.hosts.slurm.ours import cancel_dead
+
+    try:
+        jobs = await cancel_dead()
+    except FlagperfError as error:
+        return [failed_row(SLURM, "clean", error)]
+    return [Row(SLURM, "clean", "ok", f"job {job}" if job else "nothing to remove") for job in jobs or [""]]
 
 
 async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
@@ -37,7 +51,7 @@ async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
     rows: list[Row] = []
     try:
         async with transport:
-            if not transport.local:
+            if not transport.same_files:
                 removed += await leftovers.remove_dead_folders(transport, run.cluster.work_dir)
                 removed += await leftovers.remove_dead_process_folders(transport)
             try:

@@ -44,6 +44,11 @@ def look_at_cluster(
 ) -> int:
     """Compose one job, look at its cluster, and print what was found. Returns the exit code."""
     run = compose([*options.arguments, "dry_run=true"], options.config_dir)  # which needs no data_dir
+    if run.cluster.kubernetes:
+        advice = "kubectl describe nodes shows what they have; dry_run=true shows what a run asks of them"
+        raise ConfigError(
+            "flagperf reaches no host of Kubernetes", key="cluster", given=run.cluster.name, advice=advice
+        )
     return print_rows(asyncio.run(look(run)))
 
 

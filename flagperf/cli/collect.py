@@ -10,11 +10,13 @@ from pathlib import Path
 from flagperf import report
 from flagperf.cli.cluster import Row, failed_row, print_rows
 from flagperf.cli.verbs import usage
-from flagperf.errors import ConfigError, FlagperfError
+from flagperf.errors import ConfigError, FlagperfError, HostError
 from flagperf.hosts.connect import transports
+from flagperf.results import parts
 from flagperf.run.collecting import Place, collect_late, places
 from flagperf.run.console import Terminal
 from flagperf.run.folder import is_held
+from flagperf.run.pod_logs import collect_pod, pods_of
 
 
 def main(options: argparse.Namespace) -> int:
@@ -41,12 +43,44 @@ def main(options: argparse.Namespace) -> int:
 
 async def collect(found: Sequence[Place]) -> list[Row]:
     """Bring what is left of each round, round by round; a row for each host that had some, or could not be asked."""
+    rounds: dict[Path, list[Place]] = {}
+    for place in found:
+        rounds.setdefault(place.folder.parent, []).append(place)
+    return [row for places in rounds.values() for row in await _collect_round(places)]
+
+
+async def _collect_round(found: Sequence[Place]) -> list[Row]:
+    if found[0].cluster.kubernetes:
+        return await _collect_pods([place for place in found if not (place.folder / parts.FILE).exists()])
     return [row for place in found for row in await _collect(place)]
 
 
+async def _collect_pods(missing: Sequence[Place]) -> list[Row]:
+    """What the pods of a round have printed. They are asked one after another, as each may tell megabytes."""
+    rows: list[Row] = []
+    pods = await pods_of(missing) if missing else {}
+    for place in missing:
+        name = place.node.name
+        try:
+            if name not in pods:
+                raise HostError(
+                    name, "it has no pod", advice="apply the manifests; a pod that was removed tells nothing"
+                )
+            outcome = await collect_pod(place, pods[name])
+        except FlagperfError as error:
+            rows.append(failed_row(name, "collect", error))
+            continue
+        parts.write(outcome, place.folder)
+        if outcome.failure and outcome.failure.phase == "collect":
+            rows.append(Row(name, "collect", "failed", outcome.failure.cause))
+        else:
+            rows.append(Row(name, "collect", "ok", f"what {pods[name].name} printed is in {place.folder}"))
+    return rows
+
+
 async def _collect(place: Place) -> list[Row]:
-    (transport,) = transports([place.node], place.ssh, place.connect)
     try:
+        (transport,) = transports([place.node], place.cluster, place.connect)
         async with transport:
             done = await collect_late(place, transport)
     except FlagperfError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flagperf import report
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import path_of, paths_and_options
+from flagperf.cli.words import paths_and_options
 from flagperf.compare import render
 from flagperf.compare.align import align
 from flagperf.compare.earlier import earlier_rounds
@@ -20,6 +20,7 @@ from flagperf.compare.page import Compared, page
 from flagperf.compare.published import NAME, pair_published
 from flagperf.compare.scales import scales_of
 from flagperf.compare.values import Comparison
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 from flagperf.report import scaling
 from flagperf.run.console import print_unfolded
@@ -111,7 +112,7 @@ def _history(noise: str | None, jobs: Sequence[NamedJob]) -> set[Path]:
     """The result folders whose runs tell how much rounds vary."""
     if noise is None:
         return {Path(job.run).resolve().parent for job in jobs}
-    folder = path_of(noise)
+    folder = user_path(noise)
     if not folder.is_dir():
         raise ConfigError("no such folder", key="noise", given=noise, advice="give a result folder, in which runs lie")
     return {folder}
@@ -153,6 +154,6 @@ def _write(given: Mapping[str, str], key: str, text: str) -> None:
     if key not in given:
         return
     try:
-        path_of(given[key]).write_text(text, encoding="utf-8")
+        user_path(given[key]).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the file cannot be written: {error.strerror}", key=key, given=given[key]) from None

@@ -19,9 +19,9 @@ from pathlib import Path
 import yaml
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import path_of
 from flagperf.config.compose import compose
 from flagperf.config.data_layout import check_layout, count_entries, expected, has_layout
+from flagperf.config.user_path import user_path
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
 from flagperf.hosts import guard
@@ -68,13 +68,13 @@ def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Pa
         advice = f"flagperf data {action} model=NAME data_dir=PATH"
         raise ConfigError("the folder of the data is missing", key="data_dir", advice=advice)
     size = [] if any(override.startswith("size=") for override in overrides) else [f"size={SIZES[action]}"]
-    run = compose([*size, *overrides, "dry_run=true"], config_dirs)
-    if not all(node.local for node in run.cluster.nodes):
+    run = compose([*size, "division=open", *overrides, "dry_run=true"], config_dirs)  # no result comes of it
+    if not all(node.same_files for node in run.cluster.nodes or (run.cluster.stand_in(0),)):
         raise ConfigError(
             "the data of other hosts is out of reach",
             key="cluster",
             given=run.cluster.name,
-            allowed="clusters of this machine only",
+            allowed="clusters with this machine's files",
             advice="call flagperf there; flagperf doctor looks at the data_dir of every host",
         )
     return run
@@ -144,7 +144,7 @@ def prepare(run: RunConfig, source: str | None) -> None:
     if source is None:
         advice = f"flagperf data prepare model={run.case} source=PATH data_dir={folder}"
         raise ConfigError("the original data is missing", key="source", advice=advice)
-    path = path_of(source).absolute()
+    path = user_path(source).absolute()
     if not path.exists():
         raise ConfigError("no such file or folder", key="source", given=path)
     if there := _data_there(run, folder):  # not after hours of work

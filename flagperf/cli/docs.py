@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import need, path_of, runs_and_overrides
+from flagperf.cli.words import need, runs_and_overrides
+from flagperf.config.user_path import user_path
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, nearest
 from flagperf.pages.case import case_page
@@ -53,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
     words = [*overrides, *([] if "size" in there else ["size=full"])]
     run = chosen(words, options.config_dir, any_product=kind == "vendor")
     names = {"case": run.case, "framework": run.framework.name, "vendor": run.vendor.name}
-    path = path_of(given["into"]) / page.place.format(**names)
+    path = user_path(given["into"]) / page.place.format(**names)
     about = [job for job in jobs if page.is_about(job.config) == page.is_about(run.config)]
     write(path, page.make(run, about, options.config_dir))
     print(path)

@@ -15,7 +15,7 @@ from flagperf.results import summary
 from flagperf.results.values import Summary
 
 # What may differ between two runs of the same job: where it is written, and which flagperf runs it.
-ELSEWHERE = ("resume", "run_name", "result_dir", "reports", "log_level", "dry_run", "code")
+ELSEWHERE = ("resume", "run_name", "result_dir", "reports", "log_level", "dry_run", "submit", "only", "code")
 
 log = logging.getLogger(__name__)
 

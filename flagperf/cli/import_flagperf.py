@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import path_of
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.importing.checkout import read_checkout
 from flagperf.importing.files import Imported, make_files, write_files
@@ -16,11 +16,11 @@ from flagperf.importing.files import Imported, make_files, write_files
 def main(options: argparse.Namespace) -> int:
     """Print the files that were written, what was not carried over, and the command that shows the result."""
     into = [text.partition("=")[2] for text in options.arguments if text.startswith("into=")]
-    paths = [path_of(text) for text in options.arguments if not text.startswith("into=")]
+    paths = [user_path(text) for text in options.arguments if not text.startswith("into=")]
     if len(into) != 1 or not into[0] or not paths:
         given = " ".join(options.arguments) or None
         raise ConfigError("import takes FlagPerf's files, and one folder", given=given, advice=usage("import"))
-    folder = path_of(into[0])
+    folder = user_path(into[0])
     try:
         checkout = read_checkout(paths)
     except OSError as error:

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
@@ -25,6 +26,7 @@ from flagperf.run import folder as run_folder
 from flagperf.run.command_file import Command
 from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
+from flagperf.run.on_hosts import Hosts
 from flagperf.run.progress import Progress
 from flagperf.run.resume import with_checkpoints
 from flagperf.run.values import Failure, Outcome, refusal
@@ -52,20 +54,23 @@ async def run_jobs(jobs: Sequence[RunConfig], console: Console, command: Command
         command_file.keep(command, folder, [job.mask for job in jobs])
         for job in jobs:  # at once: whoever reads the folder knows of all of them
             run_folder.write_configuration(job, folder / job.name)
-        for number, job in enumerate(jobs, 1):
-            _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
-            done = taken_over(job, folder) if len(jobs) > 1 else None
-            if done is not None:
-                note = f"  done in {job.resume}: taken over"
-                console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
-                code = _exit_code(done, job)
-            else:
-                done, code = await _run_job(job, folder, console, command.began if number == 1 else None)
-            summaries.append(done)
-            codes.append(code)
-            paths = report.write(folder, summaries)
-            if code == InterruptedRunError.exit_code:
-                break
+        async with Hosts(partial(_note, console)) as hosts:
+            for number, job in enumerate(jobs, 1):
+                _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
+                done = taken_over(job, folder) if len(jobs) > 1 else None
+                if done is not None:
+                    note = f"  done in {job.resume}: taken over"
+                    console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+                    code = _exit_code(done, job)
+                else:
+                    done, code = await _run_job(job, hosts, folder, console, command.began if number == 1 else None)
+                summaries.append(done)
+                codes.append(code)
+                paths = report.write(folder, summaries)
+                if code == InterruptedRunError.exit_code:
+                    break
+                if code:
+                    await hosts.release()  # they may be why
         if rest := jobs[len(summaries) :]:
             summaries += [_summary(job, [], folder) for job in rest]
             paths = report.write(folder, summaries)
@@ -85,7 +90,9 @@ def _failures(summaries: Sequence[Summary]) -> Iterator[str]:
             yield "failed: " + (f"{name}, round {round_.round}: " if len(rounds) > 1 else "") + round_.failure.line
 
 
-async def _run_job(job: RunConfig, folder: Path, console: Console, began: float | None) -> tuple[Summary, int]:
+async def _run_job(
+    job: RunConfig, hosts: Hosts, folder: Path, console: Console, began: float | None
+) -> tuple[Summary, int]:
     """All rounds of a job, and its exit code.
 
     After a failed round the next one runs. After a round that could not start none does, because the reason is still
@@ -93,18 +100,21 @@ async def _run_job(job: RunConfig, folder: Path, console: Console, began: float 
     """
     results: list[Result] = []
     refused: FlagperfError | None = None
-    for number in range(1, job.repeat + 1):
-        if job.repeat > 1:
-            console.print(f"round {number} of {job.repeat}", style="bold", highlight=False)
-        try:
+    try:
+        job = await hosts.of(job)
+        if job.cluster.scheduler:
+            began = None  # the wait for nodes is no part of the round …
+        for number in range(1, job.repeat + 1):
+            if job.repeat > 1:
+                console.print(f"round {number} of {job.repeat}", style="bold", highlight=False)
             if job.sized is not None:
-                job, began = await with_found_size(job, folder, console), None  # the search is no part of the round
+                job, began = await with_found_size(job, folder, console), None  # … nor is the search
             results.append(await _run_round(job, number, folder, console, began if number == 1 else None))
-        except FlagperfError as error:
-            refused = error
-            results.append(_refused(job, number, folder, error))
-        if refused or results[-1].status == "interrupted":
-            break
+            if results[-1].status == "interrupted":
+                break
+    except FlagperfError as error:
+        refused = error
+        results.append(_refused(job, len(results) + 1, folder, error))
     done = _summary(job, results, folder)
     return done, refused.exit_code if refused else _exit_code(done, job)
 
@@ -146,7 +156,8 @@ def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) ->
     """Say why a round could not start, and write its result."""
     log.error("%s, round %d: %s", job.name, number, error)
     Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-    done = dataclasses.replace(_without_outcome(job, number, folder, "failed", refusal(error)), started=time.time())
+    status = "interrupted" if isinstance(error, InterruptedRunError) else "failed"
+    done = dataclasses.replace(_without_outcome(job, number, folder, status, refusal(error)), started=time.time())
     result.write(done, folder / job.name / f"round{number}")
     return done
 
@@ -169,5 +180,9 @@ def _announce(job: RunConfig, prefix: str, console: Console) -> None:
     """Say what runs, with the notes of composition."""
     console.print(f"{prefix}{job.name}", style="bold", highlight=False, markup=False)
     for note in job.notes:
-        log.info("%s", note)
-        console.print(f"  {note}", style="dim", highlight=False, markup=False)
+        _note(console, note)
+
+
+def _note(console: Console, text: str) -> None:
+    log.info("%s", text)
+    console.print(f"  {text}", style="dim", highlight=False, markup=False)

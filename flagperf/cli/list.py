@@ -14,9 +14,9 @@ from rich.text import Text
 
 from flagperf.cli.list_case import case_table
 from flagperf.cli.verbs import KINDS, RESULTS, RUNS, usage
-from flagperf.cli.words import path_of
 from flagperf.config import search_path
 from flagperf.config.about_case import about_case, frameworks
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 from flagperf.report.runs import Listed, listed
 from flagperf.report.terminal import styled
@@ -50,7 +50,7 @@ def _list_runs(arguments: Sequence[str]) -> int:
     if len(arguments) > 1:
         given = " ".join(arguments)
         raise ConfigError("list runs takes one result folder", given=given, advice=usage("list"))
-    folder = path_of(arguments[0] if arguments else RESULTS)
+    folder = user_path(arguments[0] if arguments else RESULTS)
     found = listed(folder)
     if not found:
         advice = "give the result_dir of your runs: flagperf list runs RESULT_DIR"

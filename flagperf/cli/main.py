@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from flagperf import __version__
 from flagperf.cli.verbs import INTERRUPTED, VERBS, help_text, verb_help
-from flagperf.cli.words import path_of
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
 
 BEGAN = time.time()  # when the command was given, but for the start of the interpreter
@@ -102,7 +102,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _folder(text: str) -> Path:
-    path = path_of(text)
+    path = user_path(text)
     if not path.is_dir():
         raise ConfigError("no such folder", key="--config-dir", given=text)
     return path.resolve()

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import expect, need, path_of, paths_and_options, runs_and_overrides
+from flagperf.cli.words import expect, need, paths_and_options, runs_and_overrides
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 from flagperf.modelzoo import guide
 from flagperf.modelzoo.check import Checked, check
@@ -50,7 +51,7 @@ def _export(arguments: Sequence[str], config_dirs: Sequence[Path]) -> int:
     jobs = [job for run in runs for job in jobs_in(run)]
     full = chosen([*overrides, "size=full"])
     short = full if "data_dir" in words else chosen([*overrides, "size=tiny"])
-    for path in export(full, short, jobs, path_of(given["into"]), given.get("account", ACCOUNT)):
+    for path in export(full, short, jobs, user_path(given["into"]), given.get("account", ACCOUNT)):
         print(path)
     for job in of_others(full, jobs):
         print(plain(f"left out: {job.folder}: not of what this folder is about"), file=sys.stderr)

@@ -18,11 +18,10 @@ from pathlib import Path
 from rich.console import Console
 
 from flagperf.cli.log import run_log
-from flagperf.cli.rerun import again
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import path_of
+from flagperf.config.cluster import Node
 from flagperf.config.compose import compose
-from flagperf.config.platform import Node
+from flagperf.config.user_path import user_path
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError, InterruptedRunError, TrainingError
 from flagperf.plan.dry_run import dry_run_text
@@ -30,7 +29,7 @@ from flagperf.plan.plan import make_plan
 from flagperf.results import parts
 from flagperf.run import command_file
 from flagperf.run import folder as run_folder
-from flagperf.run.command_file import Command
+from flagperf.run.command_file import Command, again
 from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
@@ -66,7 +65,7 @@ def _overrides(words: Sequence[str], config_dirs: Sequence[Path]) -> tuple[list[
     """The overrides and configuration folders: those that were given, and before them those of a run folder."""
     if "=" in words[0] or words[0].startswith("+"):
         return list(words), list(config_dirs)
-    folder = path_of(words[0])
+    folder = user_path(words[0])
     command = command_file.read(folder)
     if command.multirun:
         advice = "give the overrides of one of its jobs in place of the folder"

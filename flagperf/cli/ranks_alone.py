@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from flagperf.config.resolve import check_hosts
@@ -15,6 +16,7 @@ from flagperf.results.rank_log import RankLog, read_rank_logs
 from flagperf.run import folder as run_folder
 from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
+from flagperf.run.on_hosts import Hosts
 from flagperf.run.progress import Progress
 
 
@@ -36,8 +38,11 @@ def ask_ranks(run: RunConfig, name: str) -> tuple[Path, tuple[RankLog, ...]]:
 
 
 async def _logs(run: RunConfig, folder: Path) -> tuple[RankLog, ...]:
-    with Progress(run, Terminal(stderr=True)) as progress:
-        outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
+    terminal = Terminal(stderr=True)
+    async with Hosts(partial(terminal.print, highlight=False, markup=False)) as hosts:
+        run = await hosts.of(run)
+        with Progress(run, terminal) as progress:
+            outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
     if outcome.status == "interrupted":
         raise InterruptedRunError("interrupted")
     if outcome.failure is not None:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.text import Text
 
 from flagperf.cli import run
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import path_of
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.run import command_file
-from flagperf.run.command_file import Command
+from flagperf.run.command_file import Command, again
 from flagperf.run.console import Terminal
-
-NEW = ("run_name",)  # what is not given again: the folder is there already
 
 
 def main(options: argparse.Namespace) -> int:
     """Compose and run as then, with the user's files as they were; an override that follows replaces an old one."""
     if not options.arguments or "=" in options.arguments[0]:
         raise ConfigError("rerun takes one run folder", advice=usage("rerun"))
-    folder = path_of(options.arguments[0])
+    folder = user_path(options.arguments[0])
     command = command_file.read(folder)
     options.arguments = again(command.overrides, options.arguments[1:])
     options.multirun = command.multirun
@@ -35,16 +32,6 @@ def main(options: argparse.Namespace) -> int:
     ):
         terminal.print(Text(line, style="dim"), soft_wrap=True)
     return run.main(options)
-
-
-def again(kept: Sequence[str], given: Sequence[str]) -> list[str]:
-    """The overrides of the run, without those whose keys are given anew."""
-    replaced = {*map(_key, given), *NEW}
-    return [*(override for override in kept if _key(override) not in replaced), *given]
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0].lstrip("+~")
 
 
 def _differs(command: Command) -> list[str]:

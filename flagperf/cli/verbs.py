@@ -45,7 +45,9 @@ OVERRIDES = {
     "train_batch_size=N lr=X precision=fp32|tf32|amp_fp16|amp_bf16": "settings of the case: flagperf list CASE",
     "repeat=N": "rounds of the same job",
     "division=closed|open": "open: any key of the case may change, and the report says so",
+    "submit=true": "with cluster=slurm: put the run into the queue, and do not wait (docs/schedulers.md)",
     "dry_run=true": "print configuration, changes and commands; run nothing",
+    "render=FOLDER": "on Kubernetes: write the run's manifests for kubectl; run nothing",
 }
 RUN_DIR = {"RUN_DIR": "a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them"}
 JOB = {"OVERRIDES…": "the same as those of the run: vendor=, hardware=, cluster=, nnodes= …"}
@@ -104,7 +106,7 @@ VERBS = {
     "collect": Verb(
         "flagperf.cli.collect",
         "RUN_DIR",
-        "bring the logs that a run had to leave on its hosts, and report it again",
+        "bring the logs that a run had to leave on its hosts, or that its pods printed, and report it again",
         RUN_DIR,
         ("flagperf collect result/run20260101-120000",),
         (0, 2, 3),

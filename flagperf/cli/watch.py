@@ -11,11 +11,11 @@ from rich.live import Live
 from rich.text import Text
 
 from flagperf.cli.verbs import usage
-from flagperf.cli.words import path_of
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.report.watching import snapshot
 from flagperf.run.console import Terminal
-from flagperf.run.folder import is_held
+from flagperf.run.folder import is_awaited, is_held
 
 INTERVAL = 1.0  # seconds between two looks
 
@@ -25,13 +25,13 @@ def main(options: argparse.Namespace) -> int:
     if len(options.arguments) != 1:
         given = " ".join(options.arguments) or None
         raise ConfigError("watch takes one run folder", given=given, advice=usage("watch"))
-    folder, terminal = path_of(options.arguments[0]), Terminal()
+    folder, terminal = user_path(options.arguments[0]), Terminal()
     if not terminal.is_terminal:
         for line in snapshot(folder):
             terminal.print(Text(line), soft_wrap=True)
         return 0
     with Live(_picture(folder), console=terminal, auto_refresh=False) as live:
-        while is_held(folder):
+        while is_held(folder) or is_awaited(folder):
             time.sleep(INTERVAL)
             live.update(_picture(folder), refresh=True)
     return 0

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
+from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 
 OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w.]*(?==)")  # key of key=value; what has a slash in it is a path
@@ -14,7 +15,7 @@ OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w.]*(?==)")  # key of key=value; what 
 
 def paths_and_options(verb: str, arguments: Sequence[str], known: Collection[str]) -> tuple[list[Path], dict[str, str]]:
     """Split them. Raises ConfigError for an option that the verb does not know."""
-    paths = [path_of(argument) for argument in arguments if not _is_option(argument)]
+    paths = [user_path(argument) for argument in arguments if not _is_option(argument)]
     given = dict(argument.split("=", 1) for argument in arguments if _is_option(argument))
     for key in given:
         if key not in known:
@@ -35,7 +36,7 @@ def runs_and_overrides(arguments: Sequence[str], own: Collection[str]) -> tuple[
         if not value:
             raise ConfigError("an empty option", key=key, advice=f"say {key}=SOMETHING, or leave it out")
     named = [path for word, key in keys.items() if key == "runs" for path in word.removeprefix("runs=").split(",")]
-    runs = [path_of(word) for word in (*named, *(word for word in arguments if word not in keys))]
+    runs = [user_path(word) for word in (*named, *(word for word in arguments if word not in keys))]
     return runs, given, [word for word, key in keys.items() if key not in given]
 
 
@@ -44,14 +45,6 @@ def need(action: str, keys: Collection[str], there: Collection[str]) -> None:
     for key in keys:
         if key not in there:
             raise ConfigError(f"{action} needs {key}=", key=key, advice=usage(action.split()[0]))
-
-
-def path_of(word: str) -> Path:
-    """A path of the command line. Raises ConfigError for a "~name" where there is no such user."""
-    try:
-        return Path(word).expanduser()
-    except RuntimeError:
-        raise ConfigError("no such user", given=word, advice="a file of this name is ./" + word) from None
 
 
 def expect(verb: str, paths: Sequence[Path], count: int, what: str) -> None:

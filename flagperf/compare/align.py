@@ -30,6 +30,7 @@ FREE = (
     *("log_freq", "sinks", "checkpoint_freq", "process_group_timeout", "vendor"),
     *("train_path", "eval_path", "weights_path", "train_annotations", "eval_annotations", "tokenizer_path"),
     *("compile", "memory_format", "activation_checkpointing", "checkpoint_modules", "cudnn_benchmark"),
+    *("compile_modules", "attention_kernels", "checkpoint_keeps", "loss_chunk", "profile"),
     *("deterministic", "optimizer.fused", "optimizer.foreach", "code_dir", "runtime", "cluster"),
     *("seed",),  # that of each round counts
 )

@@ -14,11 +14,13 @@ from flagperf.config.platform import Framework
 from flagperf.config.provenance import Leaves, Where
 from flagperf.config.rules import OPEN, CaseRules
 from flagperf.errors import ConfigError
+from flagperf.trainer.mesh import STRATEGIES
 
 OF_DATA = ("data.sample", "data.prepare")  # components of a case, beside the parts that its framework makes of it …
 WRITERS = ("sinks", "reports")  # … and those that write down what was trained, which may be anyone's
 OF_VENDOR = ("vendor.extension.replace",)  # a vendor's own parts; what they may be: config/extension.py
-CLASS_PATHS = ("checkpoint_modules",)  # settings whose text names a class
+STRATEGY = "parallel"  # how the ranks share the work, which is the vendor's choice among what flagperf ships
+CLASS_PATHS = ("checkpoint_modules", "compile_modules", "float8_modules")  # settings whose text names a class
 HARMLESS = tuple(
     f"builtins.{name}" for name in ("complex", "dict", "frozenset", "list", "range", "set", "slice", "tuple")
 )
@@ -46,7 +48,7 @@ def check_places(tree: Mapping[str, Any], written: Leaves, case: Leaves, rules: 
     for key, value in _texts("", tree):
         place, _, name = key.rpartition(".")
         if name == "_target_":
-            free = place in WRITERS or is_under(place, OF_VENDOR) or (key, value) in stated
+            free = place in (*WRITERS, STRATEGY) or is_under(place, OF_VENDOR) or (key, value) in stated
             below = is_under(place, rules.mutable) and not free
             if below or not is_under(place, (*parts, *WRITERS, *OF_VENDOR, *referred)):
                 problem = "no class may stand below a mutable key" if below else "no component stands here"
@@ -60,6 +62,11 @@ def check_places(tree: Mapping[str, Any], written: Leaves, case: Leaves, rules: 
 
 def other_libraries(config: Mapping[str, Any], framework: Framework, where: Where) -> Iterator[ConfigError]:
     """Components of the case that are neither from its framework's libraries nor from its own code."""
+    strategy = config[STRATEGY]["_target_"]
+    if strategy is not None and not is_under(strategy, (STRATEGIES,)):
+        problem, allowed = "this strategy is not one of flagperf's", f"null, or a class of {STRATEGIES}"
+        key = f"{STRATEGY}._target_"
+        yield ConfigError(problem, where=where(key), key=key, given=strategy, allowed=allowed, advice=OPEN)
     libraries = (*OURS, *framework.libraries)
     known = (*libraries, *_own_modules(config["code_dir"]), *HARMLESS, *LOOKUPS)
     for key, path in _named("", config):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from flagperf.config.kubernetes import Kubernetes
 from flagperf.config.platform import Framework, Image, ImageSettings, ImageSource, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.search_path import VENDORS
@@ -22,6 +23,7 @@ ON_BASE = VENDORS / "on_base"  # Dockerfiles, a folder a framework, that build o
 REQUIREMENTS = "requirements.txt"  # what a training process needs; flagperf's own unless the vendor has the file
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
 CHUNK = 1 << 20  # bytes of a file that are read at a time
+STAND_IN = "registry.example.com/flagperf:image"  # for an image of pods that is not named: only a dry run shows it
 
 
 def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, where: Where) -> Image:
@@ -75,6 +77,20 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
     if policy == "load" and not (settings.archive and Path(settings.archive).expanduser().is_file()):
         raise refused("there is no image archive to load", "cluster.image.archive", settings.archive or "null")
     return Image(source.name, policy, settings, None, source)
+
+
+def pod_image(vendor: Vendor, framework: Framework, pods: Kubernetes, settings: ImageSettings, where: Where) -> Image:
+    """The image of pods: the one that the cluster's file names, else the vendor's ready one, else STAND_IN.
+
+    Raises:
+        ConfigError: the vendor's is for a version of the framework that the trainer does not run on.
+    """
+    if pods.image:
+        return Image(pods.image, "present", settings)
+    entry, _ = entry_of(vendor, framework)
+    if (source := vendor.image.get(entry)) and source.name:
+        return choose_image(vendor, framework, replace(settings, policy="present"), where)
+    return Image(STAND_IN, "present", settings)
 
 
 def _folder(vendor: Vendor, framework: Framework, entry: str, source: ImageSource) -> Path:

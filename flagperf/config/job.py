@@ -14,17 +14,19 @@ from flagperf.config import batch_size
 from flagperf.config.algorithms import with_algorithms
 from flagperf.config.build import build, of_same_name
 from flagperf.config.classes import check_places, other_libraries
+from flagperf.config.cluster import Cluster
 from flagperf.config.extension import check_extension, recorded, with_folder, without_proof
 from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
 from flagperf.config.keys import IN_NAME, is_platform, is_under
 from flagperf.config.layers import Layer, Layers, Load, compose_layers, hydra_session
 from flagperf.config.own_code import own_code, takes_place
-from flagperf.config.platform import Cluster, Framework, Hardware, RuntimeSettings, Vendor
+from flagperf.config.platform import Framework, Hardware, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where, changes, origin
 from flagperf.config.reach import with_reach
 from flagperf.config.resolve import (
     check_hardware_chosen,
+    check_users,
     cluster,
     container_options,
     data_dir,
@@ -33,6 +35,8 @@ from flagperf.config.resolve import (
     hardware,
     image,
     names,
+    parallel,
+    runtime,
     size,
     vendor,
 )
@@ -98,6 +102,8 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "limits": Limits(**of_same_name(Limits, config)),
         "config": kept.config,
         "extent": extent(config, where),
+        "strategy": config["parallel"]["_target_"],
+        "mesh": parallel(config, where, sized=not laid.auto),
         "container": container_options(platform.runtime, platform.vendor, platform.cluster),
         "image": image(platform.runtime, platform.vendor, platform.framework, platform.cluster, where),
         "local_python": local_python(platform.framework),
@@ -130,9 +136,11 @@ def _lay(job: Job, load: Load, folders: Sequence[Path]) -> _Laid:
     rules.check_keys(job, layers, where)
     layers = with_algorithms(layers, job, folders, where)
     final = layers.final.with_values(job.values)
+    check_users(final.leaves, where)
     changed = changes(layers.case.leaves, final.leaves, _source(job, layers, folders, where))
     if auto := batch_size.is_auto(final):
         final = batch_size.with_own_size(final, layers.case)
+    final = batch_size.with_micro_steps(final, where)
     rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     if final.get("division") == "closed":
         described = _described(job, layers)
@@ -163,7 +171,7 @@ def _platform(config: dict[str, Any], folders: Sequence[Path], where: Where) -> 
     maker, hosts = replace(vendor(config, product, where), frameworks={}, stacks={}), cluster(config, where)
     maker = with_folder(maker, folders)
     check_extension(maker, stack, where)
-    return _Platform(stack, product, maker, hosts, build(RuntimeSettings, config["runtime"], "runtime", where))
+    return _Platform(stack, product, maker, hosts, runtime(config, where))
 
 
 def _record(config: dict[str, Any], laid: _Laid, platform: _Platform, folders: Sequence[Path]) -> None:

@@ -37,6 +37,9 @@ KEYS: dict[str, Field] = {
     "require_target": switch(platform=True),
     "oversubscribe": switch(platform=True),
     "dry_run": switch(platform=True),
+    "submit": switch(platform=True),
+    "only": text(null=True, platform=True),
+    "render": text(null=True, platform=True),
     "prove": switch(platform=True),
     "probe": text("run", "alone", null=True, platform=True),
     **{f"auto_batch.{name}": replace(field, platform=True) for name, field in of_dataclass(AutoBatch).items()},
@@ -93,6 +96,7 @@ SOFTWARE = (
     "runtime.container",
     "cluster.container",
     "cluster.image",
+    "cluster.kubernetes.image",
     "cluster.secrets",
 )
 

@@ -16,7 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.platform import Cluster, RuntimeSettings, Vendor
+from flagperf.config.cluster import Cluster
+from flagperf.config.platform import RuntimeSettings, Vendor
 from flagperf.config.provenance import Where
 from flagperf.config.rules import OPEN
 from flagperf.errors import ConfigError
@@ -51,18 +52,21 @@ def takes_place(
     yield from in_code_dir(config["code_dir"], libraries)
     if maker.extension.code:
         yield from in_code_dir(str(maker.extension.code), libraries, "vendor.extension.folder")
-    if runtime.kind == "docker":
-        folders = (hosts.work_dir, Path(config["result_dir"]).expanduser().absolute())
+    folders = (hosts.work_dir, Path(config["result_dir"]).expanduser().absolute())
+    if hosts.kubernetes is not None:
+        yield from in_mounts(hosts.kubernetes.mounts, folders, "cluster.kubernetes.mounts", where)
+    elif runtime.kind == "docker":
         for part, options in (("runtime", runtime), ("vendor", maker), ("cluster", hosts)):
             yield from in_mounts(options.container.mounts, folders, f"{part}.container.mounts", where)
-    elif any(node.local for node in hosts.nodes):
+    elif hosts.passes_environment_on:
         yield from on_the_path(os.environ, Path.cwd(), libraries)
 
 
 def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[ConfigError]) -> dict[str, str]:
     """What of the user's own the ranks may load, for the report; `replaced`: what an open run was not refused for."""
     found = {"code_dir": config["code_dir"]} if config["code_dir"] else {}
-    passed_on = os.environ if config["runtime"]["kind"] == "process" else {}
+    in_pods = config["cluster"].get("kubernetes") is not None
+    passed_on = os.environ if config["runtime"]["kind"] == "process" and not in_pods else {}
     variables = {**passed_on, **maker.environment}
     found |= {name: variables[name] for name in ("LD_PRELOAD", *VARIABLES) if variables.get(name)}
     entries = [entry["_target_"] for entry in (*config["sinks"], *config["reports"]) if isinstance(entry, Mapping)]

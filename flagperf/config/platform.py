@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from flagperf.config.kubernetes import LabelValue, QualifiedName
 from flagperf.fields import (
     AbsolutePath,
-    Address,
     ByteSize,
     Count,
     DeviceFile,
-    FolderName,
     Gpus,
     Limit,
     MountTarget,
     NotNegative,
     Pattern,
-    Port,
     Positive,
     Variable,
 )
@@ -29,31 +27,6 @@ Ulimit = Literal[
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
     "rttime", "sigpending", "stack",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Node:
-    """One host of a cluster."""
-
-    name: FolderName  # its logs lie in a folder of this name
-    address: Address
-    port: Port | None = None  # None: what the ssh configuration says, else 22
-    user: str | None = None  # None: what the ssh configuration says, else the launcher's user
-    data_dir: AbsolutePath | None = None  # root of the data on this host, where it differs from data_dir
-    local: bool = False  # this machine itself: no ssh
-
-
-@dataclass(frozen=True)
-class Ssh:
-    """How the hosts of a cluster are reached. Paths may start with ~; None: as OpenSSH's client would."""
-
-    key: str | None = None  # private key file; None: the agent's and the usual files
-    config: str | None = None  # ssh_config file; None: ~/.ssh/config
-    jump: str | None = None  # [user@]host[:port] that all connections go through
-    known_hosts: str | None = None  # file of host keys; None: ~/.ssh/known_hosts
-    strict: bool = True  # false: accept any host key, which the log repeats at each run
-    keepalive: Positive = 2.0  # seconds between signs of life; after three without answer the connection is lost
-    reconnect: Positive = 20.0  # seconds for which a lost connection is tried again before the host counts as lost
 
 
 @dataclass(frozen=True)
@@ -89,15 +62,14 @@ class RuntimeSettings:
     title: str = ""
     python: str | None = None  # interpreter of the training processes; None: the launcher's own, on hosts python3
     container: ContainerOptions = ContainerOptions()  # kind docker
+    image: str | None = None  # kind process: of a container of the site's own, started in one of the two ways below
+    wrapper: tuple[str, ...] = ()  # a command before that of the ranks; the plan fills in {image}, {run} and {data}
+    srun: Mapping[str, str] = field(default_factory=dict)  # likewise options of the step in which a node's ranks run
 
-
-@dataclass(frozen=True)
-class RendezvousSettings:
-    """Where the ranks of a cluster meet. What is None is found out when a round starts."""
-
-    address: Address | None = None  # of node 0
-    interface: str | None = None  # network interface of all nodes
-    port: Port | None = None
+    @property
+    def contained(self) -> bool:
+        """Whether a container that docker does not make holds the ranks, with other files than their host's."""
+        return bool(self.wrapper or self.srun)
 
 
 @dataclass(frozen=True)
@@ -134,29 +106,6 @@ class Image:
     folder: Path | None = None  # policy build: of the Dockerfile
     source: ImageSource = ImageSource()
     extra: str | None = None  # policy build: of flagperf's package, with what the framework's training needs
-
-
-@dataclass(frozen=True)
-class Secret:
-    """Where on the launcher's machine the value of a secret variable of the ranks comes from: one of the two."""
-
-    variable: Variable | None = None  # of the launcher's environment
-    file: str | None = None  # that holds it, but for a line end at its end; may start with ~
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """conf/cluster/<name>.yaml."""
-
-    name: str
-    title: str
-    nodes: tuple[Node, ...]
-    ssh: Ssh = Ssh()
-    work_dir: AbsolutePath = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
-    rendezvous: RendezvousSettings = RendezvousSettings()
-    container: ContainerOptions = ContainerOptions()  # what this site's containers need beside the vendor's
-    image: ImageSettings = ImageSettings()
-    secrets: Mapping[Variable, Secret] = field(default_factory=dict)  # variables of the ranks
 
 
 @dataclass(frozen=True)
@@ -226,6 +175,8 @@ class Vendor:
     visible_devices: str | None  # variable naming the devices a process may use
     interface_variables: tuple[Variable, ...] = ()  # variables that tell the backend's library the network interface
     device_files: str | None = None  # glob of the device files on a host, one a device; None: not to be counted
+    device_plugin: QualifiedName | None = None  # resource of Kubernetes by which pods get devices; None: not known
+    device_plugin_counts: Literal["device", "card"] = "device"  # what one of that resource is
     container: ContainerOptions = ContainerOptions()  # docker options this vendor needs
     image: Mapping[str, ImageSource] = field(default_factory=dict)  # per framework
     frameworks: Mapping[str, Reach] = field(default_factory=dict)  # what differs on other frameworks, by their names
@@ -252,6 +203,7 @@ class Hardware:
     devices_per_card: Count = 1
     price_per_hour: Positive | None = None  # of one device, in one currency for all products that are compared
     device_names: tuple[Pattern, ...] = ()  # what a device calls itself; empty: any name is taken
+    node_labels: Mapping[QualifiedName, LabelValue] = field(default_factory=dict)  # of Kubernetes nodes that have it
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,20 @@ from string import Template
 from typing import Any
 
 from flagperf.config.build import build
+from flagperf.config.cluster import Cluster
 from flagperf.config.data_layout import DATA_DIR, sample_folder
-from flagperf.config.image import choose_image
+from flagperf.config.image import choose_image, pod_image
 from flagperf.config.layers import Layer
 from flagperf.config.monitor_tool import make_table
-from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
-from flagperf.config.provenance import Where
+from flagperf.config.platform import ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
+from flagperf.config.provenance import Leaves, Where
+from flagperf.config.schedulers import SOURCES
 from flagperf.config.search_path import find, options
+from flagperf.config.user_path import user_path
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
+from flagperf.trainer.mesh import DATA_PARALLEL, Mesh
 
 OWN_VARIABLES = "FLAGPERF_"  # prefix of the variables by which flagperf speaks to its processes
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
@@ -52,7 +56,7 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
     """Where the data lies, and a note for the log unless the user chose the place."""
     given = final.get("data_dir")
     if given is not None:
-        if not (given.startswith("/") or _is_local(final)):
+        if not (given.startswith("/") or _has_same_files(final)):
             raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
         return str(Path(given).expanduser().absolute()), None
     sample = final.get("data.sample")
@@ -67,9 +71,22 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
     raise ConfigError("the case needs its data", key="data_dir", allowed=allowed, advice="size=tiny has sample data")
 
 
-def _is_local(final: Layer) -> bool:
+def check_users(values: Leaves, where: Where) -> None:
+    """Refuse a path in the home of a user who is not there."""
+    for key, value in values.items():
+        if isinstance(value, str) and value.startswith("~"):
+            user_path(value, where=where(key), key=key)
+
+
+def _has_same_files(final: Layer) -> bool:
+    """Whether all hosts have this machine's files."""
+    if final.get("cluster.kubernetes") is not None:
+        return False
+    slurm = final.get("cluster.slurm")
+    if slurm is not None:
+        return not isinstance(slurm, dict) or bool(slurm.get("shared", True))
     nodes = final.get("cluster.nodes") or []
-    return all(isinstance(node, dict) and node.get("local") for node in nodes)
+    return all(isinstance(node, dict) and (node.get("local") or node.get("shared")) for node in nodes)
 
 
 def data_section(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,6 +106,19 @@ def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
     if stated := config["data"].get("extent"):
         build(Extent, stated, "data.extent", where)
     return extent_of(config)
+
+
+def parallel(config: Mapping[str, Any], where: Where, *, sized: bool) -> Mesh:
+    """How the ranks share the work: a mesh that fits the job and its strategy, and gives the case's global batch.
+
+    `sized`: whether the batch size is known already.
+    """
+    mesh = Mesh.of(config["parallel"]["mesh"], config["nnodes"] * config["nproc"], where)
+    if config["parallel"]["_target_"] in (None, *DATA_PARALLEL):
+        mesh.check_whole(where)
+    if sized:
+        mesh.check_global_batch(config, where)
+    return mesh
 
 
 def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequence[Path]) -> None:
@@ -126,16 +156,35 @@ def hardware(config: Mapping[str, Any], where: Where) -> Hardware:
 
 
 def cluster(config: Mapping[str, Any], where: Where) -> Cluster:
-    """The cluster, with at least one node, each of its own name."""
+    """The cluster: with at least one node, each of its own name, or with a scheduler."""
     made = build(Cluster, config["cluster"], "cluster", where)
+    _check_source(config["cluster"], where)
     node_names = [node.name for node in made.nodes]
-    if not node_names:
+    if not node_names and made.scheduler is None:
         raise ConfigError("the cluster has no nodes", where=where("cluster.nodes"), key="cluster.nodes")
     for index, name in enumerate(node_names):
         if name in node_names[:index]:
             key = f"cluster.nodes[{index}].name"
             raise ConfigError("two nodes have one name", where=where(key), key=key, given=name)
     return made
+
+
+def _check_source(cluster: Mapping[str, Any], where: Where) -> None:
+    """Refuse a cluster whose hosts come from nowhere, or from two places.
+
+    Raises:
+        ConfigError: it has none of `SOURCES`, or several.
+    """
+    said = [source for source in SOURCES if cluster.get(source) is not None]
+    if len(said) == 1:
+        return
+    raise ConfigError(
+        "a cluster says in one way where its hosts come from",
+        where=where(f"cluster.{said[-1]}" if said else "cluster.title"),
+        key="cluster",
+        given=" and ".join(said) or f"none of {', '.join(SOURCES)}",
+        allowed=f"exactly one of {', '.join(SOURCES)}",
+    )
 
 
 def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor:
@@ -153,8 +202,10 @@ def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor
 
 
 def container_options(runtime: RuntimeSettings, maker: Vendor, hosts: Cluster) -> ContainerOptions | None:
-    """How containers are made, by the runtime, then the vendor, then the cluster; None without containers."""
-    return merged(runtime.container, maker.container, hosts.container) if runtime.kind == "docker" else None
+    """How docker makes containers, by the runtime, then the vendor, then the cluster; None where it makes none."""
+    if runtime.kind != "docker" or hosts.kubernetes:
+        return None
+    return merged(runtime.container, maker.container, hosts.container)
 
 
 def merged(*layers: ContainerOptions) -> ContainerOptions:
@@ -175,16 +226,35 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
 
 
 def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:
-    """The image; None when the runtime needs none."""
+    """The image; None when the runtime needs none. Pods always have one."""
+    if hosts.kubernetes is not None:
+        return pod_image(maker, framework, hosts.kubernetes, hosts.image, where)
     if runtime.kind != "docker":
         return None
     return choose_image(maker, framework, hosts.image, where)
 
 
+def runtime(config: Mapping[str, Any], where: Where) -> RuntimeSettings:
+    """The runtime, which has an image where a container needs one."""
+    made = build(RuntimeSettings, config["runtime"], "runtime", where)
+    if made.contained and made.image is None and not config["dry_run"]:
+        advice = "runtime.image=PATH, or a reference that the site's tool takes"
+        raise ConfigError(
+            "the runtime needs an image", where=where("runtime.image"), key="runtime.image", advice=advice
+        )
+    if made.kind == "docker" and config["cluster"].get("slurm") is not None:
+        advice = "runtime=process, apptainer or pyxis (docs/schedulers.md)"
+        raise ConfigError("docker is not used on nodes of Slurm", key="runtime", given=made.name, advice=advice)
+    if made.srun and not config["cluster"].get("slurm"):
+        problem = "this runtime is one of Slurm"
+        raise ConfigError(problem, key="runtime", given=made.name, advice="cluster=slurm, or another runtime")
+    return made
+
+
 def check_hosts(run: RunConfig) -> None:
-    """Refuse more nodes than the cluster has."""
+    """Refuse more nodes than the cluster has. Of a scheduler they are asked when the job runs."""
     hosts = len(run.cluster.nodes)
-    if hosts < run.nnodes:
+    if hosts < run.nnodes and run.cluster.scheduler is None:
         raise ConfigError(
             f"the cluster has too few hosts for nnodes={run.nnodes}",
             where=f"cluster {run.cluster.name}",

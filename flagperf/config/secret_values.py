@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.cluster import Cluster, Secret
 from flagperf.config.keys import is_under
 from flagperf.config.own_code import VARIABLES
-from flagperf.config.platform import Cluster, Secret, Vendor
+from flagperf.config.platform import Vendor
 from flagperf.config.provenance import Where, leaves
 from flagperf.config.resolve import OWN_VARIABLES
 from flagperf.config.sweep import Job
@@ -130,8 +131,8 @@ def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _inherited(config: Mapping[str, Any], cluster: Cluster) -> list[str]:
-    """Secrets that processes of this machine have of the launcher itself."""
-    if config["runtime"]["kind"] != "process" or not any(node.local for node in cluster.nodes):
+    """Secrets that processes may have of the launcher itself."""
+    if config["runtime"]["kind"] != "process" or not cluster.passes_environment_on:
         return []
     return [value for name, value in os.environ.items() if _tells(name, value)]
 

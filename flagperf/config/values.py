@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
-from flagperf.config.platform import Cluster, ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
+from flagperf.config.cluster import Cluster
+from flagperf.config.platform import ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.fields import ByteSize, Count, Positive, Share
 from flagperf.secret import Mask
 from flagperf.target import Target
 from flagperf.trainer.extent import Extent
+from flagperf.trainer.mesh import Mesh
 
 Division = Literal["closed", "open"]
 FOLDER_SAFE = "+,=@[]{}' "  # kept in a folder's name, as letters, digits and "_.-~" are; others become %XX
@@ -109,6 +111,11 @@ class RunConfig:
     deterministic: bool
     init_checkpoint: str | None
     config: Mapping[str, Any]
+    mesh: Mesh  # how its ranks share the work …
+    strategy: str | None = None  # … and by which class; None: data parallelism
+    submit: bool = False
+    only: str | None = None
+    render: str | None = None
     extent: Extent | None = None  # that its data must have; None: the case does not say, or the size is a reduced one
     container: ContainerOptions | None = None  # None: the ranks run without one
     image: Image | None = None

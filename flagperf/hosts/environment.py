@@ -22,19 +22,22 @@ def question(python: str, needs: Needs) -> tuple[str, ...]:
     return (python, "-c", source, ",".join(needs.modules), *needs.asked)
 
 
-async def ask(transport: Transport, python: str, needs: Needs, advice: str) -> dict[str, str]:
+async def ask(
+    transport: Transport, python: str, needs: Needs, advice: str, wrapper: tuple[str, ...] = ()
+) -> dict[str, str]:
     """Versions of Python and of the framework's packages in an environment of a host.
 
     Args:
         python: its interpreter.
         advice: what to do where the environment lacks something.
+        wrapper: the command before it that leads into a container.
 
     Raises:
         HostError: the interpreter is not there, or it lacks something that the ranks need; with all that it lacks.
     """
-    if transport.local and python == sys.executable:  # it need not be started to know
+    if transport.local and python == sys.executable and not wrapper:  # it need not be started to know
         return checked(transport.host, python, needs, versions.missing(needs.modules), own_versions(needs), advice)
-    done = await transport.run(Command(question(python, needs)), timeout=LOOK_TIMEOUT)
+    done = await transport.run(Command((*wrapper, *question(python, needs))), timeout=LOOK_TIMEOUT)
     return answered(transport.host, python, needs, done.exit_status, done.stdout + done.stderr, advice)
 
 

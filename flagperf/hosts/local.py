@@ -39,7 +39,8 @@ class LocalProcess:
 class LocalTransport:
     """This machine."""
 
-    local = True
+    local = same_files = True
+    linger: float | None = None
     clock_offset = 0.0
     outages: Sequence[Outage] = ()
 
@@ -55,6 +56,9 @@ class LocalTransport:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await asyncio.gather(*(process.stop() for process in self._started))
+
+    async def check_held(self) -> None:
+        return None
 
     @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:

@@ -22,7 +22,8 @@ from flagperf.command import Command
 from flagperf.fields import Field
 from flagperf.perflog import LATEST
 
-READ_SIZE = 1 << 20  # bytes that one `read` gives at most
+READ_SIZE = 1 << 20  # bytes that one `read` gives at most …
+LEAST_READ = 1 << 16  # … and at least, where a file has more
 MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's, from which on people are told
 LOGGED = 300  # characters of a command in the run's log
 
@@ -78,7 +79,9 @@ class Transport(Protocol):
 
     host: str  # the name that messages and folders use
     address: str  # where the other nodes reach it; known once connected
-    local: bool  # paths on this host are the launcher's own: nothing needs to be sent or collected
+    local: bool  # this machine itself
+    same_files: bool  # the launcher's paths lead to the same files there: nothing needs to be sent or collected
+    linger: float | None  # seconds for which it goes on without a sign of the launcher; None: as long as that lives
     clock_offset: float  # seconds that its clock is ahead of the launcher's; known once connected
     outages: Sequence[Outage]  # so far
 
@@ -87,6 +90,10 @@ class Transport(Protocol):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+    async def check_held(self) -> None:
+        """Raises HostError where a scheduler took the host away, with its reason."""
+        ...
 
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
         """Run a short command to its end. Past `timeout` seconds it is killed and HostError raised."""
@@ -100,7 +107,10 @@ class Transport(Protocol):
         ...
 
     async def read(self, path: str, offset: int = 0) -> bytes:
-        """The content of a file from `offset` on, at most READ_SIZE bytes; empty while there is no such file."""
+        """The content of a file from `offset` on: READ_SIZE bytes at most, LEAST_READ where there are more.
+
+        Empty while there is no such file.
+        """
         ...
 
     async def put(self, source: Path, target: str) -> None:

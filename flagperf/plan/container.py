@@ -15,7 +15,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from flagperf.command import Command
-from flagperf.config.platform import ContainerOptions, Node
+from flagperf.config.cluster import Node
+from flagperf.config.platform import ContainerOptions
 from flagperf.config.values import RunConfig
 from flagperf.fields import SIZE
 from flagperf.plan.values import Container, Mount, launcher_log
@@ -80,14 +81,14 @@ def _data_mounts(run: RunConfig, node: Node) -> Iterator[Mount]:
     checkpoint = run.init_checkpoint
     if checkpoint and not PurePosixPath(checkpoint).is_relative_to(data_dir):
         yield Mount(checkpoint, checkpoint)
-    if run.resume and node.local:  # other hosts have it in the run's folder
+    if run.resume and node.same_files:  # other hosts have it in the run's folder
         yield Mount(run.resume, run.resume)
 
 
 def sample_root(run: RunConfig, node: Node) -> str:
     """Where a host keeps sample data."""
     data_dir = PurePosixPath(run.data_dir)
-    return str(data_dir.parent if node.local else PurePosixPath(run.cluster.work_dir, "sample"))
+    return str(data_dir.parent if node.same_files else PurePosixPath(run.cluster.work_dir, "sample"))
 
 
 def option_mounts(options: ContainerOptions) -> tuple[Mount, ...]:

@@ -13,20 +13,42 @@ from flagperf.plan.container import docker_run_argv
 from flagperf.plan.plan import make_plan, round_seed
 from flagperf.plan.values import NodePlan, Plan
 
+SHOWN = 8  # groups of ranks at most
+
 
 def dry_run_text(run: RunConfig) -> str:
     """The text of a job: the plan of its first round, which a run would execute in a folder of its own."""
     folder = Path(run.result_dir, run.run_name or "dry-run").expanduser().absolute()
     plan = make_plan(run, 1, folder, placeholders=True)
     notes = [*run.notes, *_plan_notes(run, plan)]
-    changes = [f"{one.key}: {_plain(one.before)} -> {_plain(one.after)}    ({one.source})" for one in run.changes]
     blocks = [
-        _comments(f"{run.name}, {run.repeat} round(s), division {run.division}", notes),
-        _comments("Changes against the case:", changes or ["none"]),
+        comments(f"{run.name}, {run.repeat} round(s), division {run.division}", notes),
+        comments("Changes against the case:", changed(run)),
+        _mesh(run),
         _config_document(plan),
         *(_node_commands(node) for node in plan.nodes),
     ]
     return "\n\n".join(blocks) + "\n"
+
+
+def changed(run: RunConfig) -> list[str]:
+    """What differs from the case, and where it was said."""
+    changes = (f"{one.key}: {_plain(one.before)} -> {_plain(one.after)}    ({one.source})" for one in run.changes)
+    return list(changes) or ["none"]
+
+
+def _mesh(run: RunConfig) -> str:
+    """How the ranks share the work: the sides of the mesh, and who shares along each."""
+    mesh = run.mesh
+    batch, accumulation = run.train_batch_size, run.gradient_accumulation_steps
+    samples = f"{batch} x {accumulation} x {mesh.data_ranks} = {batch * accumulation * mesh.data_ranks}"
+    lines = [f"strategy: {(run.strategy or 'DDP').rpartition('.')[2]}"]
+    lines.append(f"samples of a step: {samples} (train_batch_size x gradient_accumulation_steps x data ranks)")
+    for side, size in vars(mesh).items():
+        groups = [",".join(map(str, group)) for group in mesh.groups(side)] if size > 1 else []
+        more = f" and {len(groups) - SHOWN} more groups" if len(groups) > SHOWN else ""
+        lines.append(f"{side} {size}" + (f": ranks {' | '.join(groups[:SHOWN])}{more}" if groups else ""))
+    return comments(f"Mesh of {mesh.size} rank{'s' if mesh.size > 1 else ''}:", lines)
 
 
 def _plain(value: object) -> str:
@@ -39,7 +61,11 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
     if run.repeat > 1:
         seeds = (str(round_seed(run.config, number)) for number in range(1, run.repeat + 1))
         notes.append(f"seeds of the rounds: {', '.join(seeds)}")
-    if len(run.cluster.nodes) < run.nnodes:
+    if run.cluster.scheduler:
+        first, last = plan.nodes[0].node.name, plan.nodes[-1].node.name
+        named = first if first == last else f"{first} to {last}"
+        notes.append(f"{run.cluster.scheduler} chooses the nodes of a run: here {named} stands for them")
+    elif len(run.cluster.nodes) < run.nnodes:
         notes.append(
             f"cluster {run.cluster.name} has {len(run.cluster.nodes)} of the {run.nnodes} hosts: "
             "<host-N> stands for a missing one, and a run would be refused"
@@ -63,9 +89,9 @@ def _node_commands(node: NodePlan) -> str:
     make_folder = Command(("mkdir", "-p", node.log_dir))
     start = shlex.join(docker_run_argv(node.container)) if node.container else node.start.line()
     ranks = f"rank {node.ranks[0]}" if len(node.ranks) == 1 else f"ranks {node.ranks[0]}-{node.ranks[-1]}"
-    return _comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start}"
+    return comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start}"
 
 
-def _comments(title: str, lines: list[str] | None = None) -> str:
+def comments(title: str, lines: list[str] | None = None) -> str:
     """Lines of comment. A name in them may have several lines itself."""
     return "\n".join(line.replace("\n", "\n# ") for line in [f"# {title}", *(f"#   {line}" for line in lines or ())])

@@ -11,12 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from flagperf.command import Command
-from flagperf.config.platform import Node
+from flagperf.config.cluster import Node
 from flagperf.config.resolve import check_hosts
 from flagperf.config.values import RunConfig
 from flagperf.monitor_log import NODE_FIGURES
-from flagperf.plan.container import Paths, make_container
+from flagperf.plan.container import Paths, make_container, sample_root
 from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_script, with_secrets
+from flagperf.trainer.sample_data import is_sample
 
 STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
@@ -34,7 +35,8 @@ def make_plan(
         round_number: from 1.
         folder: the run folder.
         on_hosts: name of the run's folder in the work_dir of other hosts; empty: that of the run folder.
-        placeholders: stand in `<host-N>` for hosts that the cluster lacks, instead of refusing.
+        placeholders: stand in `<host-N>` for hosts that the cluster lacks, instead of refusing. For those that a
+            scheduler has not given yet, `node<N>` stands in any case.
 
     Raises:
         ConfigError: the cluster has fewer hosts than nnodes.
@@ -42,12 +44,12 @@ def make_plan(
     nodes = _nodes(run, placeholders)
     meeting = _configured_rendezvous(run, nodes)
     elsewhere = PurePosixPath(run.cluster.work_dir, on_hosts or folder.name)
-    roots = [PurePosixPath(folder) if node.local else elsewhere for node in nodes]
+    roots = [PurePosixPath(folder) if node.same_files else elsewhere for node in nodes]
     return Plan(
         case=run.case,
         framework=run.framework.name,
         round=round_number,
-        config=_config(run, round_number, nodes[0], roots[0]),
+        config=_config(run, round_number, nodes, roots[0]),
         nodes=tuple(_node_plan(run, round_number, rank, nodes[rank], root, meeting) for rank, root in enumerate(roots)),
         master_address=meeting.address,
         master_port=meeting.port,
@@ -86,8 +88,7 @@ def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
     if not placeholders:
         check_hosts(run)
     hosts = run.cluster.nodes[: run.nnodes]
-    missing = range(len(hosts) + 1, run.nnodes + 1)
-    return hosts + tuple(Node(name=f"<host-{number}>", address=f"<host-{number}>") for number in missing)
+    return hosts + tuple(run.cluster.stand_in(rank) for rank in range(len(hosts), run.nnodes))
 
 
 def round_seed(config: Mapping[str, Any], round_number: int) -> int:
@@ -95,10 +96,17 @@ def round_seed(config: Mapping[str, Any], round_number: int) -> int:
     return int(config["seed"]) + (round_number - 1 if config["repeat_seed"] == "own" else 0)
 
 
-def _config(run: RunConfig, round_number: int, first: Node, root: PurePosixPath) -> Mapping[str, object]:
-    """What config.yaml of the round holds. Checkpoints to resume from are named where node 0 has them."""
-    resume = run.resume if run.resume is None or first.local else str(root / "resume")
-    return {**run.config, "seed": round_seed(run.config, round_number), "resume": resume}
+def _config(run: RunConfig, round_number: int, nodes: tuple[Node, ...], root: PurePosixPath) -> Mapping[str, object]:
+    """What config.yaml of the round holds. Checkpoints to resume from are named where node 0 has them.
+
+    Nodes that no file lists, because a scheduler gives them, are added.
+    """
+    resume = run.resume if run.resume is None or nodes[0].same_files else str(root / "resume")
+    config = {**run.config, "seed": round_seed(run.config, round_number), "resume": resume}
+    if run.cluster.scheduler:
+        given = [{"name": node.name, "address": node.address, "shared": node.shared} for node in nodes]
+        config["cluster"] = {**config["cluster"], "nodes": given}
+    return config
 
 
 def _node_plan(
@@ -118,9 +126,19 @@ def _node_plan(
         log_dir=str(log_dir),
         container=container,
         script=script,
+        wrapper=_wrapper(run, node, root),
+        contained=run.container is None and run.runtime.contained,
         monitors=(*MONITORS, run.vendor.name) if run.vendor.monitor else MONITORS,
         secrets=tuple(run.secrets),
     )
+
+
+def _wrapper(run: RunConfig, node: Node, root: PurePosixPath) -> tuple[str, ...]:
+    """What starts a command in a container of the site's own, which sees the run's folder and the data."""
+    if not run.runtime.wrapper:
+        return ()
+    data = sample_root(run, node) if is_sample(run.config) else node.data_dir or run.data_dir
+    return tuple(word.format(image=run.runtime.image or "IMAGE", run=root, data=data) for word in run.runtime.wrapper)
 
 
 def _script(run: RunConfig, node: Node, root: PurePosixPath) -> str | None:
@@ -133,13 +151,30 @@ def _script(run: RunConfig, node: Node, root: PurePosixPath) -> str | None:
 
 def _is_sent(run: RunConfig, node: Node) -> bool:
     """Whether the ranks import a copy of the launcher's code, which is sent for this run."""
-    return run.container is not None or not node.local
+    return run.container is not None or run.runtime.contained or not node.same_files
 
 
 def _commands(
     run: RunConfig, node: Node, rank: int, log_dir: PurePosixPath, meeting: Rendezvous, script: str | None
 ) -> tuple[Command, Container | None]:
     """What starts the ranks of a node, and the container around it where the runtime has one."""
+    launch = launch_command(run, node, rank, log_dir, meeting, meeting.interfaces[rank])
+    start = with_script(launch, script)
+    start = with_secrets(start, secrets_file(str(log_dir), rank)) if run.secrets else start
+    root = log_dir.parent.parent.parent
+    return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), start)
+
+
+def launch_command(
+    run: RunConfig, node: Node, rank: int | str, log_dir: PurePosixPath, meeting: Rendezvous, interface: str | None
+) -> Command:
+    """What starts the ranks of a node.
+
+    Args:
+        rank: of the node; or a text that stands for it, where nodes share one command.
+        log_dir: of the node, in the folder of the round.
+        interface: network interface that leads to node 0; None: left to the library.
+    """
     case_dir = log_dir.parent.parent
     root = case_dir.parent
     fields = {
@@ -160,15 +195,12 @@ def _commands(
     elif run.code_dirs:
         further = env.get("PYTHONPATH", run.python_path)
         env["PYTHONPATH"] = ":".join([*map(str, run.code_dirs), *([further] if further else [])])
-    if interface := meeting.interfaces[rank]:
+    if interface:
         names = (*run.framework.interface_variables, *run.vendor.interface_variables)
         env = dict.fromkeys(names, interface) | env
-    launch = Command(tuple(argument.format(**fields) for argument in run.framework.launch), env)
-    start = with_script(launch, script)
-    start = with_secrets(start, secrets_file(str(log_dir), rank)) if run.secrets else start
-    return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), start)
+    return Command(tuple(argument.format(**fields) for argument in run.framework.launch), env)
 
 
 def _python(run: RunConfig, node: Node) -> str:
-    """The interpreter of the training processes: the configured one, else on this machine the framework's."""
-    return run.runtime.python or (run.local_python if node.local else "python3")
+    """The interpreter of the training processes: the configured one, else the one here, where that is there too."""
+    return run.runtime.python or (run.local_python if node.same_files else "python3")

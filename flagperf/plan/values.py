@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from flagperf.command import Command
-from flagperf.config.platform import ContainerOptions, Node
+from flagperf.config.cluster import Node
+from flagperf.config.platform import ContainerOptions
 from flagperf.config.values import Deadlines
 
 CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
@@ -83,6 +84,8 @@ class NodePlan:
     container: Container | None = None  # in which `start` runs; None: in the current environment
     script: str | None = None  # on the node: what is sourced before the ranks start
     monitors: tuple[str, ...] = ()  # names of the monitors that run
+    wrapper: tuple[str, ...] = ()  # what starts them in a container of the site's own; empty: nothing does
+    contained: bool = False  # whether such a container holds them, by a wrapper or by the way to the node
     secrets: tuple[str, ...] = ()  # names of the variables that are no part of `launch`: nobody may see their values
 
     @property
@@ -91,15 +94,20 @@ class NodePlan:
         return secrets_file(self.log_dir, self.rank)
 
     @property
-    def sent_code(self) -> str | None:
-        """Folder on the node that code is sent to. None: its processes import what the launcher imports."""
-        return self.launch.env["PYTHONPATH"] if self.container is not None or not self.node.local else None
-
-    @property
     def start(self) -> Command:
         """What starts the ranks: `launch`, with the secret variables, and after the vendor's script, if any."""
-        launch = with_script(self.launch, self.script)
+        launch = self.wrapped(with_script(self.launch, self.script))
         return with_secrets(launch, self.secrets_file) if self.secrets else launch
+
+    @property
+    def sent_code(self) -> str | None:
+        """Folder on the node that code is sent to. None: its processes import what the launcher imports."""
+        sent = self.container is not None or self.contained or not self.node.same_files
+        return self.launch.env["PYTHONPATH"] if sent else None
+
+    def wrapped(self, command: Command) -> Command:
+        """A command as it is started where the ranks run."""
+        return replace(command, argv=(*self.wrapper, *command.argv))
 
     @property
     def config_file(self) -> str:

@@ -108,6 +108,7 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
         yield table(tables.round_rows(summary))
     if note := next((result.values.get("mfu_note") for result in good if result.values.get("mfu_note")), None):
         yield f"MFU is absent: {note}"
+    yield from tables.formula_lines(summary, good)
     for result in good:
         if rows := probe_rows(result.probe, summary.config["hardware"].get("peak_flops") or {}):
             yield f"What the devices achieved after round {result.round}, measured by the probe:"

@@ -131,6 +131,7 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
         "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
+        "formula": tables.formula_lines(summary, good),
         "probe": grid([row for result in good for row in probe_rows(result.probe, peaks)]),
         "batch_line": batch_line(summary),
         "batch": grid(batch_rows(summary)),

@@ -37,7 +37,8 @@ def statistics_rows(summary: Summary) -> list[dict[str, str]]:
 def figure_units(summary: Summary) -> dict[str, str]:
     """Unit of each figure of the statistics."""
     rate = summary.config["throughput_unit"]
-    units = {"e2e_time": "s", "mfu": "of peak", "mfu_achieved": "of achieved", "peak_memory": "GiB", STEPS: "steps"}
+    units = {"e2e_time": "s", "mfu": "of peak", "mfu_achieved": "of achieved", "mfu_formula": "of peak"}
+    units |= {"peak_memory": "GiB", STEPS: "steps"}
     units |= dict.fromkeys((*RATES, "steady_throughput"), rate)
     name, results = metric(summary), summary.results
     return units | ({name: results[0].target.unit} if name and results[0].target else {})
@@ -173,6 +174,31 @@ def energy_lines(result: Result) -> list[str]:
             text += f"; above idle {number(known['energy_above_idle_j'] / 3600, 3)} Wh"
         lines.append(f"{text} (coverage {percent(known['coverage'])})")
     return lines
+
+
+def formula_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
+    """Throughput of one device, and the operations of a unit, as those compare them who count by formula."""
+    unit, devices = summary.config["throughput_unit"], summary.config["nnodes"] * summary.config["nproc"]
+    lines = []
+    for result in results:
+        by_formula, causal = (result.values.get(name) for name in ("formula_flops", "formula_flops_causal"))
+        if by_formula is None or causal is None:
+            continue
+        rate, counted = result.values.get("p_train"), _counted(result)
+        lines.append(
+            f"Round {result.round}: {number(rate and rate / devices)} {unit} per device (p_train). "
+            f"Training takes {number(by_formula / 1e9)} GFLOP for each of the {unit.partition('/')[0]} by formula, "
+            f"{number(causal / 1e9)} of which causal attention computes, and {number(counted)} as counted. "
+            f"MFU by formula: {percent(result.values.get('mfu_formula'))}"
+        )
+    return lines
+
+
+def _counted(result: Result) -> float | None:
+    """GFLOP of a unit's training, as counted: the backward pass takes twice the forward's."""
+    forward, samples = (result.values.get(name) for name in ("flops_per_sample", "num_trained_samples"))
+    units = result.values.get("num_trained_units")
+    return 3 * forward * samples / units / 1e9 if forward and samples and units else None
 
 
 def step_times(result: Result) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -19,7 +20,7 @@ from flagperf.report.runs import Listed, listed_run
 from flagperf.results import result
 from flagperf.results.rank_log import find_logs, node_folders
 from flagperf.results.summary import FILE as SUMMED_UP
-from flagperf.run.folder import RUN_LOG, is_held
+from flagperf.run.folder import RUN_LOG, SUBMITTED, is_awaited, is_held
 from flagperf.run.pace import evaluation_text, step_text
 from flagperf.secret import without_logins
 
@@ -35,6 +36,8 @@ def snapshot(run: Path) -> list[str]:
     Raises:
         ConfigError: there is no run in the folder.
     """
+    if is_awaited(run):
+        return _awaited(run)
     jobs = sorted(path.parent for path in run.glob(f"*/{CONFIG}"))
     if not (run / RUN_LOG).exists():
         advice = "give a folder such as result/run20260101-120000; flagperf list runs shows them"
@@ -46,6 +49,19 @@ def snapshot(run: Path) -> list[str]:
     waiting = [job.name for job in jobs if not (job / SUMMED_UP).exists() and not (current and job == current.parent)]
     lines = [head, "", *ended, *(f"{name}: its turn has not come" for name in waiting)]
     return lines + ([*_round(current), ""] if current else [""]) + _said(run)
+
+
+def _awaited(run: Path) -> list[str]:
+    """What is known of a run that was submitted, and has not begun."""
+    try:
+        told = json.loads((run / SUBMITTED).read_text(encoding="utf-8"))
+        return [
+            f"{run}: has not begun; it is {told['job']}",
+            f"how it stands: {told['look']}",
+            f"end: {told['cancel']}",
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{SUBMITTED} cannot be read", where=str(run), given=str(error)) from None
 
 
 def _ended(job: Listed) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +123,15 @@ def result_of_logs(
         seed=_seed(logs),
         synthetic=synthetic,
         revision=config.get("revision", 1),
-        notes=(*notes(evidence), *evidence.resume_notes, *slower_devices(probe)),
+        notes=(*notes(evidence), *_disturbed(config), *evidence.resume_notes, *slower_devices(probe)),
         probe=probe,
         other_data=evidence.other_data,
     )
+
+
+def _disturbed(config: Mapping[str, Any]) -> Iterator[str]:
+    if config.get("profile"):
+        yield "profiled: some steps were traced, which takes time"
 
 
 def _seed(logs: Iterable[RankLog]) -> int | None:

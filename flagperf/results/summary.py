@@ -19,7 +19,7 @@ from flagperf.results.verdict import worst
 
 FILE = "summary.json"
 RATES = ("p_whole", "p_train", "p_core")
-FIGURES = ("e2e_time", *RATES, "steady_throughput", "mfu", "mfu_achieved", "peak_memory")
+FIGURES = ("e2e_time", *RATES, "steady_throughput", "mfu", "mfu_achieved", "mfu_formula", "peak_memory")
 STEPS = "steps_to_target"  # optimizer steps of the rounds that reached the target
 MAX_CV = 0.05  # `max_cv` of runs that were made before there was the key
 

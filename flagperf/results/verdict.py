@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from flagperf.results.closed import BUILT
@@ -87,11 +87,18 @@ def _ranks_agree(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _checksums_agree(evidence: Evidence) -> Iterator[Finding]:
-    for what in ("loss", "parameters"):
-        checksums = evidence.per_rank(f"{what}_checksum")
-        if len(set(checksums.values())) > 1:
-            listed = ", ".join(f"rank {rank} {value}" for rank, value in checksums.items())
-            yield "INVALID", f"checksums of the {what} differ between ranks ({listed})"
+    losses, parameters = (evidence.per_rank(f"{what}_checksum") for what in ("loss", "parameters"))
+    holds = evidence.per_rank("parameters_group")  # where ranks hold parts of the network, those of one part are alike
+    for part in sorted({holds.get(rank, 0) for rank in parameters}):
+        alike = {rank: value for rank, value in parameters.items() if holds.get(rank, 0) == part}
+        yield from _differing("parameters", alike)
+    yield from _differing("loss", losses)
+
+
+def _differing(what: str, checksums: Mapping[int, str]) -> Iterator[Finding]:
+    if len(set(checksums.values())) > 1:
+        listed = ", ".join(f"rank {rank} {value}" for rank, value in checksums.items())
+        yield "INVALID", f"checksums of the {what} differ between ranks ({listed})"
 
 
 def _samples_add_up(evidence: Evidence) -> Iterator[Finding]:

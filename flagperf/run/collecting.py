@@ -14,7 +14,7 @@ import yaml
 
 from flagperf.command import Command
 from flagperf.config.build import build
-from flagperf.config.platform import Cluster, Node, Ssh
+from flagperf.config.cluster import Cluster, Node
 from flagperf.config.secret_values import read_secrets
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import kept
@@ -33,7 +33,7 @@ class Place:
     """Where a node of a round keeps its files, and where they belong here."""
 
     node: Node
-    ssh: Ssh
+    cluster: Cluster
     mask: Mask  # of the run's secrets
     connect: float  # seconds for a connection
     run_folder: str  # on the host
@@ -45,7 +45,7 @@ async def bring(transport: Transport, log_dir: str, folder: Path, mask: Mask) ->
     """Copy a node's logs, and checkpoints where there are some, to the round's folder here, where no secret stays."""
     checkpoints = Path(log_dir).parent / CHECKPOINTS, folder.parent / CHECKPOINTS
     try:
-        if not transport.local:
+        if not transport.same_files:
             await transport.get(log_dir, folder)
             there = Command(("test", "-d", str(checkpoints[0])))
             if (await transport.run(there, timeout=SHORT)).exit_status == 0:
@@ -76,11 +76,11 @@ def _places(plan: Path) -> Iterator[Place]:
         hosts = build(Cluster, config["cluster"], "cluster", lambda _: where)
         for one in nodes:
             node = build(Node, one["node"], "node", lambda _: str(plan))
-            if not node.local:
+            if not node.same_files:
                 logs = Path(one["log_dir"])
                 paths = str(logs.parent.parent.parent), str(logs), plan.parent / logs.name
                 mask = _mask(hosts, config["vendor"].get("environment") or {}, where)
-                yield Place(node, hosts.ssh, mask, float(config["deadlines"]["connect"]), *paths)
+                yield Place(node, hosts, mask, float(config["deadlines"]["connect"]), *paths)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
         problem = f"{PLAN} or {CONFIG} of this round cannot be read"
         raise ConfigError(problem, where=str(plan.parent), given=str(error) or type(error).__name__) from None

@@ -16,6 +16,7 @@ from flagperf.secret import Mask, quoted, without_values
 from flagperf.trainer.sent_code import identities
 
 FILE = "command.json"
+NEW = ("run_name", "render")  # what is not given again: the folder is there already
 CONFIG_DIRS = "config_dirs"  # the user's configuration folders lie in it as 0, 1 …
 
 
@@ -95,3 +96,13 @@ def _texts(value: Sequence[str]) -> tuple[str, ...]:
     if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
         raise TypeError("not a list of texts")
     return tuple(value)
+
+
+def again(kept: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The overrides of the run, without those whose keys are given anew."""
+    replaced = {*map(_key, given), *NEW}
+    return [*(override for override in kept if _key(override) not in replaced), *given]
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+~")

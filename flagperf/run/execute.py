@@ -28,7 +28,7 @@ from flagperf.run.interrupt import interruption
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
 from flagperf.run.runtime import make_runtimes
-from flagperf.run.supervise import supervise
+from flagperf.run.supervise import supervise, taken_away
 from flagperf.run.values import Failure, Outcome
 
 STOPPING = "the run is being stopped; a further interrupt ends it at once, and leaves hosts to the next run"
@@ -65,6 +65,8 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress, 
         except asyncio.CancelledError:
             if not interrupted.is_set():
                 raise
+            if failure := round_.taken_away:
+                status = "failed"
     return Outcome(
         status=status,
         folder=round_.folder,
@@ -101,9 +103,12 @@ class _Round:
             NodeRun(run, self.plan, rank, transport, runtime, self.folder)
             for rank, transport, runtime in zip(ranks, transports, runtimes, strict=True)
         ]
+        for node in [node for node in self.nodes if node.transport.same_files][1:]:
+            node.brings_code = False
         self._fan_out = FanOut(self.nodes, plan.deadlines, progress)
         self._ending = False  # nodes are being stopped and cleaned: that is done to its end
         self._interrupted = False
+        self.taken_away: Failure | None = None  # why the round was interrupted, where a scheduler did it
 
     def interrupt(self, body: asyncio.Task[Failure | None]) -> None:
         """End the round; one that is ending already ends as it does."""
@@ -159,6 +164,11 @@ class _Round:
             failure = await supervise(self.nodes, self.plan, self.progress)
             if failure is not None:
                 self.progress.failure(failure)  # at once, before everything is stopped
+        except asyncio.CancelledError:
+            if found := await taken_away(self.nodes):
+                self.taken_away = found
+                self.progress.failure(found)
+            raise
         finally:
             self._ending = True
             left = [

@@ -17,11 +17,12 @@ from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG, Plan
 
 RUN_LOG = "flagperf_run.log"
+SUBMITTED = "submitted.json"  # of a run that waits in a scheduler's queue, whose launcher will take the folder
 PLAN = "plan.json"  # of a round: the exact commands, per node, and where its folders lie there
 
 
 def create(run: RunConfig) -> Path:
-    """Make the run folder: `run_name`, or run<YYYYmmdd-HHMMSS>, below `result_dir`.
+    """Make the run folder: `run_name`, or run<YYYYmmdd-HHMMSS>, below `result_dir`. One that was submitted is there.
 
     Raises:
         ConfigError: it exists already, or cannot be made.
@@ -36,6 +37,8 @@ def create(run: RunConfig) -> Path:
                 folder.mkdir()
                 return folder
             except FileExistsError:
+                if name and is_awaited(folder):
+                    return folder
                 if name:
                     raise
                 folder = _another(folder)  # two runs began in the same second
@@ -81,6 +84,11 @@ def is_held(folder: Path) -> bool:
     except OSError:
         return False
     return False
+
+
+def is_awaited(folder: Path) -> bool:
+    """Whether the run was submitted, and its launcher has not begun."""
+    return (folder / SUBMITTED).exists() and not (folder / RUN_LOG).exists()
 
 
 def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:

@@ -52,7 +52,7 @@ class NodeLogs:
         self.noticed |= any(re.search(pattern, line) for line in lines for pattern in self._exits)
         found: list[tuple[int, Event]] = []
         for rank, tail in self._tails.items():
-            if rank == self.node.ranks[0] or rank in self.silent or not self.transport.local:
+            if rank == self.node.ranks[0] or rank in self.silent or not self.transport.same_files:
                 found += [(rank, event) for event in await tail.events()]
         self.silent -= {rank for rank, _ in found}
         self.finished |= any(rank == self.node.ranks[0] and event.event == "FINISHED" for rank, event in found)
@@ -75,5 +75,5 @@ class NodeLogs:
         path.rename(path.with_suffix(f".port{port}.log"))
 
     def _tail(self, path: str) -> Tail:
-        copy = None if self.transport.local else self.folder / Path(path).name
+        copy = None if self.transport.same_files else self.folder / Path(path).name
         return Tail(self.transport, path, copy, self.mask)

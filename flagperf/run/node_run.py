@@ -54,6 +54,7 @@ class NodeRun:
         self.exit_status: int | None = None
         self.ended: float | None = None  # when the ranks' launcher was seen to end, by time.monotonic
         self.process: Process | None = None
+        self.brings_code = True  # false: another node of the round does, which has the same files
         self.uncollected = False  # logs lie on the host that are not here yet
         self._monitors = AsyncExitStack()
         self.place(plan)
@@ -74,9 +75,10 @@ class NodeRun:
     @property
     def shown_phases(self) -> tuple[str, ...]:
         """Phases in which there may be something to wait for."""
-        here = ("check", "start", "stop")
-        image = ("image",) if self.node.container is not None else ()
-        return (*here, *image) if self.transport.local else (*here, "connect", "image", "send", "collect", "clean")
+        image = ("image",) if self.node.container is not None or not self.transport.same_files else ()
+        reached = () if self.transport.local else ("connect",)
+        files = () if self.transport.same_files else ("send", "collect", "clean")
+        return ("check", "start", "stop", *image, *reached, *files)
 
     async def check(self) -> None:
         """Refuse what cannot work. Raises ConfigError or HostError."""
@@ -89,7 +91,7 @@ class NodeRun:
             log.warning("%s: its clock is %+.2f s from the launcher's; times are corrected by that", self.host, offset)
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
-        if not self.transport.local:
+        if not self.transport.same_files:
             await remove_dead_folders(self.transport, self.run.cluster.work_dir, make=True)
         await self.runtime.check()
 
@@ -117,7 +119,7 @@ class NodeRun:
 
     async def send(self) -> None:
         """Make the log folder and bring what the ranks read: the configuration and, to another host, the code."""
-        if not self.transport.local:
+        if not self.transport.same_files:
             await claim(self.transport, str(Path(self.node.case_dir).parent))
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -126,9 +128,9 @@ class NodeRun:
             asking = asyncio.create_task(add_tool(self.folder / "sys_info.log", self.transport, tool))
             self._monitors.callback(asking.cancel)
         await self._send_config()
-        if self.node.sent_code:
+        if self.node.sent_code and self.brings_code:
             await send_code(self.transport, self.node.sent_code, self.run.code_dirs)
-        if not self.transport.local and self.run.resume:
+        if not self.transport.same_files and self.run.resume:
             await self.transport.put(Path(self.run.resume), self.plan.config["resume"])
 
     async def _send_config(self) -> None:
@@ -148,7 +150,7 @@ class NodeRun:
             self.plan, self.node, self.transport, self.folder, self.run.mask, self.run.framework.failures.exits
         )
         await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
-        self.uncollected = not self.transport.local
+        self.uncollected = not self.transport.same_files
         if self.node.secrets:
             await send_secrets(self.transport, self.node.secrets_file, self.run.secrets)
         self.process = await self.runtime.launch()
@@ -195,10 +197,10 @@ class NodeRun:
         finally:  # the folder goes also where the docker daemon is gone
             if self.uncollected:
                 await self._keep()
-            elif not self.transport.local:
+            elif not self.transport.same_files:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
             else:
-                made = [self.node.sent_code] if self.node.sent_code else []
+                made = [self.node.sent_code] if self.node.sent_code and self.brings_code else []
                 made += [self.node.secrets_file] if self.node.secrets else []
                 if made:
                     await self._do("rm", "-rf", *made)

@@ -15,7 +15,7 @@ class TimeLeft:
 
     def __init__(self, run: RunConfig) -> None:
         self._limits = run.limits
-        self._batch = run.train_batch_size * run.gradient_accumulation_steps * run.world_size  # samples of a step
+        self._batch = run.train_batch_size * run.gradient_accumulation_steps * run.mesh.data_ranks  # samples of a step
         self._began: float | None = None
         self._first: tuple[int, float] | None = None  # the first step seen and when; after a resume that is not step 1
         self._last: tuple[int, float] | None = None

@@ -11,10 +11,11 @@ import yaml
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
+from flagperf.trainer.checkpoints import FORMS
 
 log = logging.getLogger(__name__)
 
-CHECKPOINTS = "checkpoint"  # folder of a round, beside those of its nodes; step<N>.pt, the newest is continued from
+CHECKPOINTS = "checkpoint"  # folder of a round, beside those of its nodes; the newest in it is continued from
 
 
 def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
@@ -34,7 +35,7 @@ def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
     if later > 1 and not folder.is_dir():
         log.info("%s has no checkpoint of round %d, which begins anew", earlier, later)
         return replace(run, resume=None)
-    if not any(folder.glob("step*.pt")):
+    if not any(path for form in FORMS for path in folder.glob(form)):
         if (earlier / run.name).is_dir() and len(list(earlier.glob(f"*/{CONFIG}"))) > 1:
             log.info("%s has no checkpoint of %s, which begins anew", earlier, run.name)
             return replace(run, resume=None)

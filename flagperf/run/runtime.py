@@ -65,7 +65,7 @@ class ProcessRuntime:
         return None
 
     async def prepare(self) -> None:
-        self.facts = await environment(self.run, self.transport, self.node.launch)
+        self.facts = await environment(self.run, self.transport, self.node.launch, self.node.wrapper)
 
     async def launch(self) -> Process:
         log = self.plan.launcher_log(self.node)
@@ -78,8 +78,10 @@ class ProcessRuntime:
         return None
 
 
-async def environment(run: RunConfig, transport: Transport, launch: Command) -> dict[str, str]:
-    """Versions in the environment of ranks that run without a container.
+async def environment(
+    run: RunConfig, transport: Transport, launch: Command, wrapper: tuple[str, ...] = ()
+) -> dict[str, str]:
+    """Versions in the environment of ranks that run without docker.
 
     Raises:
         HostError: the interpreter is not there, or lacks something that they need.
@@ -87,7 +89,7 @@ async def environment(run: RunConfig, transport: Transport, launch: Command) -> 
     advice = (
         f"{run.framework.install}, name another with runtime.python=PATH, or train in a container with runtime=docker"
     )
-    return await ask(transport, launch.argv[0], needs_of(run), advice)
+    return await ask(transport, launch.argv[0], needs_of(run), advice, wrapper)
 
 
 def make_runtimes(

@@ -31,6 +31,21 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
     return found and (_forsaken(nodes, clock) or found)
 
 
+async def taken_away(nodes: Sequence[NodeRun]) -> Failure | None:
+    """The failure of a round whose hosts a scheduler took away; None where none did."""
+    try:
+        await asyncio.gather(*(node.transport.check_held() for node in nodes))
+    except HostError as error:
+        return _lost(error, nodes)
+    return None
+
+
+def _lost(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
+    why = f"lost {error.lost}: {error.problem}"
+    lost = [node for node in nodes if node.host == error.host]
+    return failure(lost, why) if lost else Failure(why, host=error.host, phase=phase(nodes))
+
+
 async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progress, clock: AwakeClock) -> Failure | None:
     watch = Watch([rank for node in nodes for rank in node.node.ranks], plan.deadlines, clock.now())
     ends = {asyncio.create_task(node.wait()): node for node in nodes}
@@ -53,9 +68,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
                 return await passed_deadline(late, watch.silent, nodes)
         return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
-        why = f"lost {error.lost}: {error.problem}"
-        lost = [node for node in nodes if node.host == error.host]
-        return failure(lost, why) if lost else Failure(why, host=error.host, phase=phase(nodes))
+        return _lost(error, nodes)
     finally:
         for task in ends:
             task.cancel()
@@ -76,9 +89,9 @@ async def _first_cause(nodes: Sequence[NodeRun], running: set[asyncio.Task[None]
 
 def _forsaken(nodes: Sequence[NodeRun], clock: AwakeClock) -> Failure | None:
     """The failure of hosts that ended their part, having heard nothing of the launcher; None where none had to."""
-    linger = nodes[0].run.cluster.ssh.reconnect
-    ended = any(node.ended is not None and not node.transport.local for node in nodes)
-    if not ended or clock.stood < linger or clock.now() - clock.woke > 2 * linger:
+    ended = [node.transport.linger for node in nodes if node.ended is not None]
+    linger = min((limit for limit in ended if limit is not None), default=None)
+    if linger is None or clock.stood < linger or clock.now() - clock.woke > 2 * linger:
         return None
     return Failure(
         f"the launcher stood still for {clock.stood:.0f} s: hosts end a training of which the launcher is gone for "

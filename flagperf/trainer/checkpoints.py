@@ -1,7 +1,7 @@
 """The files of checkpoints: step<N>.pt and, beside it, step<N>.pt.sha256 as sha256sum writes it; whose they are.
 
-A file under a checkpoint's name is whole at any moment, wherever its writer or its host died. What a disk or a copy
-made of it later, its hash tells.
+Where each rank writes a part, a folder step<N>.dcp stands in place of the file. What has the name of a checkpoint is
+whole at any moment, wherever its writer or its host died. What a disk or a copy made of it later, its hash tells.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import socket
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.digest import sha256_of
 from flagperf.trainer.ranks import Ranks
 
+FORMS = ("step*.pt", "step*.dcp")  # a file; a folder
 SAME = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
 KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
 UNCHECKED = "it has no hash beside it, only the checksums in the file were compared"
@@ -79,13 +81,49 @@ def save(folder: Path, step: int, write: Callable[[Any], object]) -> Path:
     with partial_hash.open("wb") as beside:
         beside.write(f"{file.hash.hexdigest()}  {path.name}\n".encode())
         _to_disk(beside)
+    _rename(partial, partial_hash, path)
+    return path
+
+
+def save_folder(folder: Path, step: int, ranks: Ranks, write: Callable[[Path], object]) -> None:
+    """Write the folder `step<step>.dcp` and the hashes of its files, like `save`; called on every rank.
+
+    Nodes without a shared file system get the files of their own ranks, and the hashes of all: once the launcher has
+    brought them together, the checkpoint is whole.
+
+    Args:
+        write: puts the files of a rank into the folder and onto the disk.
+    """
+    path = folder / f"step{step:09d}.dcp"
+    partial, partial_hash = path.with_suffix(".partial"), path.with_suffix(".sha256.partial")
+    if ranks.rank == 0:
+        partial.mkdir(parents=True)
+    ranks.wait()
+    leads = ranks.rank == 0 or (ranks.local_rank == 0 and not partial.is_dir())  # the first that has this folder
+    if leads:
+        partial.mkdir(parents=True, exist_ok=True)
+    ranks.wait()
+    write(partial)
+    ranks.wait()
+    own = {file.name: sha256_of(file) for file in partial.iterdir()} if leads else {}
+    hashes = {name: digest for one in ranks.gather(own) for name, digest in one.items()}
+    if leads:
+        with partial_hash.open("wb") as beside:
+            beside.write("".join(f"{hashes[name]}  {path.name}/{name}\n" for name in sorted(hashes)).encode())
+            _to_disk(beside)
+        _rename(partial, partial_hash, path)
+    ranks.wait()
+
+
+def _rename(partial: Path, partial_hash: Path, path: Path) -> None:
+    """Give a whole checkpoint its name; then remove all others but the newest before it."""
+    folder = path.parent
     partial_hash.rename(hash_file(path))  # first: a checkpoint that is there has its hash
     partial.rename(path)
     _sync_folder(folder)
     kept = {path, *_checkpoints(folder)[-KEPT:]}
     for other in sorted(set(folder.glob("step*")) - kept - set(map(hash_file, kept))):
-        other.unlink()
-    return path
+        shutil.rmtree(other) if other.is_dir() else other.unlink()
 
 
 def newest_whole(folder: Path, world: Ranks) -> Whole:
@@ -112,7 +150,7 @@ def newest_whole(folder: Path, world: Ranks) -> Whole:
             None,
             "set checkpoint_freq in the run that is to be resumed later",
         )
-    allowed = "a folder with step<N>.pt files, readable on every node"
+    allowed = "a folder with step<N>.pt files or step<N>.dcp folders, readable on every node"
     raise ConfigError(problem, where=str(folder), key="resume", given=given, allowed=allowed, advice=advice)
 
 
@@ -169,6 +207,8 @@ def _on_this_node(path: Path, world: Ranks) -> _Look:
 
 
 def _look(path: Path) -> _Look:
+    if path.is_dir():
+        return _look_into(path)
     if hash_file(path).exists():
         words = hash_file(path).read_text(encoding="utf-8", errors="replace").split()
         same = words[:1] == [sha256_of(path)]
@@ -179,6 +219,20 @@ def _look(path: Path) -> _Look:
     except zipfile.BadZipFile:
         return _Look(damage="it was cut off")
     return _Look(damage=f"{part} in it has another checksum") if part else _Look(note=UNCHECKED)
+
+
+def _look_into(folder: Path) -> _Look:
+    """What is wrong with the files of a folder that its hashes name."""
+    if not hash_file(folder).exists():
+        return _Look(damage="it has no hashes beside it")
+    for line in hash_file(folder).read_text(encoding="utf-8", errors="replace").splitlines():
+        digest, _, name = line.partition("  ")
+        file = folder.parent / name
+        if not file.is_file():
+            return _Look(damage=f"{name} is missing")
+        if sha256_of(file) != digest:
+            return _Look(damage=f"the content of {name} is not that of its hash")
+    return _Look()
 
 
 def _to_disk(file: BinaryIO) -> None:
@@ -196,4 +250,4 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return sorted(folder.glob("step*.pt"))
+    return sorted(path for form in FORMS for path in folder.glob(form))

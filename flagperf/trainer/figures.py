@@ -34,6 +34,7 @@ class RankFigures:
     peak_memory: float
     loss_checksum: str
     parameters_checksum: str
+    parameters_group: int = 0  # ranks with the same number hold the same parameters, and the same checksum
     data_files: int | None = None  # of the first rank of each node: how many files the case's data has there …
     data_fingerprint: str | None = None  # … and their fingerprint
 

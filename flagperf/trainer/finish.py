@@ -6,7 +6,7 @@ import platform
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import flagperf
@@ -29,6 +29,8 @@ class Own:
     device_name: str
     versions: Mapping[str, str]  # of the framework's packages
     forward: Mapping[str, Any]  # operations of a forward pass: per_unit, per_sample or note; example, example_note
+    parameters_group: int = 0  # ranks with the same number hold the same parameters
+    formula: Mapping[str, float] = field(default_factory=dict)  # operations of a unit's training by the field's formula
 
 
 def finished(
@@ -43,7 +45,7 @@ def finished(
     figures = rank_figures(config, settings, ranks, trained, own, began)
     gathered = ranks.gather((figures, own.forward))
     job = job_figures([figures for figures, _ in gathered])
-    forward = gathered[0][1]
+    forward, rate = gathered[0][1], job["steady_throughput"] or job["p_train"]
     return {
         **job,
         **metric_figures(trained.metrics, settings.target.metric if settings.target else None),
@@ -58,7 +60,7 @@ def finished(
         "target": config["target"] if trained.target else None,
         "sample_data": trained.sample_data,
         "synthetic": settings.synthetic,
-        **mfu(config, settings, ranks.size, own.device_name, forward, job["steady_throughput"] or job["p_train"]),
+        **mfu(config, settings, ranks.size, own, forward, rate),
         "example_flops": forward["example"],
         "example_note": forward["example_note"],
         "parameters": own.parameters,
@@ -102,6 +104,7 @@ def rank_figures(
         peak_memory=own.peak_memory,
         loss_checksum=f"{trained.loss_checksum:08x}",
         parameters_checksum=own.parameters_checksum,
+        parameters_group=own.parameters_group,
         data_files=files.files if files else None,
         data_fingerprint=files.digest if files else None,
     )
@@ -111,23 +114,29 @@ def mfu(
     config: Mapping[str, Any],
     settings: Settings,
     size: int,
-    device_name: str,
+    own: Own,
     forward: Mapping[str, Any],
     throughput: float | None,
 ) -> dict[str, Any]:
-    """`flops_per_sample`, `model_flops`, `mfu` and `mfu_note`, of a job of so many ranks."""
-    peak, note = peak_flops(config["hardware"], device_name, settings.precision)
+    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note` and those by formula, of a job of so many ranks."""
+    peak, note = peak_flops(config["hardware"], own.device_name, settings.precision)
+    by_formula = own.formula.get("formula_flops")
+    formula = None if by_formula is None or throughput is None else by_formula * throughput
     needed = None
     if "per_unit" not in forward:
         note = forward["note"]
     elif throughput is not None:
-        passes = 4 if settings.activation_checkpointing else 3  # forward, twice as much backward, forward again
+        again = settings.activation_checkpointing and settings.checkpoint_keeps == "nothing"
+        passes = 4 if again else 3  # forward, twice as much backward, forward again
         needed = forward["per_unit"] * passes * throughput
     return {
         "flops_per_sample": forward.get("per_sample"),
         "model_flops": needed,
         "mfu": utilisation(needed, peak and peak * size),
         "mfu_note": note,
+        "formula_flops": by_formula,
+        "formula_flops_causal": own.formula.get("formula_flops_causal"),
+        "mfu_formula": utilisation(formula, peak and peak * size),
     }
 
 

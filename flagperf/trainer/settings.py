@@ -29,6 +29,8 @@ MISSING = "???"  # OmegaConf's mark of a value that the case must set
 ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "target")
 EVALUATIONS = ("eval_interval_steps", "eval_interval_micro_steps", "eval_interval_samples", "eval_interval_epochs")
 
+Kernels = Annotated[List[str], Field(list, options=("flash", "efficient", "cudnn", "math"))]
+Side = Annotated[int, Field(int, low=-1)]
 Sinks = Annotated[List[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 
 
@@ -48,12 +50,39 @@ class Average:
 
 
 @dataclass(frozen=True)
+class MeshSizes:
+    """The sides of the mesh, in ranks: trainer/mesh.py."""
+
+    dp_replicate: Side = setting("copies of the network, each for other data; of the sizes one may be -1", default=-1)
+    dp_shard: Side = setting("ranks that divide a copy's tensors, each with other data", default=1)
+    tp: Side = setting("ranks that compute each layer together, on the same data", default=1)
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """How the ranks share the work. What else stands there is the strategy's: docs/parallel.md."""
+
+    _target_: str | None = setting(
+        "such as flagperf.trainer.pytorch.parallel.Sharded; null: data parallelism", default=None
+    )
+    mesh: MeshSizes = setting("the ranks as a block: sizes that multiply to their number", default=MeshSizes)
+
+    @classmethod
+    def of(cls, node: Mapping[str, Any]) -> Parallel:
+        """What the settings themselves know of the part."""
+        return cls(node["_target_"], MeshSizes(**node["mesh"]))
+
+
+@dataclass(frozen=True)
 class Settings:
     """The settings of one training."""
 
     train_batch_size: Count = setting("samples per device and micro step; auto: the largest that fits", new_group=True)
     eval_batch_size: Count = setting("samples per device and evaluation step")
     gradient_accumulation_steps: Count = setting("micro steps per optimizer step", default=1)
+    global_batch_size: Count | None = setting(
+        "samples of an optimizer step of the whole job; null: any number", default=None
+    )
     lr: Positive = setting("peak learning rate")
 
     max_steps: Count | None = setting("optimizer steps", default=None, new_group=True)
@@ -75,16 +104,32 @@ class Settings:
     precision: Literal["fp32", "tf32", "amp_fp16", "amp_bf16"] = setting(
         "fp32 | tf32 | amp_fp16 | amp_bf16", default="fp32", new_group=True
     )
+    float8_modules: str | None = setting(
+        "path of the class in whose modules linear layers multiply in float8; null: none", default=None
+    )
+    float8_recipe: Literal["tensorwise", "rowwise"] = setting(
+        "tensorwise | rowwise: what has a scale of its own", default="tensorwise"
+    )
     clip_grad: Positive | None = setting("maximum global gradient norm", default=None)
     compile: bool = setting("compile the network", default=False)
+    compile_modules: str | None = setting(
+        "path of the class whose modules are compiled, each by itself; null: all", default=None
+    )
+    attention_kernels: Kernels = setting(
+        "of scaled-dot-product attention: flash, efficient, cudnn, math; []: any", default=[]
+    )
     memory_format: Literal["contiguous_format", "channels_last"] = setting(
         "contiguous_format | channels_last", default="contiguous_format"
     )
     activation_checkpointing: bool = setting("recompute activations in the backward pass", default=False)
     checkpoint_modules: str | None = setting("path of the class whose modules recompute", default=None)
+    checkpoint_keeps: Literal["nothing", "products"] = setting(
+        "what they do not recompute: nothing | products of matrices, and attention", default="nothing"
+    )
     sync_bn: bool = setting("batch norm over all ranks", default=False)
     ema: Average = setting("a moving average of the weights, which is evaluated in their place", default=Average)
     ddp: Mapping[str, Any] = setting("further arguments of DistributedDataParallel", default={})
+    parallel: Parallel = setting("how the ranks share the work: docs/parallel.md", default=Parallel)
     lr_interval: Literal["step", "epoch"] = setting(
         "the lr_scheduler steps once per optimizer step | epoch", default="step"
     )
@@ -102,6 +147,7 @@ class Settings:
     log_freq: Count = setting("optimizer steps between STEP events", default=10)
     warmup_steps: CountFrom0 = setting("first optimizer steps left out of the steady-state throughput", default=5)
     process_group_timeout: Positive = setting("seconds a collective may wait", default=600)
+    profile: bool = setting("trace some steps of rank 0 into its log folder; they take longer", default=False)
     sinks: Sinks = setting("formats beside PerfLog: mllog, dllogger, tensorboard, {_target_: your.Class}", default=[])
 
     @classmethod
@@ -119,8 +165,13 @@ class Settings:
         if values["synthetic"]:
             values.update(_of_synthetic(config))
         check_end(values, "config.yaml")
-        target, ema = values.pop("target"), values.pop("ema")
-        settings = cls(target=Target(**target) if target else None, ema=Average(**ema), **values)
+        target, ema, parallel = (values.pop(name) for name in ("target", "ema", "parallel"))
+        settings = cls(
+            target=Target(**target) if target else None,
+            ema=Average(**ema),
+            parallel=Parallel.of(parallel),
+            **values,
+        )
         if config.get("eval_data") is None and settings.evaluates:
             raise ConfigError(
                 "there is no evaluation data",

@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.settings import Settings
+from flagperf.trainer.settings import MeshSizes, Parallel, Settings
 
 # Setting → the only value that it may have, where only PyTorch's loop has it.
 PYTORCH_ONLY: Mapping[str, Any] = {
     "compile": False,
     "memory_format": "contiguous_format",
+    "attention_kernels": [],
+    "float8_modules": None,
     "activation_checkpointing": False,
     "sync_bn": False,
     "lr_interval": "step",
     "synthetic": False,
+    "parallel": Parallel(None, MeshSizes(-1, 1, 1)),
+    "profile": False,
 }
 
 

@@ -71,19 +71,37 @@ def _built(*names: str) -> Callable[[Round], Any]:
     return found
 
 
+def _peak(round_: Round) -> Any:
+    """Of one device in the precision of the training, where config.yaml holds it."""
+    return (round_.config["hardware"].get("peak_flops") or {}).get(PEAKS[round_.config["precision"]])
+
+
+def _throughput(round_: Round) -> float | None:
+    """Of the steps after the warm-up, or of all."""
+    steady = _rate(_sum("steady_units"), _slowest("steady_time"))(round_)
+    return steady or _rate(_sum("units"), _without_evaluation)(round_)
+
+
+def _mfu_formula(round_: Round) -> float | None:
+    peak, operations, rate = _peak(round_), round_.figures.get("formula_flops"), _throughput(round_)
+    if operations is None or (peak is None and round_.figures.get("mfu_formula") is None):
+        return None
+    if peak is None:
+        raise UnknownError("config.yaml holds no peak of the device in this precision")
+    return None if rate is None else float(operations) * rate / (float(peak) * len(round_.ranks))
+
+
 def _mfu(round_: Round) -> float | None:
-    figures, config = round_.figures, round_.config
-    peak = (config["hardware"].get("peak_flops") or {}).get(PEAKS[config["precision"]])
+    figures, config, peak = round_.figures, round_.config, _peak(round_)
     if figures.get("mfu") is None and (peak is None or figures.get("flops_per_sample") is None):
         return None
     if peak is None:
         raise UnknownError("config.yaml holds no peak of the device in this precision")
     if _sum("units")(round_) != _sum("samples")(round_):
         raise UnknownError("the operations of a unit are not logged, and units are not samples here")
-    passes = 4 if config.get("activation_checkpointing") else 3
-    rate = _rate(_sum("steady_units"), _slowest("steady_time"))(round_) or _rate(_sum("units"), _without_evaluation)(
-        round_
-    )
+    again = config.get("activation_checkpointing") and config.get("checkpoint_keeps", "nothing") == "nothing"
+    passes = 4 if again else 3
+    rate = _throughput(round_)
     if rate is None:
         return None
     return float(figures["flops_per_sample"]) * passes * rate / (float(peak) * len(round_.ranks))
@@ -149,6 +167,7 @@ OF_A_JOB: Mapping[str, Derivation] = {
     "stop_reason": Derivation(_stop_reason, "the last EVALUATE and the limits of config.yaml"),
     "final_loss": Derivation(_final_loss, "the last STEP_END"),
     "mfu": Derivation(_mfu, "flops_per_sample x passes x throughput over the peak of config.yaml"),
+    "mfu_formula": Derivation(_mfu_formula, "formula_flops x throughput over the peak of config.yaml"),
     "parameters": Derivation(_built("network", "parameters"), "BUILT"),
     "device_name": Derivation(_built("device_name"), "BUILT"),
     "throughput_unit": Derivation(_first("throughput_unit"), "config.yaml"),
@@ -158,6 +177,7 @@ OF_A_JOB: Mapping[str, Derivation] = {
 }
 WHY_NOT = {
     **dict.fromkeys(("flops_per_sample", "example_flops"), "operations are counted inside the process"),
+    **dict.fromkeys(("formula_flops", "formula_flops_causal"), "the task's formula is known inside the process"),
     **dict.fromkeys(("mfu_note", "example_note", "versions"), "a text, and no figure"),
     "resumed_from_step": "only the process knows from which checkpoint it went on",
     "peak_memory_kind": "which memory was measured, only the process knows",

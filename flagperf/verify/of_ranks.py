@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -70,6 +71,16 @@ def _checksum(rank: Rank) -> str:
     return format(checksum, "08x")
 
 
+def _group(rank: Rank) -> int:
+    """Which part of the parameters it holds: ranks are counted along tp, then along dp_shard."""
+    config = rank.last("SUBMIT_INFO").value["config"]
+    sizes = (config.get("parallel") or {}).get("mesh") or {"dp_replicate": -1, "dp_shard": 1, "tp": 1}
+    known = -math.prod(sizes.values()) if -1 in sizes.values() else 1
+    open_size = int(config["nnodes"]) * int(config["nproc"]) // known
+    shard, tp = (open_size if sizes[side] == -1 else int(sizes[side]) for side in ("dp_shard", "tp"))
+    return rank.number % (shard * tp)
+
+
 def _steps(rank: Rank) -> int:
     found = stretches(rank)
     return found[-1].last - found[0].first
@@ -101,6 +112,7 @@ OF_A_RANK = {
     "steady_time": Derivation(
         lambda rank: sum(one.seconds for one in steady(rank)), "its STEP_ENDs after the warm-up added up"
     ),
+    "parameters_group": Derivation(_group, "its place in the mesh of SUBMIT_INFO"),
     "loss_checksum": Derivation(_checksum, "CRC-32 of the losses of its STEP_ENDs"),
     **{
         f"step_time_p{percent}": Derivation(partial(percentile, percent / 100), "its STEP_ENDs")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cases.glm.task import MultipleChoice
 from cases.image_classification.task import ImageClassification
+from cases.language_model.task import NextToken
 from flagperf.trainer.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
@@ -37,6 +38,8 @@ def batch_of(task: Task, numbers: list[int]) -> object:
     scores, labels, answers = (torch.stack(parts) for parts in zip(*map(predictions, numbers), strict=True))
     if isinstance(task, ImageClassification):
         return scores, labels
+    if isinstance(task, NextToken):
+        return scores
     choices = torch.ones_like(answers)
     return dict.fromkeys(("text", "position", "context", "target", "target_mask"), scores) | {
         "answers": answers,
@@ -51,6 +54,7 @@ if __name__ == "__main__":
     for name, task in (
         ("images", ImageClassification(CHOICES, pixel_mean=[0, 0, 0], pixel_std=[1, 1, 1])),
         ("glm", MultipleChoice(eval_choices=3)),
+        ("tokens", NextToken()),
     ):
         share = eval_batches(SAMPLES, 2, world)
         batches = [batch_of(task, numbers) for _, numbers in share]

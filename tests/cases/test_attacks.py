@@ -22,7 +22,6 @@ import torch
 import toy
 
 from flagperf.config.compose import compose
-from flagperf.config.search_path import CONF
 from flagperf.perflog import PerfLog
 from flagperf.results.result import result_of_logs
 from flagperf.results.values import Result
@@ -171,13 +170,6 @@ def test_another_device_is_invalid_and_has_no_peak(tiny: Tiny, tmp_path: Path) -
     assert (result.verdict, result.reasons) == ("INVALID", (f"hardware=E1, found {found}",))
     note = f"the device is {found}, and not hardware E1, whose peaks are known"
     assert (result.values["mfu"], result.values["mfu_note"]) == (None, note)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", sorted(path.stem for path in (CONF / "model").glob("*.yaml")))
-def test_a_clean_run_of_every_case_is_valid(tiny: Tiny, tmp_path: Path, case: str) -> None:
-    result = trained(tiny, tmp_path, case, "")
-    assert (result.verdict, result.reasons, result.notes) == ("VALID", (), ())
 
 
 @pytest.mark.slow

@@ -37,3 +37,4 @@ def test_two_ranks_equal_one(tmp_path: Path) -> None:
     }
     right = [bool(answers[i, best[i]]) for i in range(SAMPLES)]
     assert by_rank[0]["glm"] == {"accuracy": pytest.approx(accuracy_score([True] * SAMPLES, right), abs=1e-6)}
+    assert by_rank[0]["tokens"] == {"eval_loss": pytest.approx(scores[:, :-1].mean().item(), abs=1e-6)}

@@ -15,9 +15,11 @@ from toy import fork_ranks, losses, read_log, train
 
 from flagperf.config.search_path import CONF
 
-CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
-TO_TARGET = ("bert", "glm", "resnet50", "wav2vec2")
-STEPS = 20
+# Networks that transformers 4 makes of other modules, which a closed run refuses; and that are divided over the ranks.
+NEWER = ("llama3_1b", "llama3_8b")
+CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml") if path.stem not in NEWER)
+TO_TARGET = ("bert", "resnet50")
+STEPS = 10
 # Case → in how many steps losses agree, and within which share; others: in all STEPS, within 1e-3 (docs/frameworks.md).
 ALIKE = {
     **dict.fromkeys(("bigtransfer", "resnet50"), (1, 0.005)),  # pictures are made smaller with another rounding

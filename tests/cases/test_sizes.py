@@ -50,6 +50,10 @@ def sentences() -> Any:
     return {"source": rows, "target": rows, "tokens": 128}
 
 
+def sequence() -> Any:
+    return torch.zeros(1, 8192 + 1, dtype=torch.long)
+
+
 def masked_text(predictions: int) -> Any:
     row = torch.zeros(1, 512, dtype=torch.long)
     places = torch.zeros(1, predictions, dtype=torch.long)
@@ -68,6 +72,8 @@ def masked_text(predictions: int) -> Any:
         pytest.param("wav2vec2", 95_044_608, 160, audio, id="wav2vec2: 250,000 audio samples"),
         pytest.param("waveglow", 268_294_760, 523, segment, id="waveglow: 8000 audio samples"),
         pytest.param("transformer", 210_882_560, 54, sentences, id="transformer: four sentences of 32 tokens"),
+        pytest.param("llama3_8b", 8_030_261_248, 158_141, sequence, id="llama3_8b: a sequence of 8192 tokens"),
+        pytest.param("llama3_1b", 1_235_814_400, 29_043, sequence, id="llama3_1b: a sequence of 8192 tokens"),
     ],
 )
 def test_full_size(case: str, parameters: int, gflop: float, batch: Callable[[], Any]) -> None:

@@ -32,7 +32,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        pytest.param("flagperf co", ["code_dir=", "collect", "compare", "compile="], id="verbs and keys"),
+        pytest.param("flagperf com", ["compare", "compile=", "compile_modules="], id="verbs and keys"),
         pytest.param("flagperf model=res", ["model=resnet50"], id="a case"),
         pytest.param("flagperf precision=amp", ["precision=amp_bf16", "precision=amp_fp16"], id="options of a key"),
         pytest.param("flagperf dry_run=", ["dry_run=false", "dry_run=true"], id="a switch"),

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from user_folder import SAMPLE, TOY, write
 
+from flagperf.cli.data import compose_case
 from flagperf.cli.main import run_command
 
 WRITER = """\
@@ -175,6 +176,12 @@ def test_original_data_is_converted_beside_what_is_there(bench: Path, capfd: pyt
     out, err = capfd.readouterr()
     assert out == f"in {Path.cwd()}/mine:\n           1  numbers.txt\n"
     assert err.endswith(" reading original.csv\n")
+
+
+def test_how_data_is_converted_may_be_said_without_an_open_division(tmp_path: Path) -> None:
+    """No result comes of it."""
+    run = compose_case("prepare", ["model=bert", f"data_dir={tmp_path}", "data.prepare.processes=3"], [])
+    assert run.config["data"]["prepare"]["processes"] == 3
 
 
 def test_no_file_is_overwritten(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,11 +1,13 @@
-"""Two hosts with sshd and docker, made once for all cluster tests of a worker."""
+"""Two hosts with sshd and docker, and two nodes of Slurm, each made once for all cluster tests of a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+import slurm_lab
 from hosts import TestCluster, why_not
+from slurm_lab import SlurmLab
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +24,19 @@ def lab(_session_cluster: TestCluster) -> TestCluster:
     """The cluster, with every host in order."""
     _session_cluster.repair()
     return _session_cluster
+
+
+@pytest.fixture(scope="session")
+def _session_slurm() -> Iterator[SlurmLab]:
+    reason = slurm_lab.why_not()
+    if reason:
+        pytest.skip(reason)
+    with SlurmLab() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def slurm(_session_slurm: SlurmLab) -> SlurmLab:
+    """Two nodes of Slurm, idle and in order."""
+    _session_slurm.repair()
+    return _session_slurm

@@ -13,8 +13,8 @@ from hosts import TestCluster, in_place_of
 from flagperf.cli.clean import clean
 from flagperf.cli.doctor.findings import Row
 from flagperf.cli.doctor.hosts import examine
+from flagperf.config.cluster import Node, Ssh
 from flagperf.config.compose import compose
-from flagperf.config.platform import Node, Ssh
 from flagperf.config.values import RunConfig
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.page_caches import clear_page_caches

@@ -18,7 +18,7 @@ import pytest
 from hosts import TestCluster, in_place_of
 
 from flagperf.command import Command
-from flagperf.config.platform import Node, Ssh
+from flagperf.config.cluster import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.ssh.login import by_hand, way
 from flagperf.hosts.ssh.transport import SshTransport
@@ -232,7 +232,7 @@ def test_a_lost_host_is_told_after_the_time_for_reconnecting(
 LAUNCHER = """
 import asyncio, json, sys
 from flagperf.command import Command
-from flagperf.config.platform import Node, Ssh
+from flagperf.config.cluster import Node, Ssh
 from flagperf.hosts.ssh.transport import SshTransport
 async def main(address, ssh):
     async with SshTransport(Node("h1", address, user="root"), Ssh(**json.loads(ssh)), timeout=5) as host:

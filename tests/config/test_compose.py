@@ -12,8 +12,9 @@ import pytest
 import yaml
 from user_folder import SAMPLE, TOY, write
 
+from flagperf.config.cluster import Cluster, Node
 from flagperf.config.compose import compose, compose_jobs
-from flagperf.config.platform import Cluster, Hardware, Node, Vendor
+from flagperf.config.platform import Hardware, Vendor
 from flagperf.config.search_path import CONF
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError

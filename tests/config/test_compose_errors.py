@@ -11,8 +11,8 @@ import pytest
 from refusals import lines, message
 from user_folder import SAMPLE, TOY, write
 
+from flagperf.config.cluster import Cluster
 from flagperf.config.compose import compose, compose_each
-from flagperf.config.platform import Cluster
 from flagperf.config.search_path import CONF, options
 from flagperf.errors import ConfigError
 
@@ -58,6 +58,15 @@ COMMAND_LINES = [
         do="flagperf -m +experiment=suite",
     ),
     refused("no folder of own code", "code_dir=/no/such", "no such folder"),
+    *(
+        refused(
+            f"{key} of no user",
+            f"{key}=~no-such-user/x",
+            "no such user",
+            do="a file of this name is ./~no-such-user/x",
+        )
+        for key in ("data_dir", "result_dir", "sample_dir", "code_dir", "cluster.ssh.key", "resume")
+    ),
     refused(
         "a variable that flagperf sets",
         "+vendor.environment.FLAGPERF_LOG_DIR=/x",
@@ -198,11 +207,11 @@ COMMAND_LINES = [
     refused("a key in capitals", "NProc=2", "unknown key", given=None, do="did you mean 'nproc'?"),
     refused("a group", "modle=glm", "unknown key", given=None, do="did you mean 'model'?"),
     refused(
-        "the end of two keys",
+        "the end of three keys",
         "batch_size=2",
         "unknown key",
         given=None,
-        do="did you mean 'eval_batch_size' or 'train_batch_size'?",
+        do="did you mean 'eval_batch_size' or 'global_batch_size' or 'train_batch_size'?",
     ),
     refused(
         "nearly FlagPerf's name",
@@ -215,7 +224,7 @@ COMMAND_LINES = [
         "a cluster that is nowhere",
         "cluster=lab",
         "no such cluster",
-        allowed="example, local",
+        allowed="example, kubernetes, local, slurm",
         do="your own is a file of that name in cluster/ of a folder, given by --config-dir DIR",
     ),
     refused(
@@ -587,6 +596,34 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             ["cluster=lab", "data_dir=/data"],
             "the cluster has no nodes",
             key="cluster.nodes",
+        ),
+        of_file(
+            "cluster: nodes from nowhere",
+            {"cluster/lab": "title: lab\n"},
+            ["cluster=lab", "data_dir=/data"],
+            "a cluster says in one way where its hosts come from",
+            key="cluster",
+            given="none of nodes, slurm, kubernetes",
+            allowed="exactly one of nodes, slurm, kubernetes",
+        ),
+        of_file(
+            "cluster: nodes from two places",
+            {"cluster/lab": "title: lab\nnodes:\n  - {address: h1}\nslurm: {}\n"},
+            ["cluster=lab", "data_dir=/data"],
+            "a cluster says in one way where its hosts come from",
+            key="cluster",
+            given="nodes and slurm",
+            allowed="exactly one of nodes, slurm, kubernetes",
+        ),
+        of_file(
+            "cluster: a time limit that YAML takes for a number",
+            {"cluster/lab": "title: lab\nslurm: {time: 30}\n"},
+            ["cluster=lab", "data_dir=/data"],
+            "wrong type of value",
+            key="cluster.slurm.time",
+            given="30",
+            allowed="[days-]hours:minutes:seconds, or minutes, as text, or null",
+            do="in quotes it is text",
         ),
         of_file(
             "cluster: unknown field",

@@ -97,6 +97,7 @@ def test_hardware(hardware: str) -> None:
 def test_other_groups(group: str) -> None:
     for option in of(group):
         overrides = [f"{group}={option}"] if group != "framework" else []
+        overrides += ["cluster=slurm"] if option == "pyxis" else []
         assert compose(["model=resnet50", "dry_run=true", *overrides]).config[group]["title"]
 
 

@@ -11,8 +11,9 @@ from refusals import lines, message
 from user_folder import write
 
 from flagperf.config.build import build
+from flagperf.config.cluster import Cluster
 from flagperf.config.compose import compose
-from flagperf.config.platform import Cluster, ContainerOptions, Hardware, Ulimit, Vendor
+from flagperf.config.platform import ContainerOptions, Hardware, Ulimit, Vendor
 from flagperf.config.search_path import VENDORS
 from flagperf.errors import ConfigError
 
@@ -349,7 +350,7 @@ def test_files(tmp_path: Path, group: str, values: dict[str, Any], refusal: dict
                 "unknown key",
                 where="command line",
                 key="runtime.bogus",
-                do="one of: container, kind, name, python, title",
+                do="one of: container, image, kind, name, python, srun, title, wrapper",
             ),
             id="unknown key of the runtime",
         ),

@@ -205,13 +205,14 @@ def test_a_class_below_a_mutable_key(override: str, key: str, given: str, divisi
     ],
 )
 def test_a_class_where_no_component_stands(overrides: list[str], key: str) -> None:
-    parts = "task, network, optimizer, lr_scheduler, train_data, eval_data, data.sample, data.prepare, sinks, reports"
+    of_framework = "task, network, optimizer, lr_scheduler, parallel, train_data, eval_data"
+    parts = f"{of_framework}, data.sample, data.prepare, sinks, reports, vendor.extension.replace"
     said = lines(
         "no component stands here",
         where="command line",
         key=key,
         given="a.b",
-        allowed=f"a class in {parts}, vendor.extension.replace, or in what ${{…}} there refers to",
+        allowed=f"a class in {parts}, or in what ${{…}} there refers to",
     )
     added = [text if text.startswith("+") else f"+{text}" for text in overrides]
     assert message([*added, DATA, "division=open"]) == said

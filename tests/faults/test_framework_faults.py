@@ -67,3 +67,15 @@ def test_a_fault_is_named_alike_on_each_framework(
     code, output = flagperf.wait()
     assert re.search(f"  failed  {cause}, during training\n", output), output
     assert (code, flagperf.left()) == (5, [])
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [(), ("parallel.mesh.dp_replicate=2",), ("parallel.mesh.tp=2",)], ids=str)
+def test_a_rank_that_divides_the_work_is_killed(tmp_path: Path, samples: Path, words: tuple[str, ...]) -> None:
+    """Its fellows wait for parameters, gradients or activations; it is named, and nothing is left."""
+    task = ("task._target_=faulty.pytorch.FaultyText", "+task.fault=kill", "+task.rank=1")
+    flagperf = launch(tmp_path / "run", "model=llama3_8b", f"sample_dir={samples}", *SMALL, *task, *words)
+    code, output = flagperf.wait()
+    assert re.search(f"  failed  rank 1 {HERE}signal SIGKILL, during training\n", output), output
+    assert (code, flagperf.left()) == (5, [])

@@ -13,8 +13,9 @@ from docker.types import Mount as SdkMount
 from example import example_run
 
 from flagperf.command import Command
+from flagperf.config.cluster import Node
 from flagperf.config.data_layout import sample_folder
-from flagperf.config.platform import ContainerOptions, Image, Node
+from flagperf.config.platform import ContainerOptions, Image
 from flagperf.config.resolve import merged
 from flagperf.plan.container import (
     STAND_IN_OWNER,

@@ -9,11 +9,14 @@ from example import example_run
 from flagperf.config.platform import Framework
 from flagperf.config.values import Change
 from flagperf.plan.dry_run import dry_run_text
+from flagperf.trainer.mesh import Mesh
 
 
 def test_dry_run_shows_configuration_changes_and_commands() -> None:
     run = example_run(
         nnodes=2,
+        mesh=Mesh(dp_replicate=2, dp_shard=2),
+        strategy="a.Sharded",
         repeat=3,
         result_dir="/res",
         framework=Framework("pytorch", ("torchrun", "{config}", "a b")),
@@ -33,6 +36,13 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
 
 # Changes against the case:
 #   lr: 0.1 -> 0.2    (command line)
+
+# Mesh of 4 ranks:
+#   strategy: Sharded
+#   samples of a step: 4 x 1 x 4 = 16 (train_batch_size x gradient_accumulation_steps x data ranks)
+#   dp_replicate 2: ranks 0,2 | 1,3
+#   dp_shard 2: ranks 0,1 | 2,3
+#   tp 1
 
 # Effective configuration, which every node gets as /res/dry-run/sums-pytorch-cpux2x2/round1/config.yaml and \
 /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/config.yaml:

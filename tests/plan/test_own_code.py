@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from example import HERE, example_run
 
-from flagperf.config.platform import Cluster, ContainerOptions, Extension, Image, Node, Vendor
+from flagperf.config.cluster import Cluster, Node
+from flagperf.config.platform import ContainerOptions, Extension, Image, Vendor
 from flagperf.config.values import RunConfig
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import SOURCE

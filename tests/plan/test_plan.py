@@ -13,8 +13,9 @@ from example import DEADLINES, HERE, example_run
 from user_folder import write
 
 from flagperf.command import Command
+from flagperf.config.cluster import Cluster, Node, RendezvousSettings
 from flagperf.config.compose import compose
-from flagperf.config.platform import Cluster, ContainerOptions, Image, Node, RendezvousSettings, RuntimeSettings, Vendor
+from flagperf.config.platform import ContainerOptions, Image, RuntimeSettings, Vendor
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text

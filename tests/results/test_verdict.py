@@ -192,6 +192,11 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "INVALID",
         ("checksums of the parameters differ between ranks (rank 0 ab12, rank 1 ff00)",),
     ),
+    "parameters of two parts, each alike": (
+        lambda: evidence(ranks=ranks(parameters_checksum="ff00", parameters_group=1)),
+        "VALID",
+        (),
+    ),
     "losses differ": (
         lambda: evidence(
             ranks=[{**FINISHED["ranks"][0], "loss_checksum": "1"}, {**FINISHED["ranks"][1], "loss_checksum": "2"}]

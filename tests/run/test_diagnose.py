@@ -15,7 +15,7 @@ from example import example_run
 from test_blame import BLOCK, CLOSED, NOTICE, report
 
 from flagperf.command import Command
-from flagperf.config.platform import Cluster, Node
+from flagperf.config.cluster import Cluster, Node
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport
 from flagperf.perflog import Event

@@ -227,7 +227,7 @@ def test_no_whole_one(tmp_path: Path) -> None:
         "  key:     resume\n"
         "  given:   step000000004.pt is damaged: its content is not that of its hash; "
         "step000000002.pt is damaged: its content is not that of its hash\n"
-        "  allowed: a folder with step<N>.pt files, readable on every node\n"
+        "  allowed: a folder with step<N>.pt files or step<N>.dcp folders, readable on every node\n"
         "  do:      begin anew, without resume"
     )
 
@@ -297,7 +297,7 @@ def test_no_checkpoint(tmp_path: Path) -> None:
         "no checkpoint to resume from\n"
         f"  where:   {tmp_path}\n"
         "  key:     resume\n"
-        "  allowed: a folder with step<N>.pt files, readable on every node\n"
+        "  allowed: a folder with step<N>.pt files or step<N>.dcp folders, readable on every node\n"
         "  do:      set checkpoint_freq in the run that is to be resumed later"
     )
 

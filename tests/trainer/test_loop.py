@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -355,7 +356,7 @@ def test_activation_checkpointing_changes_nothing_but_memory(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_compiled(tmp_path: Path) -> None:
     plain = toy.train(toy.config(max_epochs=3), tmp_path)
-    compiled = toy.train(toy.config(max_epochs=3, compile=True), tmp_path)
+    (compiled,) = toy.fork_ranks(partial(toy.train, toy.config(max_epochs=3, compile=True)), tmp_path, ranks=1)
     assert toy.losses(compiled) == pytest.approx(toy.losses(plain), rel=1e-5)
     assert toy.values(compiled, "EVALUATE")[-1]["inputs"] == toy.values(plain, "EVALUATE")[-1]["inputs"]
 

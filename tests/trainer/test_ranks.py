@@ -142,7 +142,7 @@ def count_sharing(_: Path) -> dict[str, int]:
     parts = build_parts(toy.config(**settings, train_data=toy.node("Points", count=96)))
     parts.task = Counting()
     training = Training(parts, PerfLog(0, os.open(os.devnull, os.O_WRONLY)))
-    training.stepper.distributed.register_comm_hook(None, share)
+    training.stepper.model.register_comm_hook(None, share)
     training.run()
     return counts
 

@@ -215,7 +215,8 @@ def torchrun(configuration: Mapping[str, Any], folder: Path, ranks: int = 2) -> 
 def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) -> list[Any]:
     """Call a function in two processes that are ranks of one job, as torchrun would make them; what each returned.
 
-    Forked from this process, they need not import torch and the trainer again, which takes seconds.
+    Forked from this process, they need not import torch and the trainer again, which takes seconds. A training that is
+    compiled also needs a process of its own: the compiler's threads stay, and a fork with them may wait for ever.
     """
     import torch._dynamo  # the first optimizer imports it
 

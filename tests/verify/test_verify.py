@@ -16,7 +16,10 @@ from flagperf.monitor_log import Device, stamp
 from flagperf.perflog import Event
 from flagperf.results import result
 from flagperf.verify import Row, check
+from flagperf.verify.logs import Event as LoggedEvent
+from flagperf.verify.logs import Rank
 from flagperf.verify.monitor_logs import Sample, samples
+from flagperf.verify.of_ranks import OF_A_RANK
 
 JOB = "resnet50-pytorch-cpux1x2"
 RESULT = f"{JOB}/round1/result.json"
@@ -184,6 +187,23 @@ def test_percentiles_of_a_training_whose_every_step_was_logged(tmp_path: Path) -
         "rank 0: step_time_p90": (pytest.approx(0.37), "agrees"),
         "rank 0: step_time_p99": (pytest.approx(0.397), "differs"),
     }
+
+
+@pytest.mark.parametrize(
+    ("sides", "groups"),
+    [
+        pytest.param(None, (0,) * 8, id="of a version without meshes"),
+        pytest.param((-1, 1, 1), (0,) * 8, id="data parallelism"),
+        pytest.param((2, -1, 1), (0, 1, 2, 3) * 2, id="replicas of shards"),
+        pytest.param((1, 2, -1), tuple(range(8)), id="shards of divided layers"),
+        pytest.param((-1, 1, 2), (0, 1) * 4, id="replicas of divided layers"),
+    ],
+)
+def test_which_ranks_hold_the_same_parameters(sides: tuple[int, int, int] | None, groups: tuple[int, ...]) -> None:
+    mesh = {"parallel": {"mesh": dict(zip(("dp_replicate", "dp_shard", "tp"), sides, strict=True))}} if sides else {}
+    submitted = (LoggedEvent("SUBMIT_INFO", {"config": {"nnodes": 2, "nproc": 4, **mesh}}, 0.0),)
+    way = OF_A_RANK["parameters_group"].compute
+    assert tuple(way(Rank(number, Path(), submitted)) for number in range(8)) == groups
 
 
 # ---------------------------------------------------------------- energy

@@ -9,7 +9,7 @@ from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Finding, look
 from flagperf.cli.doctor.software import alone, said_start, starting
 from flagperf.command import Command
-from flagperf.config.platform import Node
+from flagperf.config.cluster import Node
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
@@ -102,7 +102,7 @@ class DockerChecks:
 
     async def _leftovers(self) -> Finding:
         states: dict[str, leftovers.OwnerState] = {}
-        if not self.transport.local:
+        if not self.transport.same_files:
             states |= await leftovers.claimed_folders(self.transport, self.run.cluster.work_dir)
             states |= dict.fromkeys(await leftovers.dead_process_folders(self.transport), "dead")
         if self._answers:

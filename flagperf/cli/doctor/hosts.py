@@ -14,8 +14,8 @@ from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.cli.doctor.software import START_TIMEOUT, alone, said_start, starting
 from flagperf.command import Command
+from flagperf.config.cluster import Node
 from flagperf.config.data_layout import DATA_DIR
-from flagperf.config.platform import Node
 from flagperf.config.secret_values import read_secrets
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
@@ -43,6 +43,10 @@ def main(options: argparse.Namespace) -> int:
 
 async def examine(run: RunConfig) -> list[Row]:
     """Look at every host of the cluster. Problems become rows; none is raised."""
+    if run.cluster.slurm is not None:
+        from flagperf.cli.doctor.slurm import examine_slurm
+
+        return [*await examine_slurm(run), *_cluster_rows(run)]
     transports = make_transports(run, run.cluster.nodes)
     hosts = [_Host(run, *pair) for pair in zip(run.cluster.nodes, transports, strict=True)]
     await asyncio.gather(*(host.examine() for host in hosts))
@@ -74,7 +78,7 @@ class _Host:
             ("clock", self._clock),
             ("own name", self._own_name),
             ("disk", self._disk),
-            *([] if self.transport.local else [("work_dir", self._work_folder)]),
+            *([] if self.transport.same_files else [("work_dir", self._work_folder)]),
             ("memory", self._memory),
             ("shm", self._shm),
             ("devices", self._devices),
@@ -190,15 +194,15 @@ class _Host:
             return Finding(f"{tool.command[0]}: {error}", "install it, or mend vendor.monitor; a run does without")
 
     async def _python(self) -> Finding:
-        launch = alone(self.run, self.node).launch
-        found = await environment(self.run, self.transport, launch)
-        started = await self.transport.run(starting(self.run, launch), timeout=START_TIMEOUT)
+        plan = alone(self.run, self.node)
+        found = await environment(self.run, self.transport, plan.launch, plan.wrapper)
+        started = await self.transport.run(plan.wrapped(starting(self.run, plan.launch)), timeout=START_TIMEOUT)
         said_start(self.node.name, started.exit_status, started.stdout + started.stderr)
         return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
 
     @property
     def _work_dir(self) -> str:
-        return self.run.result_dir if self.node.local else self.run.cluster.work_dir
+        return self.run.result_dir if self.node.same_files else self.run.cluster.work_dir
 
 
 def _cluster_rows(run: RunConfig) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flagperf.command import Command
-from flagperf.config.platform import Node
+from flagperf.config.cluster import Node
 from flagperf.config.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.plan.plan import make_plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import logging
 import re
 import sys
@@ -20,7 +21,7 @@ from flagperf.errors import HostError
 from flagperf.hosts.monitors import node as node_monitors
 from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, node_script
 from flagperf.hosts.shell import LIMITED, shell
-from flagperf.hosts.transport import Transport
+from flagperf.hosts.transport import LEAST_READ, Transport
 from flagperf.monitor_log import NOT_AVAILABLE, parse_line, stamp
 from flagperf.plan.values import NodePlan
 
@@ -30,6 +31,7 @@ TIMED_OUT = (124, 137)  # exit statuses of timeout(1)
 TOO_LONG = 153  # killed by SIGXFSZ
 STOP_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 REMOVE_TIMEOUT = 10.0  # seconds
+SAMPLES = 2  # of a monitor, between two looks at what it has printed
 
 
 def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
@@ -55,14 +57,14 @@ def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
 
 
 def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) -> tuple[Source, ...]:
-    """The tool's Python module, run by the launcher's interpreter here and by that of the ranks elsewhere.
+    """The tool's Python module, run by the launcher's interpreter where that is, and by that of the ranks elsewhere.
 
     Empty where the tool has no such module, and on another host whose ranks run in a container.
     """
     if tool.module is None:
         return ()
     arguments = (tool.module, "0", f"{interval:g}")
-    if node.node.local:
+    if node.node.same_files:
         command: tuple[str, ...] = (sys.executable, "-m", *arguments)
     elif run.runtime.kind == "process" and run.framework.launch[0] == "{python}":
         environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
@@ -106,7 +108,7 @@ async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: 
         log.warning("no monitors: %s", error)
         yield
         return
-    following = asyncio.create_task(_follow(recorders, transport, run.monitor.interval))
+    following = asyncio.create_task(_follow(recorders, transport, SAMPLES * run.monitor.interval))
     try:
         yield
     finally:
@@ -126,17 +128,20 @@ def _files(outputs: Iterable[str]) -> Iterator[str]:
 
 async def _follow(recorders: dict[str, Recorder], transport: Transport, interval: float) -> None:
     """Read what the monitors print, until cancelled."""
-    while True:
-        await asyncio.sleep(interval)
-        await _catch_up(recorders, transport)
+    for count in itertools.count(1):
+        await asyncio.sleep(interval)  # nobody waits for the figures, and each look costs, most of all over ssh
+        await _catch_up({output: one for output, one in recorders.items() if one.is_due(count, interval)}, transport)
 
 
 async def _catch_up(recorders: dict[str, Recorder], transport: Transport) -> None:
     """Read what the monitors printed since the last call. Raises nothing, for no monitor stops a training."""
     try:
         for output, recorder in recorders.items():
-            while piece := await transport.read(output, recorder.offset):
+            piece = await transport.read(output, recorder.offset)
+            while piece:
                 recorder.feed(piece)
+                more = len(piece) >= LEAST_READ  # else it was the end, and to be told so costs as much as a piece
+                piece = await transport.read(output, recorder.offset) if more else b""
     except HostError:
         pass  # the next call reads what was printed while the connection was down
     except Exception:  # a bug
@@ -154,6 +159,10 @@ class Recorder:
     _samples: Samples = field(default_factory=Samples)
     _said: set[int | str] = field(default_factory=set)  # kinds of problems: exit statuses, "write"
     _passed_over: list[str] = field(default_factory=list)  # why earlier sources are not used
+
+    def is_due(self, count: int, interval: float) -> bool:
+        """Whether to look at the count-th of looks that are `interval` seconds apart: not oftener than it samples."""
+        return count % max(1, int(min(source.interval for source in self.monitor.sources) // interval)) == 0
 
     def feed(self, piece: bytes) -> None:
         self.offset += len(piece)

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import asyncssh
 
-from flagperf.config.platform import Node, Ssh
+from flagperf.config.cluster import Node, Ssh
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.hosts.ssh.errors import FAILURES, explain

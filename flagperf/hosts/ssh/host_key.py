@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncssh
 
-from flagperf.config.platform import Node
+from flagperf.config.cluster import Node
 
 USUAL_PORT = 22
 USUAL_FILE = "~/.ssh/known_hosts"

@@ -12,7 +12,7 @@ from typing import TypeVar
 import asyncssh
 
 from flagperf.command import Command
-from flagperf.config.platform import Node, Ssh
+from flagperf.config.cluster import Node, Ssh
 from flagperf.errors import HostError
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
@@ -40,7 +40,8 @@ class SshTransport:
     clock_offset = 0.0
 
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore | None = None) -> None:
-        self.host, self.address = node.name, node.address
+        self.host, self.address, self.same_files = node.name, node.address, node.shared
+        self.linger: float | None = ssh.reconnect
         self.connection = SshConnection(node, ssh, timeout, gate or asyncio.Semaphore(AT_ONCE))
         self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
@@ -69,6 +70,9 @@ class SshTransport:
     async def _stop(self, process: SshProcess) -> None:
         with contextlib.suppress(HostError):  # the host stops it itself, once the connection has been away for a while
             await process.stop()
+
+    async def check_held(self) -> None:
+        return None
 
     @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:

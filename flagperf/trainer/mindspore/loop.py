@@ -24,6 +24,7 @@ class Training(AnyTraining):
         self.parts, self.world = parts, parts.world
         self.network, self.optimizer, self.scaler = parts.network, parts.optimizer, parts.scaler
         self.gradients = mindspore.value_and_grad(self.forward, None, self.optimizer.parameters, has_aux=True)
+        self.average = self.world.averaging(self.optimizer.parameters)
         self.network.set_train(True)
         if parts.saved is not None:
             restore(parts.stateful, parts.saved)
@@ -39,7 +40,7 @@ class Training(AnyTraining):
             (_, loss), gradients = self.gradients(self.take())
             sums = tuple(map(ops.add, sums, gradients)) if sums else gradients
             self.losses.append(loss)
-        averaged = self.world.average(sums)
+        averaged = self.average(sums)
         if self.scaler is None:
             self.optimizer(self.clipped(averaged))
             return

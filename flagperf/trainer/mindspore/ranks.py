@@ -6,12 +6,13 @@ import contextlib
 import os
 import pickle
 import socket
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Callable, Tuple
 
 import mindspore
 import numpy as np
-from mindspore import Tensor, ops
+from mindspore import Parameter, Tensor, nn, ops
 from mindspore.communication.management import _init_with_store
 from mindspore.mint.distributed import TCPStore
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from flagperf.trainer.ranks import Ranks
 
 TIMEOUTS = ("MS_CPU_COMM_OP_TIMEOUT", "HCCL_EXEC_TIMEOUT")  # seconds that a collective waits: MCCL (else 30), HCCL
+Tensors = Tuple[Tensor, ...]
 WORD = 4  # bytes of an int32, which each backend gathers
 
 
@@ -48,13 +50,12 @@ class World(Ranks):
         with contextlib.suppress(RuntimeError):
             self.wait()
 
-    def average(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Means of float32 tensors over the ranks, by one collective for all of them."""
+    def averaging(self, parameters: Sequence[Parameter]) -> Callable[[Tensors], Tensors]:
+        """What makes the gradients of parameters their means over the ranks."""
         if self.size == 1:
-            return tensors
-        flat = ops.AllReduce()(ops.cat([tensor.reshape(-1) for tensor in tensors])) / self.size
-        parts = ops.split(flat, [int(tensor.size) for tensor in tensors])
-        return tuple(part.reshape(tensor.shape) for part, tensor in zip(parts, tensors))
+            return lambda gradients: gradients
+        average: Callable[[Tensors], Tensors] = nn.DistributedGradReducer(parameters, mean=True, degree=self.size)
+        return average
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         """Sum of float64 numbers over the ranks, element by element."""

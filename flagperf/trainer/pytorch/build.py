@@ -1,22 +1,22 @@
-"""The network: its weights, what is changed inside it, and how its gradients are averaged over the ranks."""
+"""The network: its weights, and what is changed inside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.components import component
 from flagperf.trainer.extension import Rename, hooked, renaming
 from flagperf.trainer.misfits import check_fit
-from flagperf.trainer.pytorch.by_version import moving_average, parallel_devices, safe_to_load, sent_buffers
+from flagperf.trainer.pytorch.by_version import kept_products, moving_average, safe_to_load
+from flagperf.trainer.pytorch.float8 import multiply_in_float8
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.settings import Settings
@@ -48,16 +48,23 @@ def build_network(
                 "batch norm over all ranks needs an accelerator", where="config.yaml", key="sync_bn", given=True
             )
         network = nn.SyncBatchNorm.convert_sync_batchnorm(network)  # type: ignore[no-untyped-call]
+    if settings.float8_modules is not None:
+        modules = modules_of(network, settings.float8_modules, "float8_modules")
+        multiply_in_float8(modules, settings.float8_recipe, device)
     if settings.activation_checkpointing:
-        recompute(network, settings.checkpoint_modules)
+        recompute(network, settings.checkpoint_modules, settings.checkpoint_keeps)
+    if settings.compile and settings.compile_modules is not None:
+        compile_each(network, settings.compile_modules)
     network = network.to(device=device, memory_format=getattr(torch, settings.memory_format))  # type: ignore[call-overload]
     return hooked(config, network)  # type: ignore[no-any-return]
 
 
-def recompute(network: nn.Module, class_path: str | None) -> None:
-    """Let modules of one class recompute their activations in the backward pass instead of keeping them."""
-    from hydra.utils import get_class
+def recompute(network: nn.Module, class_path: str | None, keeps: str = "nothing") -> None:
+    """Let modules of one class recompute their activations in the backward pass instead of keeping them.
 
+    Args:
+        keeps: what they keep all the same: nothing, or products of matrices and attention.
+    """
     if class_path is None:
         raise ConfigError(
             "activation checkpointing needs to know which modules recompute",
@@ -65,30 +72,45 @@ def recompute(network: nn.Module, class_path: str | None) -> None:
             key="checkpoint_modules",
             allowed="the path of a module class, such as torchvision.models.resnet.Bottleneck",
         )
+    contexts = kept_products() if keeps == "products" else None
+    for module in modules_of(network, class_path, "checkpoint_modules"):
+        module.forward = _Recomputed(module.forward, contexts)
+
+
+def compile_each(network: nn.Module, class_path: str) -> None:
+    """Compile the modules of one class, each by itself: blocks that are alike share their kernels."""
+    for module in modules_of(network, class_path, "compile_modules"):
+        module.forward = torch.compile(module.forward)
+
+
+def modules_of(network: nn.Module, class_path: str, key: str) -> list[Any]:
+    """The modules of the class that a setting names by its path."""
+    from hydra.utils import get_class
+
     kind = get_class(class_path)
     modules = [module for module in network.modules() if isinstance(module, kind)]
     if not modules:
         raise ConfigError(
             "the network has no modules of this class",
             where="config.yaml",
-            key="checkpoint_modules",
+            key=key,
             given=class_path,
             allowed=", ".join(sorted({_path(type(module)) for module in network.modules()})),
         )
-    for module in modules:
-        module.forward = _Recomputed(module.forward)
+    return modules
 
 
 class _Recomputed:
-    """A forward pass whose activations are computed again when backward needs them."""
+    """A forward pass whose activations are computed again when backward needs them, but for what `contexts` keeps."""
 
-    def __init__(self, forward: Any) -> None:
+    def __init__(self, forward: Any, contexts: Callable[[], Any] | None) -> None:
         self.forward = forward
+        self.given: dict[str, Any] = {} if contexts is None else {"context_fn": contexts}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return self.forward(*args, **kwargs)
-        return checkpoint(self.forward, *args, use_reentrant=False, **kwargs)
+        return checkpoint(self.forward, *args, use_reentrant=False, **self.given, **kwargs)
 
 
 def _path(kind: type) -> str:
@@ -135,11 +157,3 @@ def _read_weights(path: str) -> Any:
 def averaged(network: nn.Module, settings: Settings) -> AveragedModel | None:
     """The moving average of the network's weights and buffers; None where the settings ask for none."""
     return None if settings.ema.decay is None else moving_average(network, settings.ema.decay)
-
-
-def distribute(network: nn.Module, settings: Settings, device: torch.device, world: World) -> nn.Module:
-    """The network that the training step calls: its backward pass averages the gradients over the ranks."""
-    if world.size == 1:
-        return network
-    sent_buffers(network)
-    return DistributedDataParallel(network, device_ids=parallel_devices(device), **settings.ddp)

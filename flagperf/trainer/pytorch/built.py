@@ -20,7 +20,7 @@ def built(parts: Parts) -> dict[str, Any]:
     return {
         "device_name": device_name(parts.device),
         "data": dict(parts.datasets.counts),
-        "network": fingerprint(parts.network, rename),
+        "network": fingerprint(parts.whole, rename),
         "optimizer": optimizer_of(parts.optimizer, parts.network, rename),
         "schedule": schedule_of(parts),
         "software": software(parts.config, {"torch": torch.__version__}, torch.ops.loaded_libraries),

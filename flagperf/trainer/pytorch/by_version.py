@@ -7,8 +7,9 @@ device, such as torch.cuda or the torch.npu of a plug-in.
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -102,6 +103,21 @@ def parallel_devices(device: torch.device) -> list[torch.device] | None:
     return None if device.type == "cpu" or (VERSION < (2, 1) and device.type != "cuda") else [device]
 
 
+def check_sharding() -> None:
+    """Refuse a torch that cannot divide a network over ranks by what this trainer uses (FSDP2).
+
+    Raises:
+        ConfigError: it is older than 2.6.
+    """
+    if VERSION < (2, 6):
+        raise ConfigError(
+            f"torch {torch.__version__} has data parallelism only",
+            where="config.yaml",
+            key="parallel._target_",
+            allowed="null, which is DDP; other strategies need torch 2.6 or newer",
+        )
+
+
 def sent_buffers(network: nn.Module) -> list[Tensor]:
     """The buffers of a network that ranks can send each other. Gloo of torch 2.0 sends no booleans: they are constants.
 
@@ -186,6 +202,49 @@ def plain_attention() -> AbstractContextManager[Any]:
         return sdpa_kernel(SDPBackend.MATH)
     fused = {"enable_flash": False, "enable_mem_efficient": False}
     return torch.backends.cuda.sdp_kernel(**fused)
+
+
+def choose_attention(kernels: Sequence[str]) -> None:
+    """Let scaled-dot-product attention use these kernels only: flash, efficient, cudnn, math. None named: as it is.
+
+    Raises:
+        ConfigError: this torch cannot do without cuDNN's.
+    """
+    if not kernels:
+        return
+    for name, switch in (("flash", "flash"), ("efficient", "mem_efficient"), ("cudnn", "cudnn"), ("math", "math")):
+        enable = getattr(torch.backends.cuda, f"enable_{switch}_sdp", None)
+        if enable is not None:
+            enable(name in kernels)
+        elif name in kernels:
+            raise _too_old("attention_kernels", name, "2.5")
+
+
+def kept_products() -> Callable[[], Any]:
+    """What keeps the results of matrix products and attention where the rest of a module is computed again.
+
+    Raises:
+        ConfigError: this torch cannot recompute a part of a module.
+    """
+    if VERSION < (2, 4):
+        raise _too_old("checkpoint_keeps", "products", "2.4")
+    from torch.utils.checkpoint import create_selective_checkpoint_contexts
+
+    aten = torch.ops.aten
+    kernels = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+    names = ("mm", "addmm", "bmm", "_scaled_mm", *(f"_scaled_dot_product_{kernel}" for kernel in kernels))
+    kept = [getattr(aten, name).default for name in names if hasattr(aten, name)]
+    return partial(create_selective_checkpoint_contexts, kept)
+
+
+def _too_old(key: str, given: str, least: str) -> ConfigError:
+    return ConfigError(
+        f"torch {torch.__version__} is too old for this",
+        where="config.yaml",
+        key=key,
+        given=given,
+        allowed=f"with torch {least} or newer",
+    )
 
 
 def flop_counter() -> Any:

@@ -7,10 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest_whole, save
+from flagperf.trainer.checkpoints import checkpoint_folder, newest_whole
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state
 
@@ -30,11 +28,8 @@ def snapshot(parts: Parts, position: Position) -> None:
     for network in dict.fromkeys((parts.network, parts.evaluated)):
         parts.world.copy_buffers(network)
     random_states = parts.world.gather(random_state(parts.device))
-    if parts.world.rank == 0:
-        state = {name: part.state_dict() for name, part in _stateful(parts)}
-        own = {"identity": identity(parts.config, parts.world.size), "progress": asdict(position)}
-        state.update(own, random=random_states)
-        save(checkpoint_folder(), position.step, lambda file: torch.save(state, file))
+    own = {"identity": parts.strategy.identity(parts.config), "progress": asdict(position), "random": random_states}
+    parts.strategy.save(checkpoint_folder(), position.step, _stateful(parts), own)
     parts.world.wait()
 
 
@@ -47,14 +42,15 @@ def restore(parts: Parts, folder: str) -> Resumed:
     path, notes = newest_whole(Path(folder), parts.world)
     for note in notes:
         log.warning("resume: %s", note)
-    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    check_identity(path, state["identity"], identity(parts.config, parts.world.size))
-    for name, part in _stateful(parts):
-        part.load_state_dict(state[name])
-    return Resumed(Position(**state["progress"]), state["random"][parts.world.rank], notes)
+    own = parts.strategy.load(path, _stateful(parts), parts.strategy.identity(parts.config))
+    if len(own["random"]) != parts.world.size:
+        notes = (*notes, "there are more or fewer ranks: the random numbers that they draw, as for dropout, begin anew")
+        return Resumed(Position(**own["progress"]), None, notes)
+    return Resumed(Position(**own["progress"]), own["random"][parts.world.rank], notes)
 
 
-def _stateful(parts: Parts) -> list[tuple[str, Any]]:
+def _stateful(parts: Parts) -> dict[str, Any]:
+    """The parts that have a state, by name."""
     named = {
         "network": parts.network,
         "average": parts.average,
@@ -62,4 +58,4 @@ def _stateful(parts: Parts) -> list[tuple[str, Any]]:
         "scheduler": parts.scheduler,
         "scaler": parts.precision.scaler,
     }
-    return [(name, part) for name, part in named.items() if part is not None]
+    return {name: part for name, part in named.items() if part is not None}

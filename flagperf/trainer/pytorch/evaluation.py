@@ -23,7 +23,7 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     parts.world.copy_buffers(network)
     batches = on_device(parts.datasets.eval_loader, parts.to_device, parts.device)
     network.eval()
-    with torch.no_grad(), parts.precision.autocast:
+    with torch.no_grad(), parts.precision.autocast, parts.strategy.evaluating(network):
         metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
     network.train()
     check_target(parts.settings.target, metrics)

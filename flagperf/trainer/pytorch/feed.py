@@ -14,12 +14,13 @@ class Feed:
     """Training batches from the place on at which the sampler starts. Synthetic ones are loaded here, others later.
 
     Attributes:
-        samples, units: of the batches taken so far.
+        samples, units: of the batches taken so far; 0 where another rank that trains on the same data counts them.
         batches: the generator to take them from; close it at the end.
     """
 
     def __init__(self, parts: Parts) -> None:
         self.samples = self.units = 0
+        self._counts = parts.strategy.mesh.counts_data(parts.world.rank)
         task, to_device = parts.task, parts.to_device
 
         def move(batch: Any) -> tuple[int, int, Any]:
@@ -30,6 +31,7 @@ class Feed:
 
     def _counted(self, moved: Iterable[tuple[int, int, Any]]) -> Generator[Any]:
         for samples, units, batch in moved:
-            self.samples += samples
-            self.units += units
+            if self._counts:
+                self.samples += samples
+                self.units += units
             yield batch

@@ -16,6 +16,7 @@ from torch import nn
 
 from flagperf.trainer.digest import digest
 from flagperf.trainer.extension import Rename
+from flagperf.trainer.pytorch import float8
 from flagperf.trainer.pytorch.by_version import newest_name
 from flagperf.trainer.pytorch.flops import count_forward
 from flagperf.trainer.pytorch.precision import Precision
@@ -47,7 +48,12 @@ def fingerprint(network: nn.Module, rename: Rename = str) -> dict[str, Any]:
 
 
 def class_path(kind: type) -> str:
-    """Module and name of a class. Batch norm of any dimension, over one rank or over all, is one class."""
+    """Module and name of a class. Batch norm of any dimension, over one rank or over all, is one class.
+
+    A linear layer that multiplies in float8 is a linear layer.
+    """
+    if f"{kind.__module__}.{kind.__qualname__}" == float8.LAYER:
+        return class_path(nn.Linear)
     return f"{BATCH_NORM}.BatchNorm" if kind.__module__ == BATCH_NORM else newest_name(kind)
 
 

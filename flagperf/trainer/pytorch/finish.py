@@ -19,12 +19,14 @@ def own(parts: Parts) -> Own:
     memory, memory_kind = peak_memory(parts.device)
     return Own(
         parameters=sum(parameter.numel() for parameter in parts.network.parameters()),
-        parameters_checksum=checksum(parts.network),
+        parameters_checksum=checksum(parts.strategy.held(parts.network)),
+        parameters_group=parts.strategy.mesh.part(parts.world.rank),
         peak_memory=memory,
         peak_memory_kind=memory_kind,
         device_name=device_name(parts.device),
         versions={"torch": torch.__version__},
         forward=forward_operations(parts) if parts.world.rank == 0 else {},
+        formula=parts.task.formula(parts.network, parts.config),
     )
 
 
@@ -33,10 +35,13 @@ def forward_operations(parts: Parts) -> dict[str, Any]:
 
     Where they cannot be counted: notes why not.
     """
-    example, note = example_operations(parts.task, parts.network, parts.config, parts.precision)
+    network = parts.whole
+    example, note = example_operations(parts.task, network, parts.config, parts.precision)
     counted = {"example": example, "example_note": note}
     batch = first_batch(parts.datasets.train, parts.datasets.train_batches)
-    operations, note = count_forward(parts.task, parts.network, parts.to_device(batch), parts.precision)
+    device = next(network.parameters()).device
+    moved = parts.task.to_device(batch, device, parts.memory_format)
+    operations, note = count_forward(parts.task, network, moved, parts.precision)
     if operations is None:
         return {**counted, "note": note}
     return {

@@ -20,8 +20,8 @@ from flagperf.trainer.pytorch.device import clock_for
 from flagperf.trainer.pytorch.evaluation import evaluate
 from flagperf.trainer.pytorch.feed import Feed
 from flagperf.trainer.pytorch.parts import Parts
+from flagperf.trainer.pytorch.profile import stepper
 from flagperf.trainer.pytorch.randomness import set_random_state
-from flagperf.trainer.pytorch.step import Stepper
 from flagperf.trainer.pytorch.sums import send
 from flagperf.trainer.records import HEARTBEAT, HOLD, StepRecords
 from flagperf.trainer.sample_data import is_sample_data
@@ -51,7 +51,7 @@ class Training:
         self.resumed_from = self.position.step
         parts.datasets.train_batches.start_at(self.position.epoch, self.position.step_in_epoch)
         self.feed = Feed(parts)
-        self.stepper = Stepper(parts, self.feed.batches, self.clock)
+        self.stepper = stepper(parts, self.feed.batches, self.clock)
         self.stop_reason = self.agenda.limit(self.position)  # a resumed training may have nothing left to do
         self.metrics: dict[str, float] = {}  # of the last evaluation …
         self.evaluated = self.resumed_from  # … and the step after which it was made
@@ -81,6 +81,7 @@ class Training:
         finally:
             self._write_records()
         self.clock.read()
+        self.stepper.close()
         trained = self._trained(began, perf_counter() - began, time() - began_wall)
         self._log("TRAIN_END")
         self.feed.batches.close()

@@ -13,9 +13,10 @@ from torch.optim import Optimizer
 
 from flagperf.target import check_target
 from flagperf.trainer.components import component
-from flagperf.trainer.pytorch.build import averaged, build_network, distribute
+from flagperf.trainer.pytorch.build import averaged, build_network
 from flagperf.trainer.pytorch.datasets import Datasets, open_datasets
 from flagperf.trainer.pytorch.device import open_device
+from flagperf.trainer.pytorch.parallel import Strategy, make_strategy
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
@@ -34,12 +35,14 @@ class Parts:
     config: Mapping[str, Any]
     settings: Settings
     world: World
+    strategy: Strategy  # by which the ranks share the work
     device: torch.device
     datasets: Datasets
     rendezvous: float  # seconds in which this rank joined the others
     precision: Precision
     task: Task
-    network: nn.Module  # itself: evaluated, saved
+    whole: nn.Module  # the network before it was divided: itself, or a copy that has shapes only
+    network: nn.Module  # itself, or the part of it that this rank holds: evaluated, saved
     average: AveragedModel | None  # of the network's weights, where the settings ask for one: evaluated instead, saved
     optimizer: Optimizer
     scheduler: Any  # a learning rate scheduler, or None
@@ -62,12 +65,11 @@ class Parts:
         """A batch as the network takes it."""
         return self.task.to_device(batch, self.device, self.memory_format)
 
-    def wrapped(self) -> tuple[nn.Module, nn.Module]:
-        """The network that averages its gradients over the ranks; and the same, compiled where the settings say so."""
-        distributed = distribute(self.network, self.settings, self.device, self.world)
-        if self.settings.compile:
-            return distributed, torch.compile(distributed)  # type: ignore[return-value]
-        return distributed, distributed
+    def wrapped(self) -> nn.Module:
+        """The network that the training step calls, compiled where the settings say so."""
+        model = self.strategy.wrapped(self.network, self.device)
+        whole = self.settings.compile and self.settings.compile_modules is None
+        return torch.compile(model) if whole else model  # type: ignore[return-value]
 
 
 def build_parts(config: Mapping[str, Any]) -> Parts:
@@ -78,10 +80,12 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     """
     settings, world = Settings.read(config), World.of()
     device = open_device(config["vendor"], world)
-    seed_all(settings.seed + 1 + world.rank)
-    datasets = open_datasets(config, settings, world, device)  # forks processes, so before the process group
+    strategy = make_strategy(config, settings, world)
+    own_seed = settings.seed + 1 + strategy.share.rank  # ranks that compute together drop out the same
+    seed_all(own_seed)
+    datasets = open_datasets(config, settings, strategy.share, device)  # forks processes, so before the process group
     began = perf_counter()
-    world.connect(device, config["vendor"]["backend"], settings.process_group_timeout)
+    world.connect(device, config["vendor"]["backend"], settings.process_group_timeout, alone=strategy.needs_group)
     rendezvous = perf_counter() - began
     check_same_data(config, world, datasets.counts, getattr(datasets.train, "classes", None))
     choose_algorithms(settings)
@@ -92,19 +96,23 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     if task.metrics is not None:
         check_target(settings.target, task.metrics)
     network = build_network(config, settings, task, device, world)
+    whole = strategy.whole(network)
+    network = strategy.divided(network, device)
     average = averaged(network, settings)
     optimizer = component(config, "optimizer", task.parameters(network))
     scheduler = component(config, "lr_scheduler", optimizer)
-    seed_all(settings.seed + 1 + world.rank)  # dropout differs from rank to rank
+    seed_all(own_seed)  # dropout differs from rank to rank
     return Parts(
         config,
         settings,
         world,
+        strategy,
         device,
         datasets,
         rendezvous,
         precision,
         task,
+        whole,
         network,
         average,
         optimizer,

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from flagperf.trainer.pytorch.by_version import grad_scaler
@@ -42,13 +42,13 @@ class Precision:
             loss = self.scaler.scale(loss)
         loss.backward()  # type: ignore[no-untyped-call]
 
-    def step(self, optimizer: Optimizer, parameters: list[nn.Parameter], clip: float | None) -> Tensor | None:
-        """Update the parameters from their gradients, clipped to the global norm `clip`. Returns the norm before."""
+    def step(self, optimizer: Optimizer, clip: Callable[[], Tensor] | None) -> Tensor | None:
+        """Update the parameters from their gradients. `clip` clips these and gives their norm before, as this does."""
         norm = None
         if clip is not None:
             if self.scaler is not None:
                 self.scaler.unscale_(optimizer)
-            norm = nn.utils.clip_grad_norm_(parameters, clip)
+            norm = clip()
         if self.scaler is None:
             optimizer.step()
         else:

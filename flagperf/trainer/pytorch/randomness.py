@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from flagperf.trainer.pytorch.by_version import fill_no_memory, module_of
+from flagperf.trainer.pytorch.by_version import choose_attention, fill_no_memory, module_of
 from flagperf.trainer.settings import Settings
 
 
@@ -28,11 +28,12 @@ def seed_host(seed: int) -> None:
 
 
 def choose_algorithms(settings: Settings) -> None:
-    """Choose deterministic algorithms where the settings ask for them, and let cuDNN try several where they allow it.
+    """Choose deterministic algorithms and kernels of attention as the settings say, and let cuDNN try several or not.
 
     PyTorch's switch is stricter than cuDNN's own, which it contains: it is for all operations. A warning names one that
     has no deterministic algorithm.
     """
+    choose_attention(settings.attention_kernels)
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
     torch.backends.cudnn.deterministic = settings.deterministic
     if settings.deterministic:

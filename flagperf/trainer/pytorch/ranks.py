@@ -16,15 +16,18 @@ from flagperf.trainer.ranks import Ranks
 class World(Ranks):
     """Ranks that talk through torch.distributed."""
 
-    def connect(self, device: torch.device, backend: str, timeout: float) -> None:
-        """Join the process group. `timeout`: seconds a collective may wait.
+    def connect(self, device: torch.device, backend: str, timeout: float, *, alone: bool = False) -> None:
+        """Join the process group. `timeout`: seconds a collective may wait; `alone`: a single rank makes one, too.
 
         Host values travel over gloo, device tensors over the vendor's backend, in one group: a host value never waits
         for a device. Gloo has threads, so no process may be forked from here on.
         """
-        if self.size > 1:
+        if (self.size > 1 or alone) and not dist.is_initialized():
             backends = backend if device.type == "cpu" else f"cpu:gloo,{device.type}:{backend}"
-            dist.init_process_group(backends, timeout=timedelta(seconds=timeout))
+            own: dict[str, Any] = {}
+            if self.size == 1:  # nobody is there to be found
+                own = {"store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
+            dist.init_process_group(backends, timeout=timedelta(seconds=timeout), **own)
 
     def disconnect(self) -> None:
         """Leave the process group."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Dict
 
 import torch
@@ -94,12 +95,14 @@ def steps(
         if isinstance(module, nn.modules.dropout._DropoutNd):
             module.p = 0.0
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    limit = settings.clip_grad
+    clip = None if limit is None else partial(nn.utils.clip_grad_norm_, parameters, limit)
     for number, batch in enumerate(batches):
         seed_all(settings.seed + number)
         optimizer.zero_grad()
         loss = task.loss(network, task.to_device(batch, device, torch.contiguous_format))
         precision.backward(loss, 1)
-        precision.step(optimizer, parameters, settings.clip_grad)
+        precision.step(optimizer, clip)
         yield float(loss.detach())
 
 

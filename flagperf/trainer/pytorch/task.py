@@ -67,6 +67,15 @@ class Task:
         """What the throughput counts (images, tokens, frames …); samples unless the case says otherwise."""
         return self.samples(batch)
 
+    def formula(self, network: nn.Module, config: Mapping[str, Any]) -> Mapping[str, float]:  # noqa: ARG002
+        """What the field's formulas say of a training step, in operations of one unit of the throughput.
+
+        Returns:
+            `formula_flops`, by which others compute MFU, and `formula_flops_causal`, without the pairs of places that
+            attention leaves out; empty where the field has no formula.
+        """
+        return {}
+
     def example(self, config: Mapping[str, Any]) -> Any:  # noqa: ARG002
         """A batch of one or more samples of nominal size, on the host: their operations identify the forward pass.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from flagperf.perflog import Event
+from flagperf.trainer.mesh import Mesh
 from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.sinks.lines import LineFile
 
@@ -82,7 +83,7 @@ class MLLog(LineFile):
 def submission(config: Mapping[str, Any]) -> dict[str, Any]:
     """MLPerf's keys that the configuration answers; not those that only the user knows and did not say."""
     mlperf = config["mlperf"]
-    ranks = config["nnodes"] * config["nproc"]
+    data_ranks = Mesh.of(config["parallel"]["mesh"], config["nnodes"] * config["nproc"]).data_ranks
     sample_data = is_sample_data(config["data_dir"])
     told = {
         "submission_org": mlperf["org"],
@@ -98,7 +99,7 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
         },
         "cache_clear": config["clear_caches"] and not sample_data,  # which may have been written just now
         "seed": config["seed"],
-        "global_batch_size": config["train_batch_size"] * config["gradient_accumulation_steps"] * ranks,
+        "global_batch_size": config["train_batch_size"] * config["gradient_accumulation_steps"] * data_ranks,
         "gradient_accumulation_steps": config["gradient_accumulation_steps"],
         "opt_base_learning_rate": config["lr"],
         **(_hyper_parameters(config) if config["division"] == "closed" else {}),  # open: any recipe

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.config.platform import Hardware, MonitorTool, Node
+from flagperf.config.cluster import Node
+from flagperf.config.platform import Hardware, MonitorTool
 from flagperf.config.values import RunConfig
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import Recorder, ask_once, monitors, running

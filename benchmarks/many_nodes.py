@@ -1,0 +1,66 @@
+"""How long a plan of many nodes takes, with the texts that schedulers get of it.
+
+    python benchmarks/many_nodes.py [NODES] [ROUNDS]
+
+Limit: 1 s for 1000 nodes, for plan and texts together. The code that the pods get is read once before, as a run does.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from flagperf.config.compose import compose
+from flagperf.hosts.kubectl import POD_SCRIPT
+from flagperf.hosts.payload import code_archive
+from flagperf.hosts.slurm.batch import Submission, script
+from flagperf.plan.manifest_text import manifest_text
+from flagperf.plan.manifests import Payload, manifests
+from flagperf.plan.plan import make_plan
+from flagperf.plan.pods import job_name, labels, on_pods
+
+LIMIT = 1.0  # seconds
+RUN, OWNER = Path("/result/run1"), "me.login1"
+WORDS = ("model=glm", "vendor=nvidia", "hardware=A100", "nproc=8", "data_dir=/data", "dry_run=true")
+
+
+def pods(nodes: int) -> Callable[[], str]:
+    """What makes the plan and the manifests."""
+    run = compose([*WORDS, f"nnodes={nodes}", "cluster=kubernetes"])
+    payload = Payload(POD_SCRIPT, code_archive())
+
+    def work() -> str:
+        job = job_name(run, 1, RUN, OWNER)
+        there = on_pods(run, job)
+        plan = make_plan(there, 1, RUN)
+        documents = manifests(there, plan, job, labels(job, RUN, OWNER), payload)
+        return manifest_text(there, plan, documents, job, RUN, RUN / "manifests.yaml")
+
+    return work
+
+
+def batch(nodes: int) -> Callable[[], str]:
+    """What makes the plan and the script for sbatch."""
+    run = compose([*WORDS, f"nnodes={nodes}", "cluster=slurm", "runtime=process"])
+    return lambda: script([Submission(run, make_plan(run, 1, RUN), RUN, ("flagperf", *WORDS))])
+
+
+def main(nodes: int, rounds: int) -> None:
+    works = {"plan and manifests": pods(nodes), "plan and sbatch script": batch(nodes)}
+    total = 0.0
+    for what, work in works.items():
+        times = []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            text = work()
+            times.append(time.perf_counter() - began)
+        total += statistics.median(times)
+        print(f"{what:22} {nodes} nodes {statistics.median(times):6.3f} s   {len(text)} characters")
+    print(f"together {total:.3f} s (limit {LIMIT:g} s)")
+
+
+if __name__ == "__main__":
+    main(*(int(word) for word in (*sys.argv[1:], *("1000", "5")[len(sys.argv) - 1 :])))

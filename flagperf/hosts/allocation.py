@@ -1,0 +1,40 @@
+"""Where the nodes of a job come from: the cluster's file lists them, or a scheduler gives them for a while."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from flagperf.config.cluster import Cluster
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError
+
+Say = Callable[[str], None]  # is told, line by line, how the wait for nodes goes
+
+
+@asynccontextmanager
+async def allocate(run: RunConfig, say: Say) -> AsyncIterator[Cluster]:
+    """The cluster with nodes that a job may use while the block runs; given back when it ends, whatever happened.
+
+    Raises:
+        ConfigError: the scheduler cannot be used in this way.
+        HostError: it gives no such nodes.
+    """
+    if run.cluster.slurm is not None:
+        from flagperf.hosts.slurm.allocation import slurm_nodes
+
+        async with slurm_nodes(run, run.cluster.slurm, say) as (nodes, slurm):
+            yield replace(run.cluster, nodes=nodes, slurm=slurm)
+    elif run.cluster.scheduler is not None:
+        problem = f"flagperf gets no nodes of {run.cluster.scheduler} by itself"
+        advice = "dry_run=true prints what would run there, and render=FOLDER writes it"
+        raise ConfigError(problem, key="cluster", given=run.cluster.name, advice=advice)
+    else:
+        yield run.cluster
+
+
+def on(run: RunConfig, cluster: Cluster) -> RunConfig:
+    """The job on this cluster; with train_batch_size=auto also at the sizes that are tried."""
+    sized = run.sized
+    return replace(run, cluster=cluster, sized=sized and (lambda size: on(sized(size), cluster)))

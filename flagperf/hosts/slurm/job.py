@@ -1,0 +1,148 @@
+"""A job of Slurm: what has become of it, in its controller's words."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pwd
+import re
+import time
+from collections.abc import Mapping, Sequence
+
+from flagperf.errors import HostError
+from flagperf.hosts.slurm.commands import ask
+
+SETTLE = 20.0  # seconds in which a job that is being ended gets its final state
+POLL = 0.5  # seconds between two looks
+FRESH = 1.0  # seconds for which an answer holds: all nodes of a job ask at the same time
+GOES_ON = ("RUNNING", "CONFIGURING")
+UNUSABLE = re.compile(r"down|drain|fail|not_resp|.*\*")  # states of a node
+ENDINGS = {
+    "TIMEOUT": "its time limit of {TimeLimit} was reached",
+    "DEADLINE": "its deadline was reached",
+    "PREEMPTED": "it was preempted by another job",
+    "CANCELLED": "it was cancelled (scancel)",
+    "NODE_FAIL": "a node failed",
+    "BOOT_FAIL": "a node did not boot",
+    "OUT_OF_MEMORY": "it used more memory than it asked for",
+    "REVOKED": "it was revoked",
+    "REQUEUED": "it was requeued",
+    "PENDING": "it was requeued",
+    "SUSPENDED": "it was suspended",
+    "COMPLETED": "it ended",
+    "COMPLETING": "it is being ended",
+}
+# While a job is being ended its state is not shown yet, but the reason is.
+REASONS = {"TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL", "Preempted": "PREEMPTED", "OutOfMemory": "OUT_OF_MEMORY"}
+
+
+log = logging.getLogger(__name__)
+
+
+class LostAllocation(HostError):
+    """Slurm took the nodes away."""
+
+    lost = "allocation"
+
+
+class SlurmJob:
+    """One job, for all its nodes.
+
+    Args:
+        number: its id.
+        nodes: names of those that are used.
+    """
+
+    def __init__(self, number: int, nodes: Sequence[str]) -> None:
+        self.number, self.nodes = number, nodes
+        self._asked = float("-inf")
+        self._lock = asyncio.Lock()
+        self._ended: LostAllocation | None = None
+
+    async def check(self) -> None:
+        """Raises LostAllocation where the job is known not to go on, which says why."""
+        async with self._lock:
+            if self._ended is None and time.monotonic() - self._asked > FRESH:
+                try:
+                    self._ended = await self._look()
+                except HostError as error:  # a busy controller is no reason to end a training, nor to hide why it ended
+                    log.warning("it is not known what has become of job %d: %s", self.number, error.problem)
+                self._asked = time.monotonic()
+        if self._ended is not None:
+            raise self._ended
+
+    async def _look(self) -> LostAllocation | None:
+        fields, down = await job_fields(self.number), {}
+        inside = os.environ.get("SLURM_JOB_ID") == str(self.number)  # then it is not over before this process is
+        deadline = time.monotonic() + (0 if inside else SETTLE)
+        if fields.get("JobState") not in GOES_ON:
+            down = await self._down()  # at once: a node may come back
+        while fields.get("JobState") == "COMPLETING" and time.monotonic() < deadline:
+            await asyncio.sleep(POLL)
+            fields = await job_fields(self.number)
+        state = fields.get("JobState", "")
+        if state in GOES_ON:
+            return None
+        state = REASONS.get(fields.get("Reason", ""), state) if state == "COMPLETING" else state
+        host = f"Slurm job {self.number}"
+        if state == "NODE_FAIL" and down:
+            named = "; ".join(f"Slurm calls {node} {of_node}" for node, of_node in down.items())
+            return LostAllocation(next(iter(down)) if len(down) == 1 else host, f"{named} (job {self.number}: {state})")
+        by = await cancelled_by(self.number) if state == "CANCELLED" else ""
+        return LostAllocation(host, ending(state + by, fields))
+
+    async def _down(self) -> dict[str, str]:
+        """Which nodes Slurm does not use any more, and why."""
+        nodes, line = ",".join(self.nodes), "%N|%T|%E"
+        told = (await ask("sinfo", "--noheader", "-N", f"--nodes={nodes}", "-o", line)).splitlines()
+        found = {}
+        for node, state, reason in (text.split("|", 2) for text in told):
+            why = "" if reason in ("", "none") else f", {reason}"
+            if state.startswith("completing") and why:
+                state = "down"  # which is not shown while the job is being ended there
+            if UNUSABLE.match(state):
+                found[node] = state + why
+        return found
+
+
+def ending(state: str, fields: Mapping[str, str]) -> str:
+    """Why a job ended, in words."""
+    if not state:
+        return "Slurm does not know it any more"
+    why = ENDINGS.get(state.partition(" ")[0], "it ended").format_map({"TimeLimit": "unknown", **fields})
+    return f"{why} ({state})"
+
+
+async def cancelled_by(number: int) -> str:
+    """ " by NAME", as the site's accounting knows it; nothing where it has none."""
+    try:
+        told = await ask("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=State")
+    except HostError:
+        return ""
+    found = re.search(r"CANCELLED by (\d+)", told)
+    try:
+        return f" by {pwd.getpwuid(int(found[1])).pw_name}" if found else ""
+    except KeyError:  # a user whom this machine does not know
+        return f" by user {found[1]}" if found else ""
+
+
+async def job_fields(number: int) -> dict[str, str]:
+    """What `scontrol show job` says of a job; nothing of one that it has forgotten.
+
+    Raises:
+        HostError: the controller does not answer.
+    """
+    try:
+        text = await ask("scontrol", "--oneliner", "show", "job", str(number))
+    except HostError as error:
+        if "Invalid job id" in error.problem:
+            return {}
+        raise
+    tasks = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]  # all of an array, of one id too
+    return next((fields for fields in tasks if fields.get("JobId") == str(number)), {})
+
+
+async def host_names(nodes: str) -> tuple[str, ...]:
+    """The names that a list of nodes such as n[1-4] stands for."""
+    return tuple((await ask("scontrol", "show", "hostnames", nodes)).split())

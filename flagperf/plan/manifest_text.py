@@ -1,0 +1,84 @@
+"""The manifests of a round as one YAML document a object, below what a reader has to know. Pure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.config.image import STAND_IN
+from flagperf.config.values import RunConfig
+from flagperf.plan.dry_run import changed, comments
+from flagperf.plan.plan import round_seed
+from flagperf.plan.pods import JOB, selector
+from flagperf.plan.values import Plan
+
+
+def manifest_text(
+    run: RunConfig, plan: Plan, documents: Sequence[Mapping[str, Any]], job: str, folder: Path, file: Path | None
+) -> str:
+    """The text of a round's manifests, which kubectl takes.
+
+    Args:
+        documents: of `flagperf.plan.manifests`.
+        folder, file: of the run, and for the text, whose head has the commands for it; None: it is only shown.
+    """
+    head = [
+        comments(
+            f"{run.name}, round {plan.round} of {run.repeat}, division {run.division}: {run.nnodes} pod(s)", _notes(run)
+        ),
+        comments("Changes against the case:", changed(run)),
+        comments("What to do with it:", _commands(run, job, folder, file)),
+    ]
+    return "\n\n".join([*head, *(f"---\n{_document(one)}" for one in documents)]) + "\n"
+
+
+def _notes(run: RunConfig) -> list[str]:
+    notes = list(run.notes)
+    if run.repeat > 1:
+        seeds = ", ".join(str(round_seed(run.config, number)) for number in range(1, run.repeat + 1))
+        notes.append(f"each round has manifests of its own; seeds of the rounds: {seeds}")
+    if run.image is not None and run.image.reference == STAND_IN:
+        notes.append(f"no image is named (cluster.kubernetes.image): {STAND_IN} stands for it")
+    if run.config.get("clear_caches"):
+        notes.append("clear_caches is left out: no pod may clear the page caches of its node")
+    return notes
+
+
+def _commands(run: RunConfig, job: str, folder: Path, file: Path | None) -> list[str]:
+    if file is None:
+        return ["render=FOLDER writes it to a file, with what flagperf collect needs beside it"]
+    pods = run.cluster.kubernetes
+    space = f" --namespace {pods.namespace}" if pods and pods.namespace else ""
+    path, run_folder = shlex.quote(str(file)), shlex.quote(str(folder))
+    return [
+        f"start it:       kubectl apply -f {path}",
+        f"look at it:     kubectl get pods{space} -l {selector({JOB: job})}",
+        f"bring its logs: flagperf collect {run_folder}    (those of pods that have ended; it names the others)",
+        f"remove it:      kubectl delete -f {path}    (and what was not collected)",
+    ]
+
+
+def _document(content: Mapping[str, Any]) -> str:
+    """An object as YAML; one with code in base64 in a single line, which is JSON, and YAML too."""
+    if "binaryData" in content:
+        return json.dumps(content)
+    return yaml.dump(content, Dumper=_Readable, sort_keys=False, allow_unicode=True, width=120).rstrip()
+
+
+class _Readable(yaml.SafeDumper):
+    """Writes texts of several lines as they are, and does not name what occurs twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Readable.add_representer(str, _text)

@@ -1,0 +1,268 @@
+"""Plan → the Kubernetes manifests of a round: an Indexed Job with a pod a node, and all that its pods read. Pure.
+
+One pod template serves all nodes. Where a command or a path has the node's rank, the template has a reference to the
+pod's index, which Kubernetes puts in.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from flagperf.config.cluster import Node
+from flagperf.config.data_layout import moved
+from flagperf.config.kubernetes import Kubernetes
+from flagperf.config.values import RunConfig
+from flagperf.errors import ConfigError
+from flagperf.plan.container import sample_root, size_in_bytes
+from flagperf.plan.plan import CODE, SCRATCH, launch_command
+from flagperf.plan.pods import JOB
+from flagperf.plan.values import CONFIG, Plan, Rendezvous, launcher_log, with_script
+from flagperf.trainer.sample_data import is_sample
+
+# `kubectl apply` writes a whole object into an annotation of it, which may have 256 KiB; in base64 a part has 200 KiB
+PART = 150 * 1024  # bytes of an archive in one ConfigMap
+MOST_PARTS = 64  # more is no code: 9.4 MiB, compressed
+GRACE = 90  # seconds from a pod's SIGTERM to SIGKILL: torchrun takes up to 30 for its ranks, then logs are printed
+
+INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+NODE_RANK = "FLAGPERF_NODE_RANK"  # variable of a pod
+ANY_RANK = "<node-rank>"  # stands for it in the plan of any node, and becomes a reference to the variable
+POD, PARTS = "/flagperf/pod", "/flagperf/code"  # where a pod finds its script, and the parts of the code
+SCRIPT = "pod.sh"
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What is sent to pods beside the configuration."""
+
+    script: str  # flagperf/hosts/pod.sh
+    code: bytes  # the packages that the ranks import, a tar.gz
+
+
+@dataclass(frozen=True)
+class _Volume:
+    name: str
+    source: Mapping[str, Any]
+    path: str  # in the container
+    read_only: bool = True
+    sub_path: str | None = None
+
+    def mount(self) -> dict[str, Any]:
+        only = {"readOnly": True} if self.read_only else {}
+        part = {"subPath": self.sub_path} if self.sub_path else {}
+        return {"name": self.name, "mountPath": self.path, **only, **part}
+
+
+def manifests(
+    run: RunConfig, plan: Plan, job: str, labels: Mapping[str, str], payload: Payload
+) -> list[dict[str, Any]]:
+    """The objects of a round, in the order in which they are to be made.
+
+    Args:
+        run: on the Job's pods (`flagperf.plan.pods.on_pods`).
+        plan: of the round, made of it.
+        job: name of the Job.
+        labels: of all objects.
+
+    Raises:
+        ConfigError: something of the run cannot be had in pods, or is not said.
+    """
+    pods = _settings(run)
+    _check(run, pods)
+    parts = [payload.code[start : start + PART] for start in range(0, len(payload.code), PART)]
+    if len(parts) > MOST_PARTS:
+        raise ConfigError(
+            "the code is too large for ConfigMaps",
+            where=run.where("code_dir"),
+            key="code_dir",
+            given=f"{len(payload.code) / 2**20:.1f} MiB compressed, with that of flagperf",
+            allowed=f"{MOST_PARTS * PART / 2**20:.1f} MiB",
+            advice="take out of the folder what is no code: data belongs into data_dir, libraries into the image",
+        )
+    meta = {"namespace": pods.namespace} if pods.namespace else {}
+
+    def made(kind: str, name: str, version: str = "v1", **content: Any) -> dict[str, Any]:
+        metadata = {"name": name, **meta, "labels": dict(labels)}
+        return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
+
+    code_names = [f"{job}-code-{number}" for number in range(len(parts))]
+    code = [
+        made("ConfigMap", name, binaryData={f"code.tar.gz.{number:02}": b64encode(part).decode()})
+        for number, (name, part) in enumerate(zip(code_names, parts, strict=True))
+    ]
+    config = made("ConfigMap", f"{job}-config", data={CONFIG: _config(run, plan), SCRIPT: payload.script})
+    service = made("Service", job, spec=_service(job, plan.master_port))
+    volumes = [*_own_volumes(run, plan, job, code_names), *_data_volumes(run, pods)]
+    template = {"metadata": {"labels": dict(labels)}, "spec": _pod(run, plan, job, pods, volumes)}
+    return [*code, config, service, made("Job", job, "batch/v1", spec=_job(run.nnodes, template))]
+
+
+def _settings(run: RunConfig) -> Kubernetes:
+    assert run.cluster.kubernetes is not None  # who calls this has looked
+    return run.cluster.kubernetes
+
+
+def _check(run: RunConfig, pods: Kubernetes) -> None:
+    """Refuse what nobody does for pods, or what the cluster's file must say."""
+
+    def refused(problem: str, key: str, given: object, advice: str) -> ConfigError:
+        return ConfigError(problem, where=run.where(key), key=key, given=given, advice=advice)
+
+    if run.sized is not None:
+        advice = "give the size that a run on one such host found"
+        raise refused("the batch size of pods is not looked for", "train_batch_size", "auto", advice)
+    if run.resume is not None:
+        raise refused("pods resume nothing", "resume", run.resume, "start the case from its beginning")
+    if run.secrets and pods.secret is None:
+        names = ", ".join(run.secrets)
+        advice = f"make a Secret with the keys {names} (kubectl create secret generic), and name it here"
+        raise refused("manifests hold no secrets", "cluster.kubernetes.secret", None, advice)
+
+
+def _config(run: RunConfig, plan: Plan) -> str:
+    """What the ranks read. Not which pods there are: the file is the same for any number."""
+    config = moved(plan.config, run.data_dir, sample) if (sample := _sample_dir(run)) else plan.config
+    cluster = {key: value for key, value in config["cluster"].items() if key != "nodes"}
+    config = {**config, "cluster": cluster, "clear_caches": False}  # no pod may clear those of its host
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120))
+
+
+def _sample_dir(run: RunConfig) -> str | None:
+    """Where a pod makes sample data, whatever user it has; None: it trains on data that is there."""
+    if not is_sample(run.config):
+        return None
+    return str(PurePosixPath(sample_root(run, run.cluster.nodes[0]), PurePosixPath(run.data_dir).name))
+
+
+def _service(job: str, port: int) -> dict[str, Any]:
+    """A headless Service: it gives the pods names. They need these before they are ready."""
+    ports = [{"name": "rendezvous", "port": port}]
+    return {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: job}, "ports": ports}
+
+
+def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
+    """One attempt a pod. With `backoffLimit: 0` the first that failed would take the others with it, and their logs."""
+    return {
+        "completionMode": "Indexed",
+        "completions": nnodes,
+        "parallelism": nnodes,
+        "backoffLimitPerIndex": 0,
+        "template": template,
+    }
+
+
+def _pod(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[_Volume]) -> dict[str, Any]:
+    apart = {"labelSelector": {"matchLabels": {JOB: job}}, "topologyKey": "kubernetes.io/hostname"}
+    labels = {**run.hardware.node_labels, **pods.node_selector}
+    sources = {volume.name: volume.source for volume in volumes}
+    said = {
+        "nodeSelector": {key: value for key, value in labels.items() if value is not None},
+        "tolerations": [dict(toleration) for toleration in pods.tolerations],
+        "priorityClassName": pods.priority_class,
+        "serviceAccountName": pods.service_account,
+        "imagePullSecrets": [{"name": pods.image_pull_secret}] if pods.image_pull_secret else None,
+        "activeDeadlineSeconds": pods.time_limit,
+    }
+    return {
+        "restartPolicy": "Never",
+        "subdomain": job,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE,
+        **{key: value for key, value in said.items() if value},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        "containers": [_container(run, plan, job, pods, volumes)],
+        "volumes": [{"name": name, **source} for name, source in sources.items()],
+    }
+
+
+def _container(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[_Volume]) -> dict[str, Any]:
+    """The container of any node: its argv and its variables refer to the pod's index."""
+    first = plan.nodes[0]
+    log_dir = PurePosixPath(first.log_dir).with_name(f"{job}-{ANY_RANK}_noderank{ANY_RANK}")
+    interface = run.cluster.rendezvous.interface
+    meeting = Rendezvous(plan.master_address, plan.master_port, (interface,))
+    launch = launch_command(run, Node(f"{job}-{ANY_RANK}", job), ANY_RANK, log_dir, meeting, interface)
+    launcher = launcher_log(str(log_dir), plan.framework)
+    places = (PARTS, launch.env["PYTHONPATH"], str(log_dir), launcher, str(log_dir / SCRATCH))
+    variables: list[dict[str, Any]] = [{"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": INDEX}}}]
+    variables += [{"name": name, "value": _referring(value)} for name, value in launch.env.items()]
+    for name in run.secrets:
+        variables.append({"name": name, "valueFrom": {"secretKeyRef": {"name": pods.secret, "key": name}}})
+    assert run.image is not None  # a cluster of pods always has one
+    resources = {**pods.resources, **_devices(run, pods)}
+    capabilities = {"securityContext": {"capabilities": {"add": list(pods.capabilities)}}} if pods.capabilities else {}
+    return {
+        "name": "ranks",
+        "image": run.image.reference,
+        "imagePullPolicy": pods.image_pull_policy,
+        "command": ["sh", f"{POD}/{SCRIPT}"],
+        "args": [_referring(text) for text in (*places, *with_script(launch, first.script).argv)],
+        "env": variables,
+        **({"resources": {"limits": resources}} if resources else {}),
+        **capabilities,
+        "volumeMounts": [volume.mount() for volume in volumes],
+    }
+
+
+def _referring(text: str) -> str:
+    """A text of a container's argv or variables as it is, but for the node's rank, which becomes a reference."""
+    return text.replace("$(", "$$(").replace(ANY_RANK, f"$({NODE_RANK})")
+
+
+def _devices(run: RunConfig, pods: Kubernetes) -> dict[str, int]:
+    """The resource by which a pod gets its node's devices, and how many of it."""
+    maker = run.vendor
+    if maker.device == "cpu":
+        return {}
+    name = pods.device or maker.device_plugin
+    if name is None:
+        key = "cluster.kubernetes.device"
+        raise ConfigError(
+            f"no document known here says by which resource Kubernetes gives devices of vendor {maker.name}",
+            where=run.where(key),
+            key=key,
+            allowed="the name that `kubectl describe node` shows below Capacity",
+            advice=f"{key}=NAME",
+        )
+    of_card = run.hardware.devices_per_card if maker.device_plugin_counts == "card" else 1
+    return {name: math.ceil(run.nproc / of_card)}
+
+
+def _own_volumes(run: RunConfig, plan: Plan, job: str, code_names: Sequence[str]) -> Iterator[_Volume]:
+    """What flagperf itself needs in a pod: script and configuration, code, the folder of logs, shared memory."""
+    pods, first = _settings(run), plan.nodes[0]
+    config = {"configMap": {"name": f"{job}-config"}}
+    claim = {"persistentVolumeClaim": {"claimName": pods.work_claim}} if pods.work_claim else {"emptyDir": {}}
+    memory = {"emptyDir": {"medium": "Memory", "sizeLimit": str(size_in_bytes(pods.shm_size))}}
+    yield _Volume("config", config, POD)
+    yield _Volume("parts", {"projected": {"sources": [{"configMap": {"name": name}} for name in code_names]}}, PARTS)
+    yield _Volume("work", claim, run.cluster.work_dir, read_only=False)
+    yield _Volume("code", {"emptyDir": {}}, str(PurePosixPath(first.case_dir).parent / CODE), read_only=False)
+    yield _Volume("config", config, first.config_file, sub_path=CONFIG)
+    yield _Volume("shm", memory, "/dev/shm", read_only=False)
+
+
+def _data_volumes(run: RunConfig, pods: Kubernetes) -> Iterator[_Volume]:
+    """Data, and what else the run names by path, where the ranks look for it."""
+    data_dir = PurePosixPath(run.data_dir)
+    if sample := _sample_dir(run):
+        yield _Volume("data", {"emptyDir": {}}, str(PurePosixPath(sample).parent), read_only=False)
+    elif pods.data_claim:
+        claim = {"claimName": pods.data_claim, "readOnly": True}
+        yield _Volume("data", {"persistentVolumeClaim": claim}, run.data_dir)
+    else:
+        yield _Volume("data", {"hostPath": {"path": pods.data_path or run.data_dir, "type": "Directory"}}, run.data_dir)
+    if run.init_checkpoint and not PurePosixPath(run.init_checkpoint).is_relative_to(data_dir):
+        yield _Volume("checkpoint", {"hostPath": {"path": run.init_checkpoint}}, run.init_checkpoint)
+    for number, (source, target) in enumerate(pods.mounts.items()):
+        if target is not None:
+            path, writable = target.removesuffix(":rw"), target.endswith(":rw")
+            yield _Volume(f"mount-{number}", {"hostPath": {"path": source}}, path, read_only=not writable)

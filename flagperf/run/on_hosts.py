@@ -1,0 +1,72 @@
+"""The hosts of a run's jobs. Ctrl-C ends the wait for them, and nothing of them stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+
+from flagperf.config.cluster import Cluster
+from flagperf.config.values import RunConfig
+from flagperf.errors import InterruptedRunError
+from flagperf.hosts.allocation import allocate, on
+from flagperf.run.interrupt import interruption
+
+RELEASING = "the nodes are being given back; a further interrupt ends this at once"
+
+log = logging.getLogger(__name__)
+
+
+class Hosts:
+    """Gives hosts to one job after another. Jobs that need the same nodes of a scheduler share them.
+
+    Used as `async with`, which gives back at its end what is still held.
+
+    Args:
+        say: is told, line by line, how the wait for nodes goes.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._held = AsyncExitStack()
+        self._cluster: Cluster | None = None  # with the nodes that are held
+        self._needs: tuple[object, ...] = ()  # of the job that they were got for
+
+    async def __aenter__(self) -> Hosts:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.release()
+
+    async def of(self, run: RunConfig) -> RunConfig:
+        """The job on nodes that it may use.
+
+        Raises:
+            ConfigError, HostError: there are none for it.
+            InterruptedRunError: the wait was interrupted.
+        """
+        needs = (run.cluster, run.nnodes, run.nproc, run.vendor.name, run.runtime)
+        if self._cluster is None or self._needs != needs:
+            await self.release()
+            self._cluster, self._needs = await self._get(run), needs
+        return on(run, self._cluster)
+
+    async def release(self) -> None:
+        """Give back what is held: the nodes may be gone, or another job needs others."""
+        self._cluster = None
+        with interruption(lambda: log.warning(RELEASING)):
+            await self._held.aclose()
+
+    async def _get(self, run: RunConfig) -> Cluster:
+        waiting = asyncio.ensure_future(self._held.enter_async_context(allocate(run, self._say)))
+        with interruption(waiting.cancel, lambda: log.warning(RELEASING)) as interrupted:
+            try:
+                return await waiting
+            except asyncio.CancelledError:
+                if not interrupted.is_set():
+                    raise
+                raise InterruptedRunError("interrupted while waiting for nodes") from None

@@ -1,0 +1,157 @@
+"""Brings the logs of a round from its pods once they have ended, and says how each node's part of it ended.
+
+What a pod prints: flagperf/hosts/pod.sh. It stays there as long as the pod does: nothing is removed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import io
+import re
+import shutil
+import tarfile
+from base64 import b64decode
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import yaml
+
+from flagperf.config.build import build
+from flagperf.config.platform import Failures
+from flagperf.config.search_path import CONF, find
+from flagperf.errors import HostError
+from flagperf.hosts import kubectl
+from flagperf.hosts.kubectl import Pod
+from flagperf.plan.pods import JOB, selector
+from flagperf.plan.values import CONFIG
+from flagperf.run.blame import RankExit, cause, first_cause, last_lines, raised, rank_exits, signal_name
+from flagperf.run.collecting import Place
+from flagperf.run.kept_files import by_umask, without_secrets
+from flagperf.run.values import Failure, Outcome
+
+BEGIN, END = "-----BEGIN FLAGPERF LOGS-----", "-----END FLAGPERF LOGS-----"  # as pod.sh prints them
+ROTATED = "the pod's output has lost its beginning: it is longer than the kubelet keeps (containerLogMaxSize)"
+LAUNCHER = re.compile(r"start_(?P<framework>.+)_task\.log")
+
+
+async def pods_of(places: Sequence[Place]) -> dict[str, Pod]:
+    """Host name → pod, of the pods of one round.
+
+    Raises:
+        FlagperfError: kubectl is not there, or cannot tell.
+    """
+    job = places[0].node.name.rpartition("-")[0]
+    return {f"{job}-{pod.rank}": pod for pod in await kubectl.pods(selector({JOB: job}), _namespace(places[0]))}
+
+
+async def collect_pod(place: Place, pod: Pod) -> Outcome:
+    """Bring the logs of a pod that has ended into the node's folder. They are no proof that its training went well.
+
+    Raises:
+        HostError: the pod has not ended, or its output cannot be had.
+    """
+    if not pod.has_ended:
+        state = f"{pod.phase}, {pod.reason}" if pod.reason else pod.phase
+        raise HostError(place.node.name, f"its pod {pod.name} has not ended: {state}", advice="collect again later")
+    problem = _unpack(await kubectl.output(pod, _namespace(place)), place.folder)
+    await asyncio.to_thread(without_secrets, place.folder, place.mask)
+    await asyncio.to_thread(by_umask, place.folder)
+    failure = await asyncio.to_thread(_failure, place, pod, problem)
+    return Outcome(
+        status="failed" if failure or pod.phase != "Succeeded" else "finished",
+        folder=place.folder.parent,
+        failure=failure,
+        exit_statuses=(pod.exit_status,),
+        phases={},
+        started=pod.began,
+        seconds=max(0.0, pod.ended - pod.began),
+    )
+
+
+def _namespace(place: Place) -> str | None:
+    return place.cluster.kubernetes.namespace if place.cluster.kubernetes else None
+
+
+def _unpack(output: str, folder: Path) -> str | None:
+    """Write the logs that a pod has printed into the node's folder; what is wrong with them, or None."""
+    before, found, _ = output.rpartition(END)
+    _, begun, archive = before.rpartition(f"{BEGIN}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    if not found or not begun:
+        return ROTATED if found else "its pod was ended before it could print its logs"
+    try:
+        with tarfile.open(fileobj=io.BytesIO(b64decode(archive)), mode="r:gz") as tar:
+            for member in tar:
+                _extract(tar, member, folder)
+    except (tarfile.TarError, EOFError, OSError, binascii.Error) as error:
+        return f"the logs that its pod printed are damaged: {error}"
+    return None
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
+    """Write one file of the node's folder. Links, devices and names that lead elsewhere are left out."""
+    top, *rest = PurePosixPath(member.name).parts
+    if member.isreg() and top == folder.name and rest and ".." not in rest:
+        target, source = folder.joinpath(*rest), tar.extractfile(member)
+        assert source is not None  # it is a plain file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            shutil.copyfileobj(source, file)
+
+
+def _failure(place: Place, pod: Pod, problem: str | None) -> Failure | None:
+    """Why a node's part of a round failed; None where it went well, or only followed the failure of another node."""
+    name, status = place.node.name, pod.exit_status
+    if problem or (pod.phase != "Succeeded" and status is None):
+        why = f"{problem or 'its pod was ended'}{f': {pod.reason}' if pod.reason else ''}"
+        return Failure(why, name, pod.rank, phase="collect" if problem else "training", exit_status=status)
+    if not status:
+        return None
+    launcher = next(place.folder.glob("start_*_task.log"), None)
+    found = LAUNCHER.fullmatch(launcher.name) if launcher else None
+    if launcher is None or found is None:
+        return Failure(cause(status), name, pod.rank, phase="start", exit_status=status)
+    report, says = _text(launcher), _failures(found["framework"])
+    exits = rank_exits(report, pod.rank * _nproc(place), says)
+    first = first_cause(exits, lambda rank: _rank_log(place, rank), says)
+    if first is not None:
+        return _rank_failure(place, pod, first)
+    if exits:
+        return None
+    return Failure(cause(status), name, pod.rank, None, "training", status, last_lines=last_lines(report))
+
+
+def _rank_failure(place: Place, pod: Pod, end: RankExit) -> Failure:
+    """A rank ended of itself."""
+    log, status = _rank_log(place, end.rank), end.exit_status
+    reason = raised(log) if status > 0 else None
+    return Failure(
+        f"{reason} ({cause(status)})" if reason else cause(status),
+        place.node.name,
+        pod.rank,
+        end.rank,
+        "training",
+        exit_status=status if status >= 0 else None,
+        signal=signal_name(status) if status < 0 else None,
+        last_lines=last_lines(log),
+    )
+
+
+def _rank_log(place: Place, rank: int) -> str:
+    return _text(place.folder / f"rank{rank}.out.log")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _nproc(place: Place) -> int:
+    return int(yaml.safe_load((place.folder.parent / CONFIG).read_text(encoding="utf-8"))["nproc"])
+
+
+def _failures(framework: str) -> Failures:
+    """How a shipped framework's launcher and ranks say why they ended; a round's configuration does not hold it."""
+    path = find(f"framework/{framework}", [CONF])
+    said = yaml.safe_load(path.read_text(encoding="utf-8")).get("failures") if path else None
+    return build(Failures, said or {}, "framework.failures", lambda _: str(path))

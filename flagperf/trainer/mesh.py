@@ -1,0 +1,125 @@
+"""The mesh of a job: its ranks as a block with three sides, which says who shares what with whom.
+
+Ranks are counted along `tp` first, then `dp_shard`, then `dp_replicate`: those that talk most are neighbours, and
+lie on one node. docs/parallel.md explains the sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from flagperf.errors import ConfigError
+
+KEY = "parallel.mesh"
+STRATEGIES = "flagperf.trainer.pytorch.parallel"  # the package of the shipped ones …
+DATA_PARALLEL = (f"{STRATEGIES}.DDP", f"{STRATEGIES}.ddp.DDP")  # … of which these leave the network whole
+SIDES = ("dp_replicate", "dp_shard", "tp")
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The sides of the block, in ranks; their product is the number of ranks."""
+
+    dp_replicate: int = 1  # copies of the network; each copy trains on other data
+    dp_shard: int = 1  # ranks that share the tensors of one copy, each with other data
+    tp: int = 1  # ranks that compute each layer together, on the same data
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, Any], world: int, where: Callable[[str], str] = lambda _: "config.yaml") -> Mesh:
+        """The mesh of a job of `world` ranks.
+
+        Args:
+            sizes: of the sides; one may be -1, and takes what the others leave.
+            where: dotted key → the file or "command line" that set it, for messages.
+
+        Raises:
+            ConfigError: a size is 0 or less, several are -1, or they do not multiply to the ranks.
+        """
+        given = {side: int(sizes[side]) for side in SIDES}
+        said = " x ".join(f"{side}={size}" for side, size in given.items())
+        open_sides = [side for side, size in given.items() if size == -1]
+        for side, size in given.items():
+            if size < 1 and size != -1:
+                allowed = "a whole number from 1, or -1 for what the other sides leave"
+                key = f"{KEY}.{side}"
+                raise ConfigError("value out of range", where=where(key), key=key, given=size, allowed=allowed)
+        if len(open_sides) > 1:
+            raise ConfigError("only one side of the mesh may be -1", where=where(KEY), key=KEY, given=said)
+        known = cls(**{side: max(1, size) for side, size in given.items()})
+        left = world // known.size
+        if known.size * left != world or (left != 1 and not open_sides):
+            raise ConfigError(
+                "the sides of the mesh do not multiply to the ranks of the job",
+                where=where(KEY),
+                key=KEY,
+                given=said,
+                allowed=f"sizes whose product is {world} (nnodes x nproc)",
+                advice="set one of them to -1, and it takes what the others leave",
+            )
+        return cls(**{**vars(known), **dict.fromkeys(open_sides, left)})
+
+    @property
+    def size(self) -> int:
+        """All ranks."""
+        return self.dp_replicate * self.dp_shard * self.tp
+
+    @property
+    def data_ranks(self) -> int:
+        """How many shares the data has: ranks of one tp group train on the same one."""
+        return self.dp_replicate * self.dp_shard
+
+    def data_rank(self, rank: int) -> int:
+        """Which share of the data a rank trains on."""
+        return rank // self.tp
+
+    def counts_data(self, rank: int) -> bool:
+        """Whether a rank counts the samples that it trains on: the first of each tp group, so that each counts once."""
+        return rank % self.tp == 0
+
+    def part(self, rank: int) -> int:
+        """Which part of the parameters a rank holds. Ranks with the same part are copies of each other."""
+        return rank % (self.dp_shard * self.tp)
+
+    def groups(self, side: str) -> list[list[int]]:
+        """The ranks in groups that share along a side."""
+        step = {"dp_replicate": self.dp_shard * self.tp, "dp_shard": self.tp, "tp": 1}[side]
+        length = getattr(self, side)
+        firsts = [rank for rank in range(self.size) if rank // step % length == 0]
+        return [[first + number * step for number in range(length)] for first in firsts]
+
+    def check_global_batch(self, config: Mapping[str, Any], where: Callable[[str], str]) -> None:
+        """Refuse settings that do not give the `global_batch_size` of the case, where it has one.
+
+        Raises:
+            ConfigError: they do not.
+        """
+        wanted = config["global_batch_size"]
+        batch, accumulation = config["train_batch_size"], config["gradient_accumulation_steps"]
+        if wanted is not None and batch * accumulation * self.data_ranks != wanted:
+            raise ConfigError(
+                "an optimizer step would not have the samples that the case asks for",
+                where=where("global_batch_size"),
+                key="train_batch_size x gradient_accumulation_steps x data ranks",
+                given=f"{batch} x {accumulation} x {self.data_ranks} = {batch * accumulation * self.data_ranks}",
+                allowed=f"{wanted}, the global_batch_size",
+                advice="change train_batch_size, gradient_accumulation_steps, or the mesh of parallel",
+            )
+
+    def check_whole(self, where: Callable[[str], str] = lambda _: "config.yaml") -> None:
+        """Refuse a mesh that divides the network, for a strategy that cannot.
+
+        Raises:
+            ConfigError: it does.
+        """
+        if self.data_ranks != self.dp_replicate or self.tp != 1:
+            side = "tp" if self.dp_shard == 1 else "dp_shard"
+            raise ConfigError(
+                "data parallelism keeps the network whole on each rank",
+                where=where(f"{KEY}.{side}"),
+                key=f"{KEY}.{side}",
+                given=getattr(self, side),
+                allowed="1",
+                advice=f"parallel._target_={STRATEGIES}.Sharded divides it (docs/parallel.md)",
+            )

@@ -1,0 +1,36 @@
+"""Linear layers that multiply in float8, by torchao; their weights stay as they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from flagperf.errors import ConfigError
+
+LAYER = "torchao.float8.float8_linear.Float8Linear"  # which takes the place of torch's linear layer
+
+
+def multiply_in_float8(modules: list[Any], recipe: str, device: torch.device) -> None:
+    """Let the linear layers within some modules multiply in float8. A CPU emulates it.
+
+    Args:
+        recipe: tensorwise: a scale for each tensor; rowwise: for each row, which is more exact and slower.
+
+    Raises:
+        ConfigError: there is no torchao here.
+    """
+    try:
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    except ImportError as error:
+        raise ConfigError(
+            "float8 needs the package torchao where the ranks run",
+            where="config.yaml",
+            key="float8_modules",
+            given=str(error),
+            advice="pip install 'flagperf[float8]' there, or set it to null",
+        ) from None
+    config = replace(Float8LinearConfig.from_recipe_name(recipe), emulate=device.type == "cpu")
+    for module in modules:
+        convert_to_float8_training(module, config=config)

@@ -1,0 +1,42 @@
+"""How the ranks share the work: the part between network and optimizer (docs/parallel.md).
+
+strategy.py     what a strategy says; read this first
+ddp.py          data parallelism: each rank has the whole network
+sharded.py      the network divided over ranks, block by block, and layers computed by several ranks together
+blocks.py       which modules are divided as one
+tensors.py      layers that several ranks compute together, by a plan
+saved.py        checkpoints to which every rank writes its part
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.components import component
+from flagperf.trainer.pytorch.parallel.ddp import DDP
+from flagperf.trainer.pytorch.parallel.sharded import Sharded
+from flagperf.trainer.pytorch.parallel.strategy import Strategy
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.settings import Settings
+
+__all__ = ["DDP", "Sharded", "Strategy", "make_strategy"]
+
+
+def make_strategy(config: Mapping[str, Any], settings: Settings, world: World) -> Strategy:
+    """The strategy of a configuration: DDP where it names none.
+
+    Raises:
+        ConfigError: it is none, or the mesh or another argument does not fit.
+    """
+    node = {**config["parallel"], "_target_": config["parallel"]["_target_"] or f"{__name__}.DDP"}
+    try:
+        made = component({"parallel": node}, "parallel", world, settings)
+    except TypeError as error:  # an argument that it does not have, or lacks
+        problem = "the strategy cannot be made"
+        raise ConfigError(problem, where="config.yaml", key="parallel", advice=str(error)) from error
+    if not isinstance(made, Strategy):
+        allowed = f"a class derived from {Strategy.__module__}.Strategy"
+        raise ConfigError("this is no strategy", where="config.yaml", key="parallel._target_", allowed=allowed)
+    return made

@@ -1,0 +1,60 @@
+"""Data parallelism: each rank has the whole network, and other data. The default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from flagperf.trainer.checkpoints import check_identity, identity, save
+from flagperf.trainer.pytorch.by_version import parallel_devices, sent_buffers
+from flagperf.trainer.pytorch.parallel.strategy import Strategy
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.settings import Settings
+
+
+class DDP(Strategy):
+    """torch.nn.parallel.DistributedDataParallel, with the further arguments of the setting `ddp`.
+
+    A checkpoint is one file, which rank 0 writes.
+
+    Attributes:
+        distributed: the network whose backward pass averages gradients over the ranks; None before it is wrapped, and
+            where there is one rank.
+    """
+
+    def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int]) -> None:
+        super().__init__(world, settings, mesh)
+        self.mesh.check_whole()
+        self.distributed: DistributedDataParallel | None = None
+
+    def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:
+        if self.world.size == 1:
+            return network
+        sent_buffers(network)
+        devices = parallel_devices(device)
+        self.distributed = DistributedDataParallel(network, device_ids=devices, **self.settings.ddp)
+        return self.distributed
+
+    def accumulating(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.distributed is None else self.distributed.no_sync()
+
+    def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        return identity(config, self.world.size)
+
+    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        if self.world.rank == 0:
+            state = {**{name: part.state_dict() for name, part in stateful.items()}, **own}
+            save(folder, step, lambda file: torch.save(state, file))
+
+    def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        check_identity(path, state["identity"], identity)
+        for name, part in stateful.items():
+            part.load_state_dict(state[name])
+        return state

@@ -1,0 +1,151 @@
+"""The network divided over ranks: FSDP2 block by block, and tensor parallelism within a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.checkpoints import SAME, check_identity
+from flagperf.trainer.pytorch.by_version import check_sharding
+from flagperf.trainer.pytorch.fingerprint import copied
+from flagperf.trainer.pytorch.parallel.blocks import find_blocks
+from flagperf.trainer.pytorch.parallel.strategy import Strategy
+from flagperf.trainer.pytorch.precision import AUTOCAST
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.settings import Settings
+
+BATCH = ("train_batch_size", "gradient_accumulation_steps")  # free where their product with the data ranks stays
+
+
+class Sharded(Strategy):
+    """torch.distributed.fsdp.fully_shard over `dp_replicate` x `dp_shard`, and parallelize_module over `tp`.
+
+    What belongs to FSDP2 and DTensor is imported where it is used: an older torch does not have it.
+
+    Args:
+        blocks: what is gathered at a time, by class or place (blocks.py). What lies in none is gathered with the whole.
+        reshard_after_forward: drop a block's gathered parameters after its forward pass, and gather them again for the
+            backward pass: less memory, more communication.
+        prefetch: so many blocks are gathered ahead of the one that is computed, forward and backward; 0: as PyTorch
+            does by itself, which gathers one ahead in the backward pass.
+        plan: place → how its ranks compute it (tensors.py); None: the plan that the network itself has.
+    """
+
+    needs_group = True
+
+    def __init__(
+        self,
+        world: World,
+        settings: Settings,
+        mesh: Mapping[str, int],
+        blocks: str | Sequence[str] = (),
+        reshard_after_forward: bool = True,
+        prefetch: int = 0,
+        plan: Mapping[str, str] | None = None,
+    ) -> None:
+        check_sharding()
+        super().__init__(world, settings, mesh)
+        if settings.ema.decay is not None:
+            problem = "a divided network has no moving average of its weights"
+            raise ConfigError(problem, where="config.yaml", key="ema.decay", given=settings.ema.decay, allowed="null")
+        if not (isinstance(prefetch, int) and prefetch >= 0):
+            problem, allowed = "so many blocks cannot be gathered ahead", "a whole number, at least 0"
+            raise ConfigError(problem, where="config.yaml", key="parallel.prefetch", given=prefetch, allowed=allowed)
+        self.blocks = [blocks] if isinstance(blocks, str) else list(blocks)
+        self.reshard_after_forward, self.prefetch, self.plan = reshard_after_forward, prefetch, plan
+
+    # ---------------------------------------------------------------- the network
+
+    def whole(self, network: nn.Module) -> nn.Module:
+        return copied(network, torch.device("meta"))
+
+    def divided(self, network: nn.Module, device: torch.device) -> nn.Module:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        sides = vars(self.mesh)
+        mesh = init_device_mesh(device.type, tuple(sides.values()), mesh_dim_names=tuple(sides))
+        blocks = find_blocks(network, self.blocks)
+        if self.mesh.tp > 1:
+            from flagperf.trainer.pytorch.parallel.tensors import divide_layers
+
+            divide_layers(network, self.plan, mesh["tp"])
+        data = mesh["dp_replicate", "dp_shard"] if self.mesh.dp_replicate > 1 else mesh["dp_shard"]
+        policy = self._policy()
+        self._divided: list[Any] = list(blocks)
+        for block in blocks:
+            fully_shard(block, mesh=data, mp_policy=policy, reshard_after_forward=self.reshard_after_forward)
+        self._network: Any = fully_shard(network, mesh=data, mp_policy=policy, reshard_after_forward=False)
+        if self.prefetch:
+            self._gather_ahead(blocks[::-1])
+        return network
+
+    def _gather_ahead(self, blocks: Sequence[Any]) -> None:
+        """Overlap the gathering of blocks, given in the order of the forward pass, with work on those before them."""
+        for place, block in enumerate(blocks):
+            block.set_modules_to_forward_prefetch(blocks[place + 1 : place + 1 + self.prefetch])
+            block.set_modules_to_backward_prefetch(blocks[max(0, place - self.prefetch) : place][::-1])
+
+    def _policy(self) -> Any:
+        """Parameters and activations in the format of a mixed precision, gradients averaged in fp32."""
+        from torch.distributed.fsdp import MixedPrecisionPolicy
+
+        if self.settings.precision not in AUTOCAST:
+            return MixedPrecisionPolicy()
+        return MixedPrecisionPolicy(param_dtype=AUTOCAST[self.settings.precision], reduce_dtype=torch.float32)
+
+    def held(self, network: nn.Module) -> Iterator[Tensor]:
+        parameters: Any = network.parameters()
+        for parameter in parameters:
+            yield parameter.to_local()
+
+    # ---------------------------------------------------------------- a step
+
+    @contextmanager
+    def accumulating(self) -> Iterator[None]:
+        self._network.set_requires_gradient_sync(False)
+        yield
+        self._network.set_requires_gradient_sync(True)
+
+    def clip(self, parameters: list[nn.Parameter], limit: float) -> Tensor:
+        norm = cast(Any, super().clip(parameters, limit))
+        return norm.full_tensor()  # type: ignore[no-any-return]
+
+    @contextmanager
+    def evaluating(self, network: nn.Module) -> Iterator[None]:  # noqa: ARG002
+        """All parameters are gathered once, for ranks may have more or fewer batches than others."""
+        for block in (self._network, *self._divided):
+            block.unshard()
+            block.set_reshard_after_forward(False, recurse=False)
+        yield
+        for block in self._divided:
+            block.set_reshard_after_forward(self.reshard_after_forward, recurse=False)
+        for block in (self._network, *self._divided):
+            block.reshard()
+
+    # ---------------------------------------------------------------- checkpoints
+
+    def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The mesh may be another one after a resume, as long as a step has the same samples."""
+        batch = config["train_batch_size"] * config["gradient_accumulation_steps"] * self.mesh.data_ranks
+        kept = {key: config[key] for key in (*SAME, "synthetic") if key not in BATCH}
+        return {**kept, "samples of an optimizer step": batch}
+
+    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+        from flagperf.trainer.pytorch.parallel.saved import save_parts
+
+        save_parts(folder, step, self.world, stateful, own)
+
+    def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
+        from flagperf.trainer.pytorch.parallel.saved import load_parts, read_own
+
+        own = read_own(path)
+        check_identity(path, own["identity"], identity)
+        load_parts(path, stateful, own)
+        return own

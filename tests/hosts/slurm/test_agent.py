@@ -1,0 +1,103 @@
+"""The agent of a node, as srun starts it: here by a command that only looks like srun's."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from flagperf.command import Command
+from flagperf.config.cluster import Node
+from flagperf.config.schedulers import Slurm
+from flagperf.errors import HostError
+from flagperf.hosts.slurm.job import SlurmJob
+from flagperf.hosts.slurm.transport import PIECE, SrunTransport
+
+# For srun: the same task, here.
+STAND_IN = '#!/bin/sh\nwhile [ "$1" != "-I" ]; do python=$1; shift; done\nexec "$python" "$@"\n'
+
+
+@pytest.fixture(autouse=True)
+def srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in {"srun": STAND_IN, "scontrol": "#!/bin/sh\necho JobId=1 JobState=RUNNING Reason=None\n"}.items():
+        (tmp_path / "bin" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=":")
+
+
+@asynccontextmanager
+async def node(shared: bool = True) -> AsyncIterator[SrunTransport]:
+    async with SrunTransport(Node("n1", "n1", shared=shared), SlurmJob(1, ["n1"]), Slurm(), 20) as transport:
+        yield transport
+
+
+def sh(text: str) -> Command:
+    return Command(("sh", "-c", text), {"WORD": "a b"})
+
+
+@pytest.mark.asyncio
+async def test_commands_run_side_by_side_and_tell_how_they_ended() -> None:
+    async with node() as transport:
+        slow = asyncio.create_task(transport.run(sh("sleep 0.5; echo slow"), timeout=10))
+        done = await transport.run(sh('cat; echo "$WORD" >&2; exit 3'), timeout=10, stdin=b"in\xc3\xa9")
+        assert not slow.done()
+        assert (done.exit_status, done.stdout, done.stderr) == (3, "iné", "a b\n")
+        assert (await slow).stdout == "slow\n"
+        assert (await transport.run(sh("kill -9 $$"), timeout=10)).exit_status == -signal.SIGKILL
+        missing = await transport.run(Command(("no-such-program",)), timeout=10)
+        assert (missing.exit_status, missing.stderr) == (127, "no-such-program: No such file or directory")
+        with pytest.raises(HostError, match=r"no answer within 0\.2 s"):
+            await transport.run(sh("sleep 9"), timeout=0.2)
+        assert abs(transport.clock_offset) < 1
+
+
+@pytest.mark.asyncio
+async def test_a_long_command_is_followed_stopped_and_never_left(tmp_path: Path) -> None:
+    log = str(tmp_path / "log")
+    async with node() as transport:
+        ends = await transport.start(sh("echo one; exit 4"), log=log, grace=1)
+        assert (await ends.wait(), await transport.read(log)) == (4, b"one\n")
+        stays = await transport.start(sh("echo two; sleep 99"), log=log, grace=1)
+        while await transport.read(log, 4) != b"two\n":
+            await asyncio.sleep(0.05)
+        await stays.stop()
+        assert await stays.wait() == -signal.SIGTERM
+        await transport.start(sh(f"echo $$ >{tmp_path}/pid; sleep 99"), log=log, grace=1)
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.05)
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+
+
+@pytest.mark.asyncio
+async def test_files_go_there_and_come_back(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "sub" / "empty").mkdir(parents=True)
+    (source / "big").write_bytes(bytes(range(256)) * (PIECE // 200))
+    (source / "sub" / "run.sh").write_text("#!/bin/sh\n")
+    (source / "sub" / "run.sh").chmod(0o755)
+    (source / "none").write_bytes(b"")
+    async with node(shared=False) as transport:
+        await transport.put(source, f"{tmp_path}/there/all")
+        await transport.put(source / "big", f"{tmp_path}/there/one")
+        await transport.get(f"{tmp_path}/there/all", tmp_path / "back")
+        await transport.get(f"{tmp_path}/there/one", tmp_path / "one")
+        assert await transport.read(f"{tmp_path}/nowhere") == b""
+        with pytest.raises(HostError, match="a file cannot be copied"):
+            await transport.get(f"{tmp_path}/nowhere", tmp_path / "nothing")
+    found = {str(path.relative_to(tmp_path / "back")): path for path in (tmp_path / "back").rglob("*")}
+    assert set(found) == {"big", "none", "sub", "sub/empty", "sub/run.sh"}
+    assert found["big"].read_bytes() == (source / "big").read_bytes() == (tmp_path / "one").read_bytes()
+    assert found["sub/run.sh"].stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.asyncio
+async def test_a_step_that_ends_is_told_in_sruns_words(tmp_path: Path) -> None:
+    (tmp_path / "bin" / "srun").write_text("#!/bin/sh\necho 'srun: error: n1 is on fire' >&2; exit 1\n")
+    with pytest.raises(HostError, match="n1: srun ended: n1 is on fire"):
+        async with node():
+            pass

@@ -1,0 +1,69 @@
+"""A Llama of two small layers on made-up tokens: the network that is divided in tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flagperf.trainer.pytorch.task import Task
+
+VOCAB, LENGTH = 64, 16
+
+
+def network(tied: bool = False) -> nn.Module:
+    """A LlamaForCausalLM of 33,056 parameters, 2,048 fewer where embedding and output layer are tied."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    made: nn.Module = LlamaForCausalLM(LlamaConfig(vocab_size=VOCAB, tie_word_embeddings=tied, **sizes, **heads))
+    return made
+
+
+class Tokens(torch.utils.data.Dataset[Tensor]):
+    """Rows of tokens, each the one before plus a step of its row: something that can be learnt."""
+
+    def __init__(self, count: int, seed: int = 3) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        starts, steps = (torch.randint(1, VOCAB, (count, 1), generator=generator) for _ in range(2))
+        self.rows = (starts + steps * torch.arange(LENGTH)) % VOCAB
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.rows[index]
+
+
+class NextToken(Task):
+    """Cross-entropy of the next token; perplexity is not computed, but the mean loss of all evaluated rows."""
+
+    metrics = ("loss",)
+
+    def loss(self, network: nn.Module, batch: Tensor) -> Tensor:
+        loss: Tensor = network(input_ids=batch, labels=batch).loss
+        return loss
+
+    def samples(self, batch: Tensor) -> int:
+        return len(batch)
+
+    def units(self, batch: Tensor) -> int:
+        return batch.numel()
+
+    def example(self, config: Any) -> Tensor:  # noqa: ARG002
+        return torch.zeros(1, LENGTH, dtype=torch.int64)
+
+    def evaluate(self, network: nn.Module, batches: Any, device: torch.device) -> dict[str, float]:
+        sums = torch.zeros(2, dtype=torch.float64, device=device)
+        for batch in batches:
+            sums += torch.tensor([float(self.loss(network, batch)) * len(batch), len(batch)])
+        if torch.distributed.is_initialized():
+            torch.distributed.all_reduce(sums)
+        return {"loss": float(sums[0] / sums[1])}
+
+
+def node(name: str, **arguments: Any) -> dict[str, Any]:
+    """A `_target_` entry for a class or function of this file."""
+    return {"_target_": f"tiny_llama.{name}", **arguments}
