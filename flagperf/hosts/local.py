@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -80,7 +81,8 @@ class LocalTransport:
             raise HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}") from None
         finally:
             if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has ended, and asyncio does not know it yet
+                    os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         return Completed(command, process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 

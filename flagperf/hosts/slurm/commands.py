@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 
@@ -49,7 +50,8 @@ async def spawn(*argv: str, limit: int = 1 << 16) -> asyncio.subprocess.Process:
 def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> None:
     """Send a signal to a command, with all that it started, if it still runs."""
     if process.returncode is None:
-        os.killpg(process.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it has ended, and asyncio does not know it yet
+            os.killpg(process.pid, number)
 
 
 def said(stderr: str) -> str:

@@ -1,0 +1,18 @@
+"""Slurm's commands: one that has just ended can still be killed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from flagperf.hosts.slurm.commands import kill, spawn
+
+
+@pytest.mark.asyncio
+async def test_a_command_that_ended_unseen_is_killed_without_an_error() -> None:
+    process = await spawn("true")
+    time.sleep(0.3)  # asyncio's loop stands still meanwhile: the process is gone, and asyncio does not know it
+    assert process.returncode is None
+    kill(process)
+    assert await process.wait() == 0
