@@ -28,7 +28,6 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
 
     from cases.image_classification.tensorflow2.network import resnet
 
-    tf.config.experimental.enable_op_determinism()  # as the case demands
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     rank = strategy.cluster_resolver.task_id
     keras.utils.set_random_seed(0)
