@@ -15,7 +15,7 @@ from secrets import token_hex
 
 from rich.console import Console
 
-from flagperf.config.batch_size import KEY
+from flagperf.config.batch_size import GLOBAL, KEY
 from flagperf.config.values import Limits, RunConfig
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
 from flagperf.plan.container import size_in_bytes
@@ -60,15 +60,16 @@ async def with_found_size(job: RunConfig, folder: Path, console: Console) -> Run
     if search.found is None:
         raise _nothing_fits(search)
     found = job.sized(search.found)
-    held = "as the devices hold" if search.limit is None else f"that takes no more than {search.limit:.3g} GiB a rank"
-    _say(console, f"{KEY}=auto: {search.found}, the largest {held}; lr stays {found.config['lr']:g}")
+    held = "that the devices hold" if search.limit is None else f"that takes no more than {search.limit:.3g} GiB a rank"
+    stays = "lr" if job.sizes is None else GLOBAL
+    _say(console, f"{KEY}=auto: {search.found}, the largest {held}; {stays} stays {found.config[stays]:g}")
     return found
 
 
 async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch:
     assert job.sized is not None
-    search = BatchSearch(None, _configured_limit(job), ())
-    while (size := batch_sizes.next_size(job.train_batch_size, search.tried, search.limit)) is not None:
+    search = BatchSearch(None, _configured_limit(job), (), job.sizes)
+    while (size := batch_sizes.next_size(job.train_batch_size, search.tried, search.limit, job.sizes)) is not None:
         _say(console, f"trying {KEY}={size}")
         place = folder / FOLDER / str(size)
         place.mkdir(parents=True)
@@ -80,7 +81,7 @@ async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch
         smaller = any(one.peak_memory is not None and size < one.size for one in search.tried)
         tried = (*search.tried, _tried(job, size, limit, outcome, smaller))
         _say(console, f"{KEY}={size}: {_told(tried[-1], job.throughput_unit)}")
-        search = BatchSearch(batch_sizes.largest(tried), limit, tried)
+        search = replace(search, found=batch_sizes.largest(tried), limit=limit, tried=tried)
         batch_sizes.write(search, folder)
     return search
 
