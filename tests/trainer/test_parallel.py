@@ -26,7 +26,7 @@ from flagperf.trainer.pytorch.parts import Parts, build_parts
 from flagperf.trainer.pytorch.ranks import World
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning"),  # that its output is a view
+    pytest.mark.filterwarnings("error:FSDP2-wrapped module:UserWarning"),  # that its output is a view
     pytest.mark.filterwarnings("ignore:For backward hooks:UserWarning"),  # of what counts collectives
 ]
 STEPS, GLOBAL_BATCH, ACCUMULATION = 20, 16, 2

@@ -1,4 +1,4 @@
-"""Strategies refuse what they cannot do, before the first step; and blocks are found by class or by place."""
+"""Strategies refuse what they cannot do, before the first step; blocks are found, and give no views."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import torch
 import toy
 from torch import nn
 
@@ -13,7 +14,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.mesh import Mesh
 from flagperf.trainer.pytorch import by_version
 from flagperf.trainer.pytorch.parallel import make_strategy
-from flagperf.trainer.pytorch.parallel.blocks import find_blocks
+from flagperf.trainer.pytorch.parallel.blocks import find_blocks, give_no_views
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.settings import Settings
 
@@ -66,6 +67,23 @@ def test_an_older_torch_has_data_parallelism_only(monkeypatch: pytest.MonkeyPatc
 
 def test_blocks() -> None:
     network = nn.Sequential(nn.Sequential(nn.Linear(1, 1), nn.ReLU()), nn.Sequential(nn.Linear(1, 1)), nn.ReLU())
+
+
+def test_blocks_give_no_views() -> None:
+    """Nothing is copied, gradients are the same, and what was hung onto the output stays through work in place."""
+    layer, inputs, hung = nn.Linear(4, 3), torch.randn(2, 5, 4), list[str]()
+    (plain := layer(inputs)).square().sum().backward()
+    assert plain._base is not None
+    gradient, layer.weight.grad = layer.weight.grad, None
+    memory: list[int] = []
+    layer.register_forward_hook(lambda _block, _inputs, output: memory.append(output.data_ptr()))
+    give_no_views(layer)
+    output = layer(inputs)
+    assert (output._base, memory) == (None, [output.data_ptr()])
+    output.register_hook(lambda _: hung.append("gathered"))
+    output.mul_(1.0)
+    output.square().sum().backward()
+    assert (hung, torch.equal(layer.weight.grad, gradient)) == (["gathered"], True)
     first, second, last = network
     assert find_blocks(network, ["Linear"]) == [second[0], first[0]]
     assert find_blocks(network, ["*"]) == [last, second, first]

@@ -14,7 +14,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints import SAME, check_identity
 from flagperf.trainer.pytorch.by_version import check_sharding
 from flagperf.trainer.pytorch.fingerprint import copied
-from flagperf.trainer.pytorch.parallel.blocks import find_blocks
+from flagperf.trainer.pytorch.parallel.blocks import find_blocks, give_no_views
 from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.precision import AUTOCAST
 from flagperf.trainer.pytorch.ranks import World
@@ -79,6 +79,8 @@ class Sharded(Strategy):
         data = mesh["dp_replicate", "dp_shard"] if self.mesh.dp_replicate > 1 else mesh["dp_shard"]
         policy = self._policy()
         self._divided: list[Any] = list(blocks)
+        for block in (*blocks, network):
+            give_no_views(block)
         for block in blocks:
             fully_shard(block, mesh=data, mp_policy=policy, reshard_after_forward=self.reshard_after_forward)
         self._network: Any = fully_shard(network, mesh=data, mp_policy=policy, reshard_after_forward=False)
