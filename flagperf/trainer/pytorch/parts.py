@@ -98,6 +98,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     network = build_network(config, settings, task, device, world)
     whole = strategy.whole(network)
     network = strategy.divided(network, device)
+    task.group = strategy.summing()
     average = averaged(network, settings)
     optimizer = component(config, "optimizer", task.parameters(network))
     scheduler = component(config, "lr_scheduler", optimizer)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Dict, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints import SAME, check_identity
@@ -118,6 +119,18 @@ class Sharded(Strategy):
     def clip(self, parameters: list[nn.Parameter], limit: float) -> Tensor:
         norm = cast(Any, super().clip(parameters, limit))
         return norm.full_tensor()  # type: ignore[no-any-return]
+
+    def summing(self) -> Any:
+        """Ranks at the same place along `tp`: all of a tp group evaluate the same samples."""
+        if self.mesh.tp == 1:
+            return None
+        groups = [list(range(place, self.mesh.size, self.mesh.tp)) for place in range(self.mesh.tp)]
+        timeout = timedelta(seconds=self.settings.process_group_timeout)
+        return distributed.new_subgroups_by_enumeration(groups, timeout)[0]
+
+    def agreed(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Those of the first rank: what ranks computed together may differ in the last digit."""
+        return cast(Dict[str, float], self.world.gather(metrics)[0])
 
     @contextmanager
     def evaluating(self, network: nn.Module) -> Iterator[None]:  # noqa: ARG002
