@@ -29,33 +29,26 @@ def refusal(config: Mapping[str, Any], world: World) -> str:
 
 
 @pytest.mark.parametrize(
-    ("parallel", "settings", "said"),
+    ("parallel", "said"),
     [
         pytest.param(
-            {"_target_": SHARDED, "mesh": ONE},
-            {"ema": {"decay": 0.9, "every": 1}},
-            "a divided network has no moving average of its weights",
-            id="an average of the weights",
+            {"_target_": SHARDED, "mesh": ONE, "bloks": "a"}, "unexpected keyword argument 'bloks'", id="a slip"
         ),
         pytest.param(
-            {"_target_": SHARDED, "mesh": ONE, "bloks": "a"}, {}, "unexpected keyword argument 'bloks'", id="a slip"
+            {"_target_": SHARDED, "mesh": ONE, "prefetch": -1}, "blocks cannot be gathered ahead", id="blocks ahead"
         ),
-        pytest.param(
-            {"_target_": SHARDED, "mesh": ONE, "prefetch": -1}, {}, "blocks cannot be gathered ahead", id="blocks ahead"
-        ),
-        pytest.param({"_target_": "toy.network", "mesh": ONE}, {}, "cannot be made", id="no strategy"),
-        pytest.param({"_target_": "no.such", "mesh": ONE}, {}, "no such class or function", id="no class"),
+        pytest.param({"_target_": "toy.network", "mesh": ONE}, "cannot be made", id="no strategy"),
+        pytest.param({"_target_": "no.such", "mesh": ONE}, "no such class or function", id="no class"),
         pytest.param(
             {"_target_": None, "mesh": {**ONE, "tp": 2}},
-            {},
             "data parallelism keeps the network whole on each rank",
             id="layers divided without a strategy for it",
         ),
     ],
 )
-def test_refused(parallel: dict[str, Any], settings: dict[str, Any], said: str) -> None:
+def test_refused(parallel: dict[str, Any], said: str) -> None:
     world = World(0, parallel["mesh"]["tp"])
-    assert said in refusal(toy.config(parallel=parallel, **settings), world)
+    assert said in refusal(toy.config(parallel=parallel), world)
 
 
 def test_an_older_torch_has_data_parallelism_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +60,13 @@ def test_an_older_torch_has_data_parallelism_only(monkeypatch: pytest.MonkeyPatc
 
 def test_blocks() -> None:
     network = nn.Sequential(nn.Sequential(nn.Linear(1, 1), nn.ReLU()), nn.Sequential(nn.Linear(1, 1)), nn.ReLU())
+    first, second, last = network
+    assert find_blocks(network, ["Linear"]) == [second[0], first[0]]
+    assert find_blocks(network, ["*"]) == [last, second, first]
+    assert find_blocks(network, ["0.*"]) == [first[1], first[0]]
+    assert find_blocks(network, ["0", "Linear"]) == [second[0], first[0], first]  # what lies in another comes first
+    with pytest.raises(ConfigError, match=r"no such blocks[\s\S]*given:   Block[\s\S]*Linear, ReLU, Sequential"):
+        find_blocks(network, ["Block"])
 
 
 def test_blocks_give_no_views() -> None:
@@ -84,10 +84,3 @@ def test_blocks_give_no_views() -> None:
     output.mul_(1.0)
     output.square().sum().backward()
     assert (hung, torch.equal(layer.weight.grad, gradient)) == (["gathered"], True)
-    first, second, last = network
-    assert find_blocks(network, ["Linear"]) == [second[0], first[0]]
-    assert find_blocks(network, ["*"]) == [last, second, first]
-    assert find_blocks(network, ["0.*"]) == [first[1], first[0]]
-    assert find_blocks(network, ["0", "Linear"]) == [second[0], first[0], first]  # what lies in another comes first
-    with pytest.raises(ConfigError, match=r"no such blocks[\s\S]*given:   Block[\s\S]*Linear, ReLU, Sequential"):
-        find_blocks(network, ["Block"])

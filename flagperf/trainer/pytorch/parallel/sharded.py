@@ -52,14 +52,13 @@ class Sharded(Strategy):
     ) -> None:
         check_sharding()
         super().__init__(world, settings, mesh)
-        if settings.ema.decay is not None:
-            problem = "a divided network has no moving average of its weights"
-            raise ConfigError(problem, where="config.yaml", key="ema.decay", given=settings.ema.decay, allowed="null")
         if not (isinstance(prefetch, int) and prefetch >= 0):
             problem, allowed = "so many blocks cannot be gathered ahead", "a whole number, at least 0"
             raise ConfigError(problem, where="config.yaml", key="parallel.prefetch", given=prefetch, allowed=allowed)
         self.blocks = [blocks] if isinstance(blocks, str) else list(blocks)
         self.reshard_after_forward, self.prefetch, self.plan = reshard_after_forward, prefetch, plan
+        self._mesh: Any = None  # of torch, made with the first network that is divided
+        self._network: Any = None  # that is trained
 
     # ---------------------------------------------------------------- the network
 
@@ -71,7 +70,8 @@ class Sharded(Strategy):
         from torch.distributed.fsdp import fully_shard
 
         sides = vars(self.mesh)
-        mesh = init_device_mesh(device.type, tuple(sides.values()), mesh_dim_names=tuple(sides))
+        mesh = self._mesh or init_device_mesh(device.type, tuple(sides.values()), mesh_dim_names=tuple(sides))
+        self._mesh = mesh
         blocks = find_blocks(network, self.blocks)
         if self.mesh.tp > 1:
             from flagperf.trainer.pytorch.parallel.tensors import divide_layers
@@ -79,14 +79,17 @@ class Sharded(Strategy):
             divide_layers(network, self.plan, mesh["tp"])
         data = mesh["dp_replicate", "dp_shard"] if self.mesh.dp_replicate > 1 else mesh["dp_shard"]
         policy = self._policy()
-        self._divided: list[Any] = list(blocks)
         for block in (*blocks, network):
             give_no_views(block)
         for block in blocks:
             fully_shard(block, mesh=data, mp_policy=policy, reshard_after_forward=self.reshard_after_forward)
-        self._network: Any = fully_shard(network, mesh=data, mp_policy=policy, reshard_after_forward=False)
+        fully_shard(network, mesh=data, mp_policy=policy, reshard_after_forward=False)
         if self.prefetch:
             self._gather_ahead(blocks[::-1])
+        return network
+
+    def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:  # noqa: ARG002
+        self._network = network
         return network
 
     def _gather_ahead(self, blocks: Sequence[Any]) -> None:
@@ -133,15 +136,18 @@ class Sharded(Strategy):
         return cast(Dict[str, float], self.world.gather(metrics)[0])
 
     @contextmanager
-    def evaluating(self, network: nn.Module) -> Iterator[None]:  # noqa: ARG002
+    def evaluating(self, network: nn.Module) -> Iterator[None]:
         """All parameters are gathered once, for ranks may have more or fewer batches than others."""
-        for block in (self._network, *self._divided):
+        from torch.distributed.fsdp import FSDPModule
+
+        whole, *blocks = (module for module in network.modules() if isinstance(module, FSDPModule))
+        for block in (whole, *blocks):
             block.unshard()
             block.set_reshard_after_forward(False, recurse=False)
         yield
-        for block in self._divided:
+        for block in blocks:
             block.set_reshard_after_forward(self.reshard_after_forward, recurse=False)
-        for block in (self._network, *self._divided):
+        for block in (whole, *blocks):
             block.reshard()
 
     # ---------------------------------------------------------------- checkpoints
