@@ -77,6 +77,7 @@ class Sharded(Strategy):
             from flagperf.trainer.pytorch.parallel.tensors import divide_layers
 
             divide_layers(network, self.plan, mesh["tp"])
+            mesh["dp_shard", "tp"]._flatten()  # a norm over both is summed at once, in the same order on every rank
         data = mesh["dp_replicate", "dp_shard"] if self.mesh.dp_replicate > 1 else mesh["dp_shard"]
         policy = self._policy()
         for block in (*blocks, network):
