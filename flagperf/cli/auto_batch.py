@@ -20,6 +20,7 @@ from flagperf.config.values import Limits, RunConfig
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
 from flagperf.plan.container import size_in_bytes
 from flagperf.plan.plan import make_plan
+from flagperf.report.cells import number
 from flagperf.results import batch_sizes
 from flagperf.results.rank_log import node_folders, read_rank_logs
 from flagperf.results.sys_info import read_sys_info
@@ -89,7 +90,7 @@ async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch
 def _told(tried: TriedSize, unit: str) -> str:
     """ "fits, 12.3 GiB a rank, 512 samples/s" """
     held = None if tried.peak_memory is None else f"{tried.peak_memory:.3g} GiB a rank"
-    rate = None if tried.throughput is None else f"{tried.throughput:.4g} {unit}"
+    rate = None if tried.throughput is None else f"{number(tried.throughput)} {unit}"
     return ", ".join(filter(None, (tried.note or "fits", held, rate)))
 
 
