@@ -67,8 +67,9 @@ class Pretraining(Task):
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
         from torchmetrics.classification import MulticlassAccuracy
 
-        accuracy = MulticlassAccuracy(network.config.vocab_size, average="micro", validate_args=False).to(device)
-        words_loss, follows_loss = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
+        words, over = network.config.vocab_size, {"process_group": self.group}
+        accuracy = MulticlassAccuracy(words, average="micro", validate_args=False, **over).to(device)
+        words_loss, follows_loss = (MeanMetric(nan_strategy=keep_nan(), **over).to(device) for _ in range(2))
         for batch in batches:
             words, follows = network(*(batch[name] for name in INPUTS))
             masked = batch["masked_words"] != NOT_MASKED

@@ -60,7 +60,7 @@ class LanguageModel(Task):
         """
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        loss, similarity = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
+        loss, similarity = (MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device) for _ in range(2))
         vectors = network.get_input_embeddings().weight
         for tokens, labels in batches:
             logits = network(input_ids=tokens, attention_mask=causal_mask(tokens)).logits.float()

@@ -85,7 +85,7 @@ class Detection(Task):
         for images, targets in batches:
             for target, output in zip(targets, network(images)):
                 found += detections(target["image_id"], output)
-        return _on_first_rank(found, self._average_precisions)
+        return on_first_rank(found, self._average_precisions, self.group)
 
     def _average_precisions(self, found: Detections) -> dict[str, float]:
         return {f"map_{iou}": average_precision(self.annotations, found, iou) for iou in self.iou_types}
@@ -125,13 +125,14 @@ def average_precision(annotations: str, found: Detections, iou_type: str) -> flo
     return round(float(evaluation.stats[0]), 6)
 
 
-def _on_first_rank(found: Detections, metrics: Any) -> dict[str, float]:
-    """Metrics of the detections of all ranks, computed once and told to every rank."""
+def on_first_rank(found: Detections, metrics: Any, group: Any) -> dict[str, float]:
+    """Metrics of the detections of all ranks of a group, computed once and told to each of them."""
     if not distributed.is_initialized():
         return metrics(found)
-    first = distributed.get_rank() == 0
-    gathered: list[Any] | None = [None] * distributed.get_world_size() if first else None
-    distributed.gather_object(found, gathered)
+    first = distributed.get_global_rank(group or distributed.group.WORLD, 0)
+    here = distributed.get_rank() == first
+    gathered: list[Any] | None = [None] * distributed.get_world_size(group) if here else None
+    distributed.gather_object(found, gathered, first, group)
     answer = [metrics([row for rows in gathered for row in rows]) if gathered else None]
-    distributed.broadcast_object_list(answer)
+    distributed.broadcast_object_list(answer, first, group)
     return answer[0]

@@ -65,7 +65,7 @@ class MultipleChoice(Task):
         """`accuracy`: the share of questions whose best choice is one of the right ones."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        accuracy = MeanMetric(nan_strategy=keep_nan()).to(device)
+        accuracy = MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device)
         for batch in batches:
             parts = zip(*(batch[name].split(self.eval_choices, dim=1) for name in INPUTS))
             scores = _only_choices(torch.cat([network(*part) for part in parts], dim=1), batch)

@@ -71,7 +71,11 @@ class ImageClassification(Task):
         accuracy = MetricCollection(
             {
                 name: MulticlassAccuracy(
-                    self.num_classes, top_k=min(k, self.num_classes), average="micro", validate_args=False
+                    self.num_classes,
+                    top_k=min(k, self.num_classes),
+                    average="micro",
+                    validate_args=False,
+                    process_group=self.group,
                 )
                 for name, k in (("acc1", 1), ("acc5", 5))
             }

@@ -53,7 +53,7 @@ class NextToken(Task):
         """`eval_loss`: cross-entropy in nat, the mean over all tokens of the evaluation data, each once."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        loss = MeanMetric(nan_strategy=keep_nan()).to(device)
+        loss = MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device)
         for batch in batches:
             loss.update(network(batch[:, :-1], batch[:, 1:]))
         return {"eval_loss": round(float(loss.compute()), 6)}  # the digits of float32

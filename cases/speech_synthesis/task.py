@@ -34,7 +34,7 @@ class SpeechSynthesis(Task):
         """`val_loss`: the mean over the clips of all ranks."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        mean = MeanMetric(nan_strategy=keep_nan()).to(device)
+        mean = MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device)
         for batch in batches:
             mean.update(self.clip_losses(network, batch))
         return {"val_loss": round(float(mean.compute()), 6)}  # the digits of float32

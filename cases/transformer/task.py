@@ -77,7 +77,7 @@ class Translation(Task):
             translations += vocabulary.decode(found.tolist())
             references += batch["references"]
         score = BLEU(lowercase=True).corpus_score(translations, [references]) if references else None
-        return {"bleu": job_bleu(score, device)}
+        return {"bleu": job_bleu(score, device, self.group)}
 
     def search(self) -> Any:
         """How the best translation is searched for: as fairseq does by default."""
@@ -119,17 +119,17 @@ def blocked(places: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros(places.shape, dtype=dtype, device=places.device).masked_fill(places, torch.finfo(dtype).min)
 
 
-def job_bleu(score: Any, device: torch.device) -> float:
+def job_bleu(score: Any, device: torch.device, group: Any = None) -> float:
     """BLEU of the whole job from this rank's score, or None where it has no sentences.
 
     BLEU is no mean: it comes from the counts of n-grams, how many of them are in the references, and two lengths. They
-    are summed over the ranks.
+    are summed over the ranks of the group.
     """
     from sacrebleu.metrics import BLEU
 
     own = [*score.counts, *score.totals, score.sys_len, score.ref_len] if score else [0] * 10
     sums = torch.tensor(own, dtype=torch.int64, device=device)
     if distributed.is_initialized():
-        distributed.all_reduce(sums)
+        distributed.all_reduce(sums, group=group)
     *grams, length, reference_length = sums.tolist()
     return float(BLEU.compute_bleu(grams[:4], grams[4:], length, reference_length, smooth_method="exp").score)

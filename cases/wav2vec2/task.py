@@ -73,7 +73,7 @@ class ContrastiveLearning(Task):
         """`accuracy`: the share of masked frames whose true features are found; `eval_loss`: the contrastive loss."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
-        accuracy, loss = (MeanMetric(nan_strategy=keep_nan()).to(device) for _ in range(2))
+        accuracy, loss = (MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device) for _ in range(2))
         for batch in (batch for same_length in batches for batch in same_length):
             predicted, target, _, _ = network(batch["audio"], batch["masked"])
             logits = self.logits(predicted, target, batch["negatives"])

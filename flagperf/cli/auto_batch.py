@@ -15,11 +15,12 @@ from secrets import token_hex
 
 from rich.console import Console
 
-from flagperf.config.batch_size import KEY
+from flagperf.config.batch_size import GLOBAL, KEY
 from flagperf.config.values import Limits, RunConfig
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
 from flagperf.plan.container import size_in_bytes
 from flagperf.plan.plan import make_plan
+from flagperf.report.cells import number
 from flagperf.results import batch_sizes
 from flagperf.results.rank_log import node_folders, read_rank_logs
 from flagperf.results.sys_info import read_sys_info
@@ -60,15 +61,16 @@ async def with_found_size(job: RunConfig, folder: Path, console: Console) -> Run
     if search.found is None:
         raise _nothing_fits(search)
     found = job.sized(search.found)
-    held = "as the devices hold" if search.limit is None else f"that takes no more than {search.limit:.3g} GiB a rank"
-    _say(console, f"{KEY}=auto: {search.found}, the largest {held}; lr stays {found.config['lr']:g}")
+    held = "that the devices hold" if search.limit is None else f"that takes no more than {search.limit:.3g} GiB a rank"
+    stays = "lr" if job.sizes is None else GLOBAL
+    _say(console, f"{KEY}=auto: {search.found}, the largest {held}; {stays} stays {found.config[stays]:g}")
     return found
 
 
 async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch:
     assert job.sized is not None
-    search = BatchSearch(None, _configured_limit(job), ())
-    while (size := batch_sizes.next_size(job.train_batch_size, search.tried, search.limit)) is not None:
+    search = BatchSearch(None, _configured_limit(job), (), job.sizes)
+    while (size := batch_sizes.next_size(job.train_batch_size, search.tried, search.limit, job.sizes)) is not None:
         _say(console, f"trying {KEY}={size}")
         place = folder / FOLDER / str(size)
         place.mkdir(parents=True)
@@ -80,7 +82,7 @@ async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch
         smaller = any(one.peak_memory is not None and size < one.size for one in search.tried)
         tried = (*search.tried, _tried(job, size, limit, outcome, smaller))
         _say(console, f"{KEY}={size}: {_told(tried[-1], job.throughput_unit)}")
-        search = BatchSearch(batch_sizes.largest(tried), limit, tried)
+        search = replace(search, found=batch_sizes.largest(tried), limit=limit, tried=tried)
         batch_sizes.write(search, folder)
     return search
 
@@ -88,7 +90,7 @@ async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch
 def _told(tried: TriedSize, unit: str) -> str:
     """ "fits, 12.3 GiB a rank, 512 samples/s" """
     held = None if tried.peak_memory is None else f"{tried.peak_memory:.3g} GiB a rank"
-    rate = None if tried.throughput is None else f"{tried.throughput:.4g} {unit}"
+    rate = None if tried.throughput is None else f"{number(tried.throughput)} {unit}"
     return ", ".join(filter(None, (tried.note or "fits", held, rate)))
 
 

@@ -4,7 +4,7 @@ and `gradient_accumulation_steps`, as many as the samples of a step ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from flagperf.config.layers import Layer
@@ -24,9 +24,21 @@ def is_auto(final: Layer) -> bool:
     return bool(final.leaves.get(KEY) == AUTO)
 
 
-def with_own_size(final: Layer, case: Layer) -> Layer:
-    """The configuration with the case's size in place of `auto`."""
-    return final.with_values({KEY: case.get(KEY)})
+def fitting(final: Layer, where: Where) -> tuple[int, ...] | None:
+    """The sizes of which whole micro steps give the global batch, the smallest first; None: there is none to give."""
+    wanted, nodes, devices = numbers = [final.get(key) for key in (GLOBAL, "nnodes", "nproc")]
+    micro_steps, sides = final.get(MICRO_STEPS), final.get("parallel.mesh")
+    if not _numbers(*numbers, *sides.values()):
+        return None
+    of_ranks, rest = divmod(wanted, Mesh.of(sides, nodes * devices, where).data_ranks)
+    divisors = [size for size in range(1, of_ranks + 1) if of_ranks % size == 0 and not rest]
+    return tuple(size for size in divisors if micro_steps in (AUTO, of_ranks // size))
+
+
+def with_own_size(final: Layer, case: Layer, sizes: Sequence[int] | None) -> Layer:
+    """The configuration with the case's size in place of `auto`, or the one of `sizes` that is nearest below."""
+    own = case.get(KEY)
+    return final.with_values({KEY: max((size for size in sizes or () if size <= own), default=min(sizes or (own,)))})
 
 
 def with_micro_steps(final: Layer, where: Where) -> Layer:
@@ -35,12 +47,12 @@ def with_micro_steps(final: Layer, where: Where) -> Layer:
     Raises:
         ConfigError: no whole number of them gives the global batch.
     """
-    sides, numbers = final.get("parallel.mesh"), [final.get(key) for key in (GLOBAL, KEY, "nnodes", "nproc")]
-    if final.leaves.get(MICRO_STEPS) != AUTO or numbers[0] is None:
+    sides = final.get("parallel.mesh")
+    wanted, batch, nodes, devices = numbers = [final.get(key) for key in (GLOBAL, KEY, "nnodes", "nproc")]
+    if final.leaves.get(MICRO_STEPS) != AUTO or wanted is None:
         return final
-    if not all(isinstance(number, int) and number for number in (*numbers, *sides.values())):
+    if not _numbers(*numbers, *sides.values()):
         return final.with_values({MICRO_STEPS: 1})  # what is no number is refused, each by its own rule
-    wanted, batch, nodes, devices = numbers
     ranks = Mesh.of(sides, nodes * devices, where).data_ranks
     if wanted % (batch * ranks):
         raise ConfigError(
@@ -52,6 +64,11 @@ def with_micro_steps(final: Layer, where: Where) -> Layer:
             advice="change train_batch_size, the number of ranks, or the mesh of parallel",
         )
     return final.with_values({MICRO_STEPS: wanted // (batch * ranks)})
+
+
+def _numbers(*values: object) -> bool:
+    """Whether one can count with them: what is none is refused elsewhere, each by its own rule."""
+    return all(isinstance(value, int) and value for value in values)
 
 
 def note(final: Layer) -> str:

@@ -59,7 +59,8 @@ class _Laid:
     changes: tuple[Change, ...]
     rules: CaseRules
     where: Where
-    auto: bool  # whether its batch size is to be found
+    auto: bool  # whether its batch size is to be found …
+    sizes: tuple[int, ...] | None  # … among these; None: any
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "config": kept.config,
         "extent": extent(config, where),
         "strategy": config["parallel"]["_target_"],
-        "mesh": parallel(config, where, sized=not laid.auto),
+        "mesh": parallel(config, where),
         "container": container_options(platform.runtime, platform.vendor, platform.cluster),
         "image": image(platform.runtime, platform.vendor, platform.framework, platform.cluster, where),
         "local_python": local_python(platform.framework),
@@ -112,6 +113,7 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
         "tuning": laid.layers.tuning and laid.layers.tuning.removeprefix("vendor/"),
         "sized": partial(batch_size.with_size, job, partial(_compose_alone, folders=folders)) if laid.auto else None,
+        "sizes": laid.sizes,
         "notes": tuple(note for note in notes if note),
         "where": where,
         "secrets": kept.secrets,
@@ -138,14 +140,16 @@ def _lay(job: Job, load: Load, folders: Sequence[Path]) -> _Laid:
     final = layers.final.with_values(job.values)
     check_users(final.leaves, where)
     changed = changes(layers.case.leaves, final.leaves, _source(job, layers, folders, where))
+    sizes = None
     if auto := batch_size.is_auto(final):
-        final = batch_size.with_own_size(final, layers.case)
+        sizes = batch_size.fitting(final, where)
+        final = batch_size.with_own_size(final, layers.case, sizes)
     final = batch_size.with_micro_steps(final, where)
     rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     if final.get("division") == "closed":
         described = _described(job, layers)
         rules.check_closed((change for change in changed if change.key not in described), where)
-    return _Laid(layers, final, changed, rules, where, auto)
+    return _Laid(layers, final, changed, rules, where, auto, sizes)
 
 
 def _resolve(laid: _Laid, folders: Sequence[Path]) -> tuple[dict[str, Any], str | None]:

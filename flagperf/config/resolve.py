@@ -108,16 +108,12 @@ def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
     return extent_of(config)
 
 
-def parallel(config: Mapping[str, Any], where: Where, *, sized: bool) -> Mesh:
-    """How the ranks share the work: a mesh that fits the job and its strategy, and gives the case's global batch.
-
-    `sized`: whether the batch size is known already.
-    """
+def parallel(config: Mapping[str, Any], where: Where) -> Mesh:
+    """How the ranks share the work: a mesh that fits the job and its strategy, and gives the case's global batch."""
     mesh = Mesh.of(config["parallel"]["mesh"], config["nnodes"] * config["nproc"], where)
     if config["parallel"]["_target_"] in (None, *DATA_PARALLEL):
         mesh.check_whole(where)
-    if sized:
-        mesh.check_global_batch(config, where)
+    mesh.check_global_batch(config, where)
     return mesh
 
 

@@ -127,6 +127,7 @@ class RunConfig:
     where: Callable[[str], str] = field(default=lambda _: "config.yaml", repr=False, compare=False)  # set a dotted key
     # with train_batch_size=auto, for which the case's own stands: the same job with the size that was found
     sized: Callable[[int], RunConfig] | None = field(default=None, repr=False, compare=False)
+    sizes: tuple[int, ...] | None = None  # that may be found: of which whole steps give global_batch_size; None: any
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
     mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know

@@ -22,7 +22,7 @@ def dry_run_text(run: RunConfig) -> str:
     plan = make_plan(run, 1, folder, placeholders=True)
     notes = [*run.notes, *_plan_notes(run, plan)]
     blocks = [
-        comments(f"{run.name}, {run.repeat} round(s), division {run.division}", notes),
+        comments(f"{run.name}, {run.repeat} round{'s' if run.repeat > 1 else ''}, division {run.division}", notes),
         comments("Changes against the case:", changed(run)),
         _mesh(run),
         _config_document(plan),
@@ -72,8 +72,8 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
         )
     if not run.cluster.rendezvous.port:
         notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
-    for folder in sorted({node.sent_code for node in plan.nodes if node.sent_code}):
-        notes.append(f"a run sends the packages flagperf and cases first, to {folder}")
+    if folders := sorted({node.sent_code for node in plan.nodes if node.sent_code}):
+        notes.append(f"a run sends the packages flagperf and cases first, to {' and '.join(folders)}")
     for node in plan.nodes if run.secrets else ():
         notes.append(f"a run first writes {', '.join(node.secrets)} to {node.secrets_file}, for nobody else to read")
     return notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flagperf.config.batch_size import GLOBAL
 from flagperf.report.cells import number
 from flagperf.results import batch_sizes
 from flagperf.results.values import Summary
@@ -16,8 +17,9 @@ def batch_line(summary: Summary) -> str:
         return f"train_batch_size=auto was broken off{most}, after:"
     if search.found is None:
         return f"train_batch_size=auto found no size that fits{most}:"
-    lr = summary.config.get("lr")
-    return f"train_batch_size=auto found {search.found}, the largest that fits{most}. lr was left as it is, {lr}:"
+    left = "lr" if search.sizes is None else GLOBAL
+    found = f"train_batch_size=auto found {search.found}, the largest that fits{most}"
+    return f"{found}. {left} was left as it is, {summary.config.get(left)}:"
 
 
 def batch_rows(summary: Summary) -> list[dict[str, str]]:

@@ -35,7 +35,7 @@ SYNTHETIC_NOTE = (
     "loading data, evaluating and reaching a target are no part of it."
 )
 COLUMNS_NOTE = (
-    "e2e_time: start to end of the processes; p_whole: samples over the whole training time; p_train: without "
+    "e2e_time: start to end of the processes; p_whole: throughput over the whole training time; p_train: without "
     "evaluation and checkpoints; p_core: without waiting for data either; all of the whole job. "
     "fix_hp: hyper-parameters that differ from the case. mem: peak of one device. "
     "energy: of the training; nodes: whole nodes, devices: the accelerators alone, cpus: processors and memory alone. "

@@ -187,8 +187,8 @@ def formula_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
         rate, counted = result.values.get("p_train"), _counted(result)
         lines.append(
             f"Round {result.round}: {number(rate and rate / devices)} {unit} per device (p_train). "
-            f"Training takes {number(by_formula / 1e9)} GFLOP for each of the {unit.partition('/')[0]} by formula, "
-            f"{number(causal / 1e9)} of which causal attention computes, and {number(counted)} as counted. "
+            f"Training takes, for each of the {unit.partition('/')[0]}, {number(by_formula / 1e9)} GFLOP by formula, "
+            f"{number(causal / 1e9)} without what causal attention leaves out, and {number(counted)} as counted. "
             f"MFU by formula: {percent(result.values.get('mfu_formula'))}"
         )
     return lines

@@ -131,7 +131,7 @@ def result_of_logs(
 
 def _disturbed(config: Mapping[str, Any]) -> Iterator[str]:
     if config.get("profile"):
-        yield "profiled: some steps were traced, which takes time"
+        yield "profiled: some steps were traced (trace.json of rank 0), which takes time"
 
 
 def _seed(logs: Iterable[RankLog]) -> int | None:

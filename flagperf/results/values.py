@@ -83,6 +83,7 @@ class BatchSearch:
     found: int | None  # None: not even one sample fits
     limit: float | None  # GiB that a rank may hold; None: as much as the device gives
     tried: tuple[TriedSize, ...]  # in that order
+    sizes: tuple[int, ...] | None = None  # of which whole steps give the case's global_batch_size; None: any
 
 
 @dataclass(frozen=True)

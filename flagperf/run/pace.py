@@ -69,7 +69,7 @@ def step_text(
         parts.append(f"{value['throughput']:.1f} {unit}")
     if metric:
         parts.append(metric)
-    if left is not None:
+    if left:  # nothing is, after the last step
         parts.append(f"at most {duration(left)} left")
     return "  ".join(parts)
 

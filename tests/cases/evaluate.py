@@ -1,4 +1,4 @@
-"""Run by test_metrics.py on each of two ranks: metrics of made-up predictions, each rank with its share of them."""
+"""Run by test_metrics.py on each of two ranks: metrics of made-up predictions; a rank has a share of them, or all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from cases.detection.task import on_first_rank
 from cases.glm.task import MultipleChoice
 from cases.image_classification.task import ImageClassification
 from cases.language_model.task import NextToken
@@ -50,7 +51,8 @@ def batch_of(task: Task, numbers: list[int]) -> object:
 if __name__ == "__main__":
     dist.init_process_group("gloo")
     world = World.of()
-    found = {}
+    alone, _ = dist.new_subgroups_by_enumeration([[0], [1]])
+    found, together = {}, {}
     for name, task in (
         ("images", ImageClassification(CHOICES, pixel_mean=[0, 0, 0], pixel_std=[1, 1, 1])),
         ("glm", MultipleChoice(eval_choices=3)),
@@ -59,5 +61,11 @@ if __name__ == "__main__":
         share = eval_batches(SAMPLES, 2, world)
         batches = [batch_of(task, numbers) for _, numbers in share]
         found[name] = task.evaluate(Given(), batches, torch.device("cpu"))
-    print(json.dumps({"rank": world.rank, "metrics": found}), file=sys.stderr, flush=True)
+        task.group = alone
+        all_of_them = [batch_of(task, list(range(SAMPLES)))]
+        together[name] = task.evaluate(Given(), all_of_them, torch.device("cpu"))
+    image = [{"image_id": world.rank}]
+    shared, own = (on_first_rank(image, lambda rows: {"images": len(rows)}, group) for group in (None, alone))
+    found["detections"], together["detections"] = shared, own
+    print(json.dumps({"rank": world.rank, "metrics": found, "together": together}), file=sys.stderr, flush=True)
     dist.destroy_process_group()

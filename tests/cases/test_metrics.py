@@ -28,6 +28,10 @@ def test_two_ranks_equal_one(tmp_path: Path) -> None:
     by_rank = {line["rank"]: line["metrics"] for line in lines}
     assert set(by_rank) == {0, 1}
     assert by_rank[0] == by_rank[1]
+    assert by_rank[0].pop("detections") == {"images": 2}
+    for line in lines:  # where both compute on all samples, each counts them alone
+        assert line["together"].pop("detections") == {"images": 1}
+        assert line["together"] == {name: pytest.approx(metrics, abs=1e-6) for name, metrics in by_rank[0].items()}
 
     scores, labels, answers = (torch.stack(parts) for parts in zip(*map(predictions, range(SAMPLES)), strict=True))
     best = scores.argmax(dim=1)

@@ -17,7 +17,7 @@ STEPS = {"max_steps": 5, "log_freq": 1, "initial_evaluation": False, "nproc": 2,
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")  # that its output is a view
+@pytest.mark.filterwarnings("error:FSDP2-wrapped module:UserWarning")  # that its output is a view
 @pytest.mark.parametrize(("case", "blocks"), BLOCKS.items(), ids=BLOCKS.keys())
 def test_sharded_equals_whole(tiny: Callable[[str], dict[str, Any]], tmp_path: Path, case: str, blocks: str) -> None:
     config = tiny(case) | STEPS | {"eval_interval_steps": 5, "eval_start_samples": 0}

@@ -112,6 +112,21 @@ def test_one_rank_without_memory_decides_for_all(folder: Path, tmp_path: Path) -
 
 
 @pytest.mark.torch
+def test_only_sizes_that_give_the_samples_of_a_step(folder: Path, tmp_path: Path) -> None:
+    """Twelve samples a step, six of each rank: 4 would fit, and is not tried."""
+    words = ("nproc=2", "fits=5", "division=open", "+global_batch_size=12", "gradient_accumulation_steps=auto")
+    done = flagperf(folder, tmp_path, *words, "train_batch_size=auto", "run_name=whole")
+    assert done.returncode == 0, done.stdout + done.stderr
+    job = tmp_path / "whole" / f"{JOB}2"
+    summary = json.loads((job / "summary.json").read_text())
+    assert (summary["batch"]["found"], tried(summary["batch"])) == (3, {2: "", 3: "", 6: "out of memory"})
+    assert (summary["batch"]["sizes"], summary["config"]["gradient_accumulation_steps"]) == ([1, 2, 3, 6], 2)
+    assert "; global_batch_size stays 12\n" in done.stdout
+    report = (job.parent / "report.md").read_text()
+    assert "global_batch_size was left as it is, 12:\n" in report
+
+
+@pytest.mark.torch
 def test_a_limit_that_is_measured(folder: Path, tmp_path: Path) -> None:
     words = ("division=open", f"held={MIB}", "checkpoint_freq=null")
     done = flagperf(folder, tmp_path, *words, "run_name=two")

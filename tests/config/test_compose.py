@@ -442,6 +442,29 @@ def test_a_batch_size_that_is_to_be_found() -> None:
     assert (found.name, found.config["lr"]) == (run.name, run.config["lr"])
 
 
+@pytest.mark.parametrize(
+    ("words", "size", "sizes"),
+    [
+        pytest.param(["nproc=2"], 8, (1, 2, 4, 8), id="the case's own gives whole steps"),
+        pytest.param(["nproc=8"], 2, (1, 2), id="a smaller one than the case's"),
+        pytest.param(["nproc=4", "parallel.mesh.tp=2"], 8, (1, 2, 4, 8), id="two data ranks of four"),
+        pytest.param(["nproc=2", "gradient_accumulation_steps=2"], 4, (4,), id="so many micro steps"),
+    ],
+)
+def test_a_batch_size_that_gives_the_samples_of_a_step(words: list[str], size: int, sizes: tuple[int, ...]) -> None:
+    """llama3_8b asks for sixteen samples a step at its tiny size."""
+    run = compose(["model=llama3_8b", "train_batch_size=auto", *words])
+    assert (run.train_batch_size, run.sizes) == (size, sizes)
+    assert run.sized is not None
+    for found in map(run.sized, sizes):
+        assert found.train_batch_size * found.gradient_accumulation_steps * found.mesh.data_ranks == 16
+
+
+def test_no_batch_size_gives_the_samples_of_a_step() -> None:
+    with pytest.raises(ConfigError, match="no number of micro steps gives the samples that a step must have"):
+        compose(["model=llama3_8b", "train_batch_size=auto", "nproc=3"])
+
+
 def test_one_bad_job_refuses_the_command() -> None:
     with pytest.raises(ConfigError) as caught:
         compose_jobs(["nproc=1,2", "train_batch_size=8,-1", "data_dir=/data"], multirun=True)

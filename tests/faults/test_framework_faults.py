@@ -71,11 +71,24 @@ def test_a_fault_is_named_alike_on_each_framework(
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [(), ("parallel.mesh.dp_replicate=2",), ("parallel.mesh.tp=2",)], ids=str)
-def test_a_rank_that_divides_the_work_is_killed(tmp_path: Path, samples: Path, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("rank", "words"),
+    [
+        pytest.param(1, (), id="parameters divided over two"),
+        pytest.param(1, ("parallel.mesh.dp_replicate=2",), id="two copies"),
+        pytest.param(1, ("parallel.mesh.tp=2",), id="layers divided over two"),
+        pytest.param(3, ("nproc=4", "parallel.mesh.dp_replicate=2"), id="two copies, each divided over two"),
+        pytest.param(
+            2, ("nproc=4", "parallel.mesh.tp=2", "train_batch_size=8"), id="parameters and layers, each over two"
+        ),
+    ],
+)
+def test_a_rank_that_divides_the_work_is_killed(
+    tmp_path: Path, samples: Path, rank: int, words: tuple[str, ...]
+) -> None:
     """Its fellows wait for parameters, gradients or activations; it is named, and nothing is left."""
-    task = ("task._target_=faulty.pytorch.FaultyText", "+task.fault=kill", "+task.rank=1")
+    task = ("task._target_=faulty.pytorch.FaultyText", "+task.fault=kill", f"+task.rank={rank}")
     flagperf = launch(tmp_path / "run", "model=llama3_8b", f"sample_dir={samples}", *SMALL, *task, *words)
     code, output = flagperf.wait()
-    assert re.search(f"  failed  rank 1 {HERE}signal SIGKILL, during training\n", output), output
+    assert re.search(f"  failed  rank {rank} {HERE}signal SIGKILL, during training\n", output), output
     assert (code, flagperf.left()) == (5, [])

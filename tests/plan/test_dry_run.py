@@ -27,7 +27,7 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
     assert (
         dry_run_text(run)
         == """\
-# sums-pytorch-cpux2x2, 3 round(s), division closed
+# sums-pytorch-cpux2x2, 3 rounds, division closed
 #   tuning: none
 #   seeds of the rounds: 7, 8, 9
 #   cluster local has 1 of the 2 hosts: <host-N> stands for a missing one, and a run would be refused

@@ -22,6 +22,11 @@ NOT_ONE = TriedSize(1, "over the limit", 3.0)
             id="found",
         ),
         pytest.param(
+            BatchSearch(2, None, (TWO, FOUR), (1, 2, 4)),
+            "train_batch_size=auto found 2, the largest that fits. global_batch_size was left as it is, 8:",
+            id="of those that give whole steps",
+        ),
+        pytest.param(
             BatchSearch(None, None, (NOT_ONE,)), "train_batch_size=auto found no size that fits:", id="nothing fits"
         ),
         pytest.param(
@@ -30,4 +35,4 @@ NOT_ONE = TriedSize(1, "over the limit", 3.0)
     ],
 )
 def test_batch_line(search: BatchSearch | None, said: str) -> None:
-    assert batch_line(Summary("job", (), {}, {"lr": 0.1}, (), batch=search)) == said
+    assert batch_line(Summary("job", (), {}, {"lr": 0.1, "global_batch_size": 8}, (), batch=search)) == said

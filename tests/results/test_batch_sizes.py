@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,10 +11,16 @@ from flagperf.results import batch_sizes
 from flagperf.results.values import BatchSearch, TriedSize
 
 
-def search(start: int, memory: Callable[[int], float], limit: float | None, device: float) -> list[TriedSize]:
+def search(
+    start: int,
+    memory: Callable[[int], float],
+    limit: float | None,
+    device: float,
+    sizes: Sequence[int] | None = None,
+) -> list[TriedSize]:
     """All sizes that are tried on a device with so many GiB, which a rank may fill to the limit."""
     tried: list[TriedSize] = []
-    while (size := batch_sizes.next_size(start, tried, limit)) is not None:
+    while (size := batch_sizes.next_size(start, tried, limit, sizes)) is not None:
         held = memory(size)
         if held > device:
             tried.append(TriedSize(size, "out of memory"))
@@ -49,6 +55,33 @@ def test_few_sizes_are_tried(
     assert ([one.size for one in tried], batch_sizes.largest(tried)) == (sizes, found)
 
 
+@pytest.mark.parametrize(
+    ("start", "memory", "limit", "device", "found", "tried"),
+    [
+        pytest.param(4, lambda size: 2 + size / 8, 6.5, 40, 32, [4, 8, 32], id="a line, and the next one is over it"),
+        pytest.param(1, lambda size: 1.0 * size, 20, 9, 8, [1, 2, 8, 16], id="out of memory below the limit"),
+        pytest.param(4, lambda size: 1.0 * size, 5, 40, 4, [4, 2], id="twice as much is over it"),
+        pytest.param(1, lambda size: 1.0 * size, None, 99, 64, [1, 2, 4, 8, 16, 32, 64], id="all fit"),
+        pytest.param(32, lambda size: 1.0 * size, None, 3, 2, [32, 16, 8, 4, 2], id="the first is too large"),
+        pytest.param(64, lambda _: 50.0, 36, 40, None, [64, 32, 16, 8, 4, 2, 1], id="not even one"),
+    ],
+)
+def test_only_what_gives_whole_steps_is_tried(
+    start: int,
+    memory: Callable[[int], float],
+    limit: float | None,
+    device: float,
+    found: int | None,
+    tried: list[int],
+) -> None:
+    made = search(start, memory, limit, device, (1, 2, 4, 8, 16, 32, 64))
+    assert ([one.size for one in made], batch_sizes.largest(made)) == (tried, found)
+
+
+def test_one_size_gives_whole_steps() -> None:
+    assert [one.size for one in search(6, float, None, 99, (6,))] == [6]
+
+
 def test_too_few_samples_are_no_upper_limit() -> None:
     """One sample, tried as half of two, is too few for a network; more than two may fit."""
     tried = [TriedSize(2, "", 5.0, 1.0), TriedSize(1, "ValueError")]
@@ -57,6 +90,6 @@ def test_too_few_samples_are_no_upper_limit() -> None:
 
 def test_the_record_is_read_back(tmp_path: Path) -> None:
     assert batch_sizes.read(tmp_path) is None
-    made = BatchSearch(4, 1.5, (TriedSize(4, "", 1.25, 80.0), TriedSize(8, "out of memory")))
+    made = BatchSearch(4, 1.5, (TriedSize(4, "", 1.25, 80.0), TriedSize(8, "out of memory")), (1, 2, 4, 8))
     batch_sizes.write(made, tmp_path)
     assert batch_sizes.read(tmp_path) == made

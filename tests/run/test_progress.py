@@ -27,6 +27,7 @@ def test_step_text() -> None:
     value = {"step": 20, "epoch": 2, "loss": 0.43215, "throughput": 1523.14}
     assert step_text(value, "images/s", 62) == "step 20  epoch 2  loss 0.4321  1523.1 images/s  at most 1:02 left"
     assert step_text({"step": 1}, "images/s", None) == "step 1"
+    assert step_text({"step": 40}, "images/s", 0.0, last=40) == "step 40/40"
     assert step_text({"step": 1}, "images/s", None, last=40, metric="acc1 0.51 (target 0.6)") == (
         "step 1/40  acc1 0.51 (target 0.6)"
     )

@@ -26,10 +26,10 @@ from flagperf.trainer.pytorch.parts import Parts, build_parts
 from flagperf.trainer.pytorch.ranks import World
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning"),  # that its output is a view
+    pytest.mark.filterwarnings("error:FSDP2-wrapped module:UserWarning"),  # that its output is a view
     pytest.mark.filterwarnings("ignore:For backward hooks:UserWarning"),  # of what counts collectives
 ]
-STEPS, GLOBAL_BATCH, ACCUMULATION = 20, 16, 2
+STEPS, GLOBAL_BATCH, ACCUMULATION, EVALUATED = 20, 16, 2, 7
 SHARDED = "flagperf.trainer.pytorch.parallel.Sharded"
 EQUAL = 1e-5
 
@@ -93,7 +93,7 @@ def configuration(parallel: Mapping[str, Any], ranks: int, **settings: Any) -> d
             "task": tiny_llama.node("NextToken"),
             "optimizer": {"_target_": "torch.optim.AdamW", "lr": 0.01, "eps": 1e-4},
             "train_data": tiny_llama.node("Tokens", count=160),
-            "eval_data": tiny_llama.node("Tokens", count=7, seed=5),
+            "eval_data": tiny_llama.node("Tokens", count=EVALUATED, seed=5),
             **settings,
         }
     )
@@ -108,7 +108,7 @@ def train(config: Mapping[str, Any], folder: Path) -> Told:
         told = finished(config, parts.settings, parts.world, trained, own(parts), 0.0)
     events = toy.read_log(path)
     norms = [value["grad_norm"] for value in toy.values(events, "STEP_END")]
-    evaluated = [value["loss"] for value in toy.values(events, "EVALUATE")]
+    evaluated = [value[name] for value in toy.values(events, "EVALUATE") for name in ("loss", "count")]
     return Told(toy.losses(events), norms, evaluated, whole(parts), held(parts), told)
 
 
@@ -167,6 +167,7 @@ def test_equal_one_process(trained: Trained, alone: Told) -> None:
             assert told.losses == pytest.approx(alone.losses, rel=EQUAL), name
             assert told.norms == pytest.approx(alone.norms, rel=EQUAL), name
             assert told.evaluated == pytest.approx(alone.evaluated, rel=EQUAL), name
+            assert told.evaluated[1::2] == [EVALUATED] * 2, name
             check_parameters(told, alone, name)
 
 

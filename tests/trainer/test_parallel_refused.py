@@ -1,4 +1,4 @@
-"""Strategies refuse what they cannot do, before the first step; and blocks are found by class or by place."""
+"""Strategies refuse what they cannot do, before the first step; blocks are found, and give no views."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import torch
 import toy
 from torch import nn
 
@@ -13,7 +14,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.mesh import Mesh
 from flagperf.trainer.pytorch import by_version
 from flagperf.trainer.pytorch.parallel import make_strategy
-from flagperf.trainer.pytorch.parallel.blocks import find_blocks
+from flagperf.trainer.pytorch.parallel.blocks import find_blocks, give_no_views
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.settings import Settings
 
@@ -28,33 +29,26 @@ def refusal(config: Mapping[str, Any], world: World) -> str:
 
 
 @pytest.mark.parametrize(
-    ("parallel", "settings", "said"),
+    ("parallel", "said"),
     [
         pytest.param(
-            {"_target_": SHARDED, "mesh": ONE},
-            {"ema": {"decay": 0.9, "every": 1}},
-            "a divided network has no moving average of its weights",
-            id="an average of the weights",
+            {"_target_": SHARDED, "mesh": ONE, "bloks": "a"}, "unexpected keyword argument 'bloks'", id="a slip"
         ),
         pytest.param(
-            {"_target_": SHARDED, "mesh": ONE, "bloks": "a"}, {}, "unexpected keyword argument 'bloks'", id="a slip"
+            {"_target_": SHARDED, "mesh": ONE, "prefetch": -1}, "blocks cannot be gathered ahead", id="blocks ahead"
         ),
-        pytest.param(
-            {"_target_": SHARDED, "mesh": ONE, "prefetch": -1}, {}, "blocks cannot be gathered ahead", id="blocks ahead"
-        ),
-        pytest.param({"_target_": "toy.network", "mesh": ONE}, {}, "cannot be made", id="no strategy"),
-        pytest.param({"_target_": "no.such", "mesh": ONE}, {}, "no such class or function", id="no class"),
+        pytest.param({"_target_": "toy.network", "mesh": ONE}, "cannot be made", id="no strategy"),
+        pytest.param({"_target_": "no.such", "mesh": ONE}, "no such class or function", id="no class"),
         pytest.param(
             {"_target_": None, "mesh": {**ONE, "tp": 2}},
-            {},
             "data parallelism keeps the network whole on each rank",
             id="layers divided without a strategy for it",
         ),
     ],
 )
-def test_refused(parallel: dict[str, Any], settings: dict[str, Any], said: str) -> None:
+def test_refused(parallel: dict[str, Any], said: str) -> None:
     world = World(0, parallel["mesh"]["tp"])
-    assert said in refusal(toy.config(parallel=parallel, **settings), world)
+    assert said in refusal(toy.config(parallel=parallel), world)
 
 
 def test_an_older_torch_has_data_parallelism_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,3 +67,20 @@ def test_blocks() -> None:
     assert find_blocks(network, ["0", "Linear"]) == [second[0], first[0], first]  # what lies in another comes first
     with pytest.raises(ConfigError, match=r"no such blocks[\s\S]*given:   Block[\s\S]*Linear, ReLU, Sequential"):
         find_blocks(network, ["Block"])
+
+
+def test_blocks_give_no_views() -> None:
+    """Nothing is copied, gradients are the same, and what was hung onto the output stays through work in place."""
+    layer, inputs, hung = nn.Linear(4, 3), torch.randn(2, 5, 4), list[str]()
+    (plain := layer(inputs)).square().sum().backward()
+    assert plain._base is not None
+    gradient, layer.weight.grad = layer.weight.grad, None
+    memory: list[int] = []
+    layer.register_forward_hook(lambda _block, _inputs, output: memory.append(output.data_ptr()))
+    give_no_views(layer)
+    output = layer(inputs)
+    assert (output._base, memory) == (None, [output.data_ptr()])
+    output.register_hook(lambda _: hung.append("gathered"))
+    output.mul_(1.0)
+    output.square().sum().backward()
+    assert (hung, torch.equal(layer.weight.grad, gradient)) == (["gathered"], True)

@@ -128,6 +128,31 @@ def test_mllog_tells_only_what_was_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        pytest.param("max_steps", 100, id="a setting"),
+        pytest.param(3, 3, id="a number"),
+        pytest.param({"text": "cosine"}, "cosine", id="a text"),
+        pytest.param({"product": ["lr", "share"]}, 8e-05, id="a product"),
+        pytest.param({"difference": ["max_steps", "warmup"]}, 88, id="a difference"),
+    ],
+)
+def test_what_hyper_parameters_are(what: Any, value: Any) -> None:
+    settings = {"lr": 8e-4, "share": 0.1, "max_steps": 100, "warmup": 12}
+    assert told(mlperf={**MLPERF, "hyper_parameters": {"key": what}}, **settings)["key"] == value
+
+
+@pytest.mark.parametrize(
+    "what",
+    [{"sum": ["lr", "lr"]}, {"product": ["lr", "none"]}, {"difference": ["lr"]}, {"product": ["case", "lr"]}, {}],
+    ids=str,
+)
+def test_no_hyper_parameter(what: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"key:     mlperf\.hyper_parameters\.key\n"):
+        told(mlperf={**MLPERF, "hyper_parameters": {"key": what}})
+
+
+@pytest.mark.parametrize(
     ("mlperf", "accuracy"),
     [
         pytest.param({}, 76.0, id="of the target"),

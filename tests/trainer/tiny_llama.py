@@ -38,9 +38,9 @@ class Tokens(torch.utils.data.Dataset[Tensor]):
 
 
 class NextToken(Task):
-    """Cross-entropy of the next token; perplexity is not computed, but the mean loss of all evaluated rows."""
+    """Cross-entropy of the next token; of the evaluated rows, the mean of it and their number."""
 
-    metrics = ("loss",)
+    metrics = ("loss", "count")
 
     def loss(self, network: nn.Module, batch: Tensor) -> Tensor:
         loss: Tensor = network(input_ids=batch, labels=batch).loss
@@ -60,8 +60,8 @@ class NextToken(Task):
         for batch in batches:
             sums += torch.tensor([float(self.loss(network, batch)) * len(batch), len(batch)])
         if torch.distributed.is_initialized():
-            torch.distributed.all_reduce(sums)
-        return {"loss": float(sums[0] / sums[1])}
+            torch.distributed.all_reduce(sums, group=self.group)
+        return {"loss": float(sums[0] / sums[1]), "count": float(sums[1])}
 
 
 def node(name: str, **arguments: Any) -> dict[str, Any]:

@@ -154,6 +154,17 @@ def _read_weights(path: str) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def averaged(network: nn.Module, settings: Settings) -> AveragedModel | None:
-    """The moving average of the network's weights and buffers; None where the settings ask for none."""
-    return None if settings.ema.decay is None else moving_average(network, settings.ema.decay)
+def averaged(network: nn.Module, settings: Settings, divided: Callable[[nn.Module], nn.Module]) -> AveragedModel | None:
+    """The moving average of the network's weights and buffers, which is a network of its own.
+
+    Args:
+        divided: how the ranks share a network; this one is whole.
+
+    Returns:
+        None where the settings ask for none.
+    """
+    if settings.ema.decay is None:
+        return None
+    average = moving_average(network, settings.ema.decay)
+    average.module = divided(average.module)
+    return average

@@ -159,13 +159,22 @@ def fill_no_memory() -> None:
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
+def _held(tensors: Iterable[Any]) -> list[Tensor]:
+    """What this rank holds of tensors, of which some are divided and some are not."""
+    return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
+
+
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
-    """An exponential moving average of a network's weights and buffers."""
+    """An exponential moving average of a network's weights and buffers; of the parts that this rank holds."""
     from torch.optim import swa_utils
 
     if VERSION >= (2, 1):
         average = swa_utils.get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
-        return swa_utils.AveragedModel(network, multi_avg_fn=average, use_buffers=True)
+
+        def of_parts(means: Sequence[Tensor], new: Sequence[Tensor], count: Any) -> None:
+            average(_held(means), _held(new), count)
+
+        return swa_utils.AveragedModel(network, multi_avg_fn=of_parts, use_buffers=True)
 
     def updated(mean: Tensor, new: Tensor, _: Any) -> Tensor:
         return torch.lerp(mean, new, 1 - decay) if mean.is_floating_point() else mean * decay + new * (1 - decay)

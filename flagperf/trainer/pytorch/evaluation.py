@@ -26,6 +26,7 @@ def evaluate(parts: Parts, progress: Callable[[], None]) -> dict[str, float]:
     with torch.no_grad(), parts.precision.autocast, parts.strategy.evaluating(network):
         metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
     network.train()
+    metrics = parts.strategy.agreed(metrics)
     check_target(parts.settings.target, metrics)
     return metrics
 

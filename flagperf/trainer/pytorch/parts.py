@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -97,8 +98,9 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         check_target(settings.target, task.metrics)
     network = build_network(config, settings, task, device, world)
     whole = strategy.whole(network)
+    average = averaged(network, settings, partial(strategy.divided, device=device))
     network = strategy.divided(network, device)
-    average = averaged(network, settings)
+    task.group = strategy.summing()
     optimizer = component(config, "optimizer", task.parameters(network))
     scheduler = component(config, "lr_scheduler", optimizer)
     seed_all(own_seed)  # dropout differs from rank to rank

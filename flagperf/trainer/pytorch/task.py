@@ -24,9 +24,12 @@ class Task:
     Attributes:
         metrics: names of what `evaluate` gives, by which a wrong target is refused before the first step. None: the
             task does not say, and the first evaluation tells.
+        group: the ranks over which `evaluate` sums, a process group: each sample lies with exactly one of them. None:
+            all ranks. The loop sets it, where several ranks compute on the same samples.
     """
 
     metrics: Sequence[str] | None = None
+    group: Any = None
 
     operations_within = 0.001  # share by which the operations of `example` may differ between two networks alike
 
@@ -88,7 +91,7 @@ class Task:
         return None
 
     def evaluate(self, network: nn.Module, batches: Iterable[Any], device: torch.device) -> dict[str, float]:
-        """Metrics over this rank's share of the evaluation data, summed over the whole job.
+        """Metrics over this rank's share of the evaluation data, summed over the whole job, which is `group`.
 
         Called on every rank, in evaluation mode, without gradients, under the autocast of the precision, with `batches`
         an iterable of batches that `to_device` has moved; every rank returns the same values.

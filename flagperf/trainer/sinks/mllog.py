@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from flagperf.errors import ConfigError
 from flagperf.perflog import Event
 from flagperf.trainer.mesh import Mesh
 from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.sinks.lines import LineFile
+
+# How a hyper-parameter comes of several settings.
+COMPUTED: Mapping[str, Callable[..., float]] = {
+    "product": lambda *values: float(f"{math.prod(values):.12g}"),  # 8e-05, not 8.000000000000001e-05
+    "difference": lambda whole, part: whole - part,
+}
 
 
 class MLLog(LineFile):
@@ -108,9 +116,32 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
-    """MLPerf's keys of the closed division: each is a setting of the case, by its name, or a number."""
+    """MLPerf's keys of the closed division, each with what the case says that it is."""
     named = config["mlperf"].get("hyper_parameters", {})
-    return {key: config.get(what) if isinstance(what, str) else what for key, what in named.items()}
+    return {key: _meant(key, what, config) for key, what in named.items()}
+
+
+def _meant(key: str, what: Any, config: Mapping[str, Any]) -> Any:
+    """A setting, by its name; a product or difference of settings; a text; or a number.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    if isinstance(what, str):
+        return config.get(what)
+    if not isinstance(what, Mapping):
+        return what
+    try:
+        ((how, given),) = what.items()
+        return given if how == "text" else COMPUTED[how](*(config[name] for name in given))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            "this says of no hyper-parameter what it is",
+            where="config.yaml",
+            key=f"mlperf.hyper_parameters.{key}",
+            given=dict(what),
+            allowed="a setting, a number, {text: TEXT}, {product: [SETTINGS]} or {difference: [SETTING, SETTING]}",
+        ) from error
 
 
 def built(value: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:

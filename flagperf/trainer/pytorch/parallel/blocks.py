@@ -1,11 +1,14 @@
-"""Which modules of a network are divided as one: its blocks, told by their class or their place."""
+"""Which modules of a network are divided as one: its blocks, told by their class or their place; what they give."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from flagperf.errors import ConfigError
 
@@ -40,3 +43,29 @@ def find_blocks(network: nn.Module, given: Sequence[str]) -> list[nn.Module]:
             )
         chosen.update(found)
     return [module for module in reversed(list(network.modules())) if module in chosen]
+
+
+def give_no_views(block: nn.Module) -> None:
+    """Let a block's outputs be no views of other tensors, without copying them.
+
+    A Linear with a bias gives a view, and so does a layer that ranks compute together. FSDP2 hangs onto the outputs
+    what gathers the block's parameters for the backward pass, and an operation in place on a view would drop it.
+    """
+    block.register_forward_hook(lambda _block, _inputs, outputs: tree_map_only(Tensor, _no_view, outputs))
+
+
+def _no_view(tensor: Tensor) -> Any:
+    viewed = tensor.requires_grad and tensor._base is not None
+    return _OwnTensor.apply(tensor) if viewed else tensor
+
+
+class _OwnTensor(torch.autograd.Function):
+    """The same memory as a tensor of its own."""
+
+    @staticmethod
+    def forward(_: Any, tensor: Tensor) -> Tensor:
+        return tensor.detach()
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:
+        return gradient

@@ -18,7 +18,7 @@ from flagperf.trainer.pytorch.ranks import World
 
 OWN = "own.pt"  # what is no tensor that ranks divide: written by rank 0
 GROUPS = "optimizer_groups"
-DIVIDED = ("network", "optimizer")
+DIVIDED = ("network", "average", "optimizer")
 
 
 def save_parts(folder: Path, step: int, world: World, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
@@ -54,12 +54,16 @@ def load_parts(path: Path, stateful: Mapping[str, Any], own: Mapping[str, Any]) 
     for name, part in stateful.items():
         if name not in DIVIDED:
             part.load_state_dict(own[name])
+    if "average" in stateful:
+        stateful["average"].load_state_dict(tensors["average"])
 
 
 def _divided(stateful: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """The tensors of network and optimizer, by the names of the parameters; and the optimizer's parameter groups."""
+    """The tensors of networks and optimizer, by the names of the parameters; and the optimizer's parameter groups."""
     network, optimizer = get_state_dict(stateful["network"], stateful["optimizer"])
-    return {"network": network, "optimizer": optimizer["state"]}, optimizer["param_groups"]  # type: ignore[return-value]
+    average = {name: part.state_dict() for name, part in stateful.items() if name == "average"}
+    tensors = {"network": network, **average, "optimizer": optimizer["state"]}
+    return tensors, optimizer["param_groups"]  # type: ignore[return-value]
 
 
 class _Reader(filesystem.FileSystemReader):

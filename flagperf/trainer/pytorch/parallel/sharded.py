@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Dict, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints import SAME, check_identity
 from flagperf.trainer.pytorch.by_version import check_sharding
 from flagperf.trainer.pytorch.fingerprint import copied
-from flagperf.trainer.pytorch.parallel.blocks import find_blocks
+from flagperf.trainer.pytorch.parallel.blocks import find_blocks, give_no_views
 from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.precision import AUTOCAST
 from flagperf.trainer.pytorch.ranks import World
@@ -51,14 +52,13 @@ class Sharded(Strategy):
     ) -> None:
         check_sharding()
         super().__init__(world, settings, mesh)
-        if settings.ema.decay is not None:
-            problem = "a divided network has no moving average of its weights"
-            raise ConfigError(problem, where="config.yaml", key="ema.decay", given=settings.ema.decay, allowed="null")
         if not (isinstance(prefetch, int) and prefetch >= 0):
             problem, allowed = "so many blocks cannot be gathered ahead", "a whole number, at least 0"
             raise ConfigError(problem, where="config.yaml", key="parallel.prefetch", given=prefetch, allowed=allowed)
         self.blocks = [blocks] if isinstance(blocks, str) else list(blocks)
         self.reshard_after_forward, self.prefetch, self.plan = reshard_after_forward, prefetch, plan
+        self._mesh: Any = None  # of torch, made with the first network that is divided
+        self._network: Any = None  # that is trained
 
     # ---------------------------------------------------------------- the network
 
@@ -70,20 +70,27 @@ class Sharded(Strategy):
         from torch.distributed.fsdp import fully_shard
 
         sides = vars(self.mesh)
-        mesh = init_device_mesh(device.type, tuple(sides.values()), mesh_dim_names=tuple(sides))
+        mesh = self._mesh or init_device_mesh(device.type, tuple(sides.values()), mesh_dim_names=tuple(sides))
+        self._mesh = mesh
         blocks = find_blocks(network, self.blocks)
         if self.mesh.tp > 1:
             from flagperf.trainer.pytorch.parallel.tensors import divide_layers
 
             divide_layers(network, self.plan, mesh["tp"])
+            mesh["dp_shard", "tp"]._flatten()  # a norm over both is summed at once, in the same order on every rank
         data = mesh["dp_replicate", "dp_shard"] if self.mesh.dp_replicate > 1 else mesh["dp_shard"]
         policy = self._policy()
-        self._divided: list[Any] = list(blocks)
+        for block in (*blocks, network):
+            give_no_views(block)
         for block in blocks:
             fully_shard(block, mesh=data, mp_policy=policy, reshard_after_forward=self.reshard_after_forward)
-        self._network: Any = fully_shard(network, mesh=data, mp_policy=policy, reshard_after_forward=False)
+        fully_shard(network, mesh=data, mp_policy=policy, reshard_after_forward=False)
         if self.prefetch:
             self._gather_ahead(blocks[::-1])
+        return network
+
+    def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:  # noqa: ARG002
+        self._network = network
         return network
 
     def _gather_ahead(self, blocks: Sequence[Any]) -> None:
@@ -117,16 +124,31 @@ class Sharded(Strategy):
         norm = cast(Any, super().clip(parameters, limit))
         return norm.full_tensor()  # type: ignore[no-any-return]
 
+    def summing(self) -> Any:
+        """Ranks at the same place along `tp`: all of a tp group evaluate the same samples."""
+        if self.mesh.tp == 1:
+            return None
+        groups = [list(range(place, self.mesh.size, self.mesh.tp)) for place in range(self.mesh.tp)]
+        timeout = timedelta(seconds=self.settings.process_group_timeout)
+        return distributed.new_subgroups_by_enumeration(groups, timeout)[0]
+
+    def agreed(self, metrics: dict[str, float]) -> dict[str, float]:
+        """Those of the first rank: what ranks computed together may differ in the last digit."""
+        return cast(Dict[str, float], self.world.gather(metrics)[0])
+
     @contextmanager
-    def evaluating(self, network: nn.Module) -> Iterator[None]:  # noqa: ARG002
+    def evaluating(self, network: nn.Module) -> Iterator[None]:
         """All parameters are gathered once, for ranks may have more or fewer batches than others."""
-        for block in (self._network, *self._divided):
+        from torch.distributed.fsdp import FSDPModule
+
+        whole, *blocks = (module for module in network.modules() if isinstance(module, FSDPModule))
+        for block in (whole, *blocks):
             block.unshard()
             block.set_reshard_after_forward(False, recurse=False)
         yield
-        for block in self._divided:
+        for block in blocks:
             block.set_reshard_after_forward(self.reshard_after_forward, recurse=False)
-        for block in (self._network, *self._divided):
+        for block in (whole, *blocks):
             block.reshard()
 
     # ---------------------------------------------------------------- checkpoints

@@ -60,6 +60,14 @@ class Strategy:
         """Clip the gradients to a norm of all of them together; that norm before, the same on every rank."""
         return nn.utils.clip_grad_norm_(parameters, limit)
 
+    def summing(self) -> Any:
+        """The process group over which an evaluation sums, in which each sample lies with one rank; None: all ranks."""
+        return None
+
+    def agreed(self, metrics: dict[str, float]) -> dict[str, float]:
+        """The metrics that this rank found, the same on every rank."""
+        return metrics
+
     def evaluating(self, network: nn.Module) -> AbstractContextManager[Any]:  # noqa: ARG002
         """A block in which each rank may call the network as often as it has batches, the others or not."""
         return nullcontext()
