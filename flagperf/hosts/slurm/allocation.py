@@ -21,6 +21,7 @@ from flagperf.config.schedulers import Slurm
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import this_owner
+from flagperf.hosts.slurm.awaited import queued
 from flagperf.hosts.slurm.commands import SLURM, ask, kill, said, spawn
 from flagperf.hosts.slurm.job import ending, host_names, job_fields
 from flagperf.hosts.slurm.request import request, step
@@ -126,7 +127,7 @@ class _Allocation:
         while True:
             await asyncio.sleep(pause)
             with contextlib.suppress(HostError):  # a controller that is busy now answers later
-                if (text := await queued(self.job)) and text != told:
+                if (text := await queued(str(self.job))) and text != told:
                     self._say(f"Slurm job {self.job} {text}")
                     told = text
                     if hopeless := next((reason for reason in HOPELESS if f"reason {reason}," in text), None):
@@ -149,17 +150,3 @@ class _Allocation:
         finally:
             kill(self._process)
             self._listening.cancel()
-
-
-async def queued(job: int) -> str:
-    """How a job stands in the queue; nothing where it does not wait."""
-    line = (await ask("squeue", "--noheader", f"--jobs={job}", "-o", "%T|%r|%S|%P")).strip()
-    state, reason, start, partition = line.split("|") if line.count("|") == 3 else ("", "", "", "")
-    if state != "PENDING":
-        return ""
-    waiting = (
-        await ask("squeue", "--noheader", f"--partition={partition}", "--states=PENDING", "--sort=-p,i", "-o", "%A")
-    ).split()
-    place = f"position {waiting.index(str(job)) + 1} of {len(waiting)} in {partition}, " if str(job) in waiting else ""
-    begins = "unknown" if start in ("N/A", "") else start.replace("T", " ")
-    return f"is queued: {place}reason {reason}, estimated start {begins}"

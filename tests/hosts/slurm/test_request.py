@@ -117,7 +117,8 @@ exec {sys.executable} flagperf cluster=site run_name=run1
 
 def test_jobs_of_a_sweep_are_submitted_as_an_array() -> None:
     lines = script([submission("run-1"), submission("run-2")]).splitlines()
-    assert {"#SBATCH --array=0-1", "#SBATCH --output=/res/slurm-%A_%a.log"} <= set(lines)
+    asked = {"--job-name=flagperf-run", "--array=0-1", "--output=/res/slurm-%A_%a.log"}
+    assert {f"#SBATCH {option}" for option in asked} <= set(lines)
     assert lines[-4:] == [
         'case "$SLURM_ARRAY_TASK_ID" in',
         f"0) exec {sys.executable} flagperf cluster=site run_name=run-1 ;;",
