@@ -21,14 +21,13 @@ from flagperf.config.schedulers import Slurm
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import this_owner
-from flagperf.hosts.slurm.awaited import queued
+from flagperf.hosts.slurm.awaited import hopeless, queued
 from flagperf.hosts.slurm.commands import SLURM, ask, kill, said, spawn
 from flagperf.hosts.slurm.job import ending, host_names, job_fields
 from flagperf.hosts.slurm.request import request, step
 
 HOLD = 'echo "granted $SLURM_JOB_ID $SLURM_JOB_NODELIST"; exec cat >/dev/null'  # ends with standard input
 FIRST_LOOK, LOOK = 1.0, 10.0  # seconds until the queue is looked at, and between two looks
-HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")  # reasons that no waiting changes
 FEW = 8  # nodes that are named one by one
 RELEASE = 20.0  # seconds in which salloc gives the nodes back
 
@@ -130,8 +129,8 @@ class _Allocation:
                 if (text := await queued(str(self.job))) and text != told:
                     self._say(f"Slurm job {self.job} {text}")
                     told = text
-                    if hopeless := next((reason for reason in HOPELESS if f"reason {reason}," in text), None):
-                        self._said.append(f"salloc: the request is never met: {hopeless}")
+                    if reason := hopeless(text):
+                        self._said.append(f"salloc: the request is never met: {reason}")
                         kill(self._process, signal.SIGTERM)
             pause = LOOK
 

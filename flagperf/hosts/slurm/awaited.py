@@ -7,6 +7,7 @@ from flagperf.hosts.slurm.commands import SLURM, ask
 from flagperf.hosts.slurm.job import GOES_ON, ending, job_fields, with_canceller
 
 BEGINS = (*GOES_ON, "COMPLETING", "SUSPENDED", "REQUEUED")  # states of a job that has, or had, nodes
+HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")  # reasons that no waiting changes
 FORGOTTEN = "; a task of an array that is cancelled while it waits is forgotten at once"
 
 
@@ -27,7 +28,8 @@ async def standing(job: str) -> str:
     fields = await job_fields(job)
     state = fields.get("JobState", "")
     if state == "PENDING":
-        return await queued(job)
+        text = await queued(job)
+        return f"{text}; the request is never met" if hopeless(text) else text
     if state in BEGINS:
         return f"has nodes ({state}), and flagperf begins"
     state = await with_canceller(state, job)
@@ -47,3 +49,8 @@ async def queued(job: str) -> str:
     place = f"position {waiting.index(number) + 1} of {len(waiting)} in {partition}, " if number in waiting else ""
     begins = "unknown" if start in ("N/A", "") else start.replace("T", " ")
     return f"is queued: {place}reason {reason}, estimated start {begins}"
+
+
+def hopeless(queued: str) -> str | None:
+    """The reason for which a job waits, where no waiting changes it."""
+    return next((reason for reason in HOPELESS if f"reason {reason}," in queued), None)
