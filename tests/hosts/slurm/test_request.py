@@ -13,6 +13,7 @@ from example import example_run
 from flagperf.config.cluster import Cluster
 from flagperf.config.platform import RuntimeSettings, Vendor
 from flagperf.config.schedulers import Slurm
+from flagperf.hosts.slurm.awaited import hopeless
 from flagperf.hosts.slurm.batch import Submission, script
 from flagperf.hosts.slurm.channel import Channel
 from flagperf.hosts.slurm.job import SlurmJob, ending
@@ -139,3 +140,11 @@ def test_jobs_of_a_sweep_are_submitted_as_an_array() -> None:
 )
 def test_why_a_job_ended(state: str, fields: dict[str, str], why: str) -> None:
     assert ending(state, fields) == why
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [("PartitionNodeLimit", "PartitionNodeLimit"), ("BadConstraints", "BadConstraints"), ("Resources", None)],
+)
+def test_reasons_that_no_waiting_changes(reason: str, never: str | None) -> None:
+    assert hopeless(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown") == never
