@@ -107,6 +107,10 @@ class InterruptedRunError(FlagperfError):
     """The user or the system asked flagperf to stop."""
 
     exit_code = 130
+    word: ClassVar[str] = "interrupted"  # with which every message begins
+
+    def __init__(self, rest: str = "") -> None:
+        super().__init__(f"{self.word}{rest}")
 
 
 class SeveralErrors(FlagperfError):

@@ -146,7 +146,7 @@ def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome, sma
         FlagperfError: the training failed for another reason than its size.
     """
     if outcome.status == "interrupted":
-        raise InterruptedRunError("interrupted")
+        raise InterruptedRunError
     if outcome.failure is not None:
         return TriedSize(size, _unfit(job, outcome.failure, smaller))
     figures = next((log.finished for log in read_rank_logs(outcome.folder) if log.finished), None)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from flagperf.config.values import RunConfig
-from flagperf.errors import ConfigError
+from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.slurm.batch import SCRIPT, Submission, script
 from flagperf.hosts.slurm.commands import ask
 from flagperf.hosts.slurm.request import request
@@ -38,16 +38,28 @@ def submit(jobs: Sequence[RunConfig], command: Command) -> int:
     names = [name] if len(jobs) == 1 else [f"{name}-{number}" for number in range(1, len(jobs) + 1)]
     if jobs[0].dry_run:
         folders = [Path(job.result_dir).expanduser().absolute() / one for job, one in zip(jobs, names, strict=True)]
-    else:
-        folders = [run_folder.create(replace(job, run_name=one)) for job, one in zip(jobs, names, strict=True)]
+        for group in _groups(jobs, folders, command):
+            print(script(group))
+        return 0
+    unused: list[Path] = []
+    try:
+        for job, one in zip(jobs, names, strict=True):
+            unused.append(run_folder.create(replace(job, run_name=one)))
+        for group in _groups(jobs, tuple(unused), command):
+            asyncio.run(_submit(group, command))
+            del unused[: len(group)]
+    except FlagperfError:  # what was refused did not happen: the name is free again
+        for folder in unused:
+            shutil.rmtree(folder)
+        raise
+    return 0
+
+
+def _groups(jobs: Sequence[RunConfig], folders: Sequence[Path], command: Command) -> list[list[Submission]]:
+    """The jobs as those of Slurm: one array of all that need the same nodes, else each for itself."""
     made = [_submission(job, folder, command, len(jobs) > 1) for job, folder in zip(jobs, folders, strict=True)]
     alike = all(_needs(job) == _needs(jobs[0]) for job in jobs)
-    for group in [made] if alike else [[one] for one in made]:
-        if jobs[0].dry_run:
-            print(script(group))
-        else:
-            asyncio.run(_submit(group, command))
-    return 0
+    return [made] if alike else [[one] for one in made]
 
 
 def _check(job: RunConfig, command: Command) -> None:
@@ -103,6 +115,5 @@ async def _submit(group: Sequence[Submission], command: Command) -> None:
     number = answer.strip().partition(";")[0]
     for task, one in enumerate(group):
         where = number if len(group) == 1 else f"{number}_{task}"
-        note = {"job": f"Slurm job {where}", "look": f"squeue --jobs={where}", "cancel": f"scancel {where}"}
-        (one.folder / run_folder.SUBMITTED).write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+        run_folder.note_submitted(one.folder, run_folder.Submitted(where))
         print(f"submitted as Slurm job {where}: flagperf watch {one.folder}")

@@ -240,7 +240,7 @@ def _call(*argv: str) -> int:
     try:
         return process.wait()
     except KeyboardInterrupt:
-        raise InterruptedRunError("interrupted; data_dir is left as it was") from None
+        raise InterruptedRunError("; data_dir is left as it was") from None
     finally:
         process.stdin.close()  # type: ignore[union-attr]
         process.wait()

@@ -87,7 +87,8 @@ def _failures(summaries: Sequence[Summary]) -> Iterator[str]:
     rounds = [(done.name, round_) for done in summaries for round_ in done.results]
     for name, round_ in rounds:
         if round_.failure is not None:
-            yield "failed: " + (f"{name}, round {round_.round}: " if len(rounds) > 1 else "") + round_.failure.line
+            word = f"failed: {name}, round {round_.round}" if len(rounds) > 1 else "failed"
+            yield round_.failure.after(word)
 
 
 async def _run_job(

@@ -43,11 +43,14 @@ log = logging.getLogger(__name__)
 
 def main(options: argparse.Namespace) -> int:
     """Run the node's part of every round; print where its logs are. Returns the exit code."""
-    words = {key: value for key, _, value in (text.partition("=") for text in options.arguments) if key in OWN}
-    rest = [text for text in options.arguments if text.partition("=")[0] not in OWN]
+    own = [text for text in options.arguments if text.partition("=")[0] in OWN]
+    words = {key: value for key, _, value in (text.partition("=") for text in own)}
+    rest = [text for text in options.arguments if text not in own]
     if set(words) != set(OWN) or not rest:
         given = " ".join(options.arguments) or None
         raise ConfigError("node takes a run, node_rank and master", given=given, advice=usage("node"))
+    if len(own) > len(OWN):  # of two node ranks one would be another node's, which then waits for this one
+        raise ConfigError("node takes one node_rank and one master", given=" ".join(own), advice=usage("node"))
     overrides, folders = _overrides(rest, options.config_dir)
     run = compose(overrides, folders)
     if run.resume is not None:

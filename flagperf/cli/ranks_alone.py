@@ -44,7 +44,7 @@ async def _logs(run: RunConfig, folder: Path) -> tuple[RankLog, ...]:
         with Progress(run, terminal) as progress:
             outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
     if outcome.status == "interrupted":
-        raise InterruptedRunError("interrupted")
+        raise InterruptedRunError
     if outcome.failure is not None:
         raise TrainingError(outcome.failure.line)  # told in full when it happened
     return read_rank_logs(outcome.folder)

@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 
 from flagperf import report
+from flagperf.cli.awaited import stands
 from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
 from flagperf.run.console import Terminal
+from flagperf.run.folder import is_awaited, submitted
 
 
 def main(options: argparse.Namespace) -> int:
@@ -17,6 +19,9 @@ def main(options: argparse.Namespace) -> int:
         given = " ".join(options.arguments)
         raise ConfigError("report takes one run folder", given=given, advice=usage("report"))
     folder = Path(options.arguments[0])
+    if is_awaited(folder):
+        given = f"Slurm job {submitted(folder).number} {stands(folder)}".strip()
+        raise ConfigError("this run has not begun", given=given, advice=f"flagperf watch {folder}")
     summaries = report.read_run(folder)
     Terminal().print(report.terminal_table(summaries))
     for path in report.write(folder, summaries):

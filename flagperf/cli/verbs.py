@@ -100,7 +100,7 @@ VERBS = {
         "write the report of a run again, from the files alone",
         RUN_DIR,
         ("flagperf report result/run20260101-120000",),
-        (0, 2),
+        (0, 2, 3),
         (),
     ),
     "collect": Verb(
@@ -118,7 +118,7 @@ VERBS = {
         "what goes on in a run of another terminal",
         RUN_DIR,
         ("flagperf watch result/run20260101-120000",),
-        (0, 2, INTERRUPTED),
+        (0, 2, 3, INTERRUPTED),
         (),
         "It ends with the run. Where the output is no terminal, it shows the run once and ends.",
     ),

@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from flagperf.cli.awaited import stands
 from flagperf.cli.verbs import usage
 from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError
@@ -17,25 +18,44 @@ from flagperf.report.watching import snapshot
 from flagperf.run.console import Terminal
 from flagperf.run.folder import is_awaited, is_held
 
-INTERVAL = 1.0  # seconds between two looks
+INTERVAL = 1.0  # seconds between two looks at the folder …
+LOOK = 10.0  # … and at the queue of a run that has not begun
 
 
 def main(options: argparse.Namespace) -> int:
-    """Renew the picture every second while the run goes on; where nobody looks at a terminal, print it once."""
+    """Renew the picture every second while the run goes on; where nobody looks at a terminal, print it once.
+
+    Raises:
+        NeverBegan: it was submitted, and its job is over.
+    """
     if len(options.arguments) != 1:
         given = " ".join(options.arguments) or None
         raise ConfigError("watch takes one run folder", given=given, advice=usage("watch"))
     folder, terminal = user_path(options.arguments[0]), Terminal()
+    queue = _Queue(folder)
     if not terminal.is_terminal:
-        for line in snapshot(folder):
+        for line in snapshot(folder, queue.stands()):
             terminal.print(Text(line), soft_wrap=True)
         return 0
-    with Live(_picture(folder), console=terminal, auto_refresh=False) as live:
+    with Live(_picture(folder, queue), console=terminal, auto_refresh=False) as live:
         while is_held(folder) or is_awaited(folder):
             time.sleep(INTERVAL)
-            live.update(_picture(folder), refresh=True)
+            live.update(_picture(folder, queue), refresh=True)
     return 0
 
 
-def _picture(folder: Path) -> Group:
-    return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in snapshot(folder)))
+class _Queue:
+    """How a run stands that has not begun: Slurm is not asked at each look."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._asked, self._told = folder, float("-inf"), ""
+
+    def stands(self) -> str:
+        if is_awaited(self._folder) and time.monotonic() - self._asked >= LOOK:
+            self._asked, self._told = time.monotonic(), stands(self._folder)
+        return self._told
+
+
+def _picture(folder: Path, queue: _Queue) -> Group:
+    lines = snapshot(folder, queue.stands())
+    return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))

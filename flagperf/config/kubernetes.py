@@ -34,8 +34,12 @@ class Kubernetes:
     device: QualifiedName | None = None  # resource of the devices; None: the vendor's `device_plugin`
     resources: Mapping[QualifiedName, Quantity] = field(default_factory=dict)  # further ones of each pod
     capabilities: tuple[str, ...] = ()  # of the container, such as IPC_LOCK for RDMA
+    security: Mapping[str, Any] = field(default_factory=dict)  # further fields of the container's securityContext
     node_selector: Mapping[QualifiedName, LabelValue | None] = field(default_factory=dict)  # null: not that label
     tolerations: tuple[Mapping[str, Any], ...] = ()  # as a pod's spec has them
+    labels: Mapping[QualifiedName, LabelValue] = field(default_factory=dict)  # further ones, of all objects
+    annotations: Mapping[QualifiedName, str] = field(default_factory=dict)  # of the pods
+    pod: Mapping[str, Any] = field(default_factory=dict)  # further fields of the pods' spec, as Kubernetes has them
     priority_class: ObjectName | None = None
     service_account: ObjectName | None = None
     shm_size: ByteSize = "32g"  # of /dev/shm, in memory

@@ -100,7 +100,7 @@ def _of_suites(
 
 
 def _needs_multirun(experiment: str, what: str) -> ConfigError:
-    advice = f"flagperf -m +experiment={experiment}"
+    advice = f"flagperf -m +experiment={experiment} runs them all; a verb such as node takes the overrides of one job"
     return ConfigError(f"this experiment is {what}", key="experiment", given=experiment, advice=advice)
 
 
@@ -126,7 +126,7 @@ def _swept_texts(override: Override, multirun: bool, folders: Sequence[Path]) ->
     """The values of a sweep, as an override writes them."""
     key, given = override.key_or_group, override.input_line
     if not multirun:
-        advice = f"-m runs one job per value; a list is {key}=[a,b]; text with a comma is {key}=\"'a,b'\""
+        advice = f"-m of a run makes one job per value; a list is {key}=[a,b]; text with a comma is {key}=\"'a,b'\""
         raise ConfigError("several values need -m", key=key, given=given, advice=advice)
     if override.is_interval_sweep():
         raise ConfigError("an interval has no end of values", key=key, given=given, allowed="range(start, stop, step)")

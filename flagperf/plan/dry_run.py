@@ -63,8 +63,8 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
         notes.append(f"seeds of the rounds: {', '.join(seeds)}")
     if run.cluster.scheduler:
         first, last = plan.nodes[0].node.name, plan.nodes[-1].node.name
-        named = first if first == last else f"{first} to {last}"
-        notes.append(f"{run.cluster.scheduler} chooses the nodes of a run: here {named} stands for them")
+        named = f"{first} stands for it" if first == last else f"{first} to {last} stand for them"
+        notes.append(f"{run.cluster.scheduler} chooses the nodes of a run: here {named}")
     elif len(run.cluster.nodes) < run.nnodes:
         notes.append(
             f"cluster {run.cluster.name} has {len(run.cluster.nodes)} of the {run.nnodes} hosts: "

@@ -44,6 +44,8 @@ def _notes(run: RunConfig) -> list[str]:
         notes.append(f"each round has manifests of its own; seeds of the rounds: {seeds}")
     if run.image is not None and run.image.reference == STAND_IN:
         notes.append(f"no image is named (cluster.kubernetes.image): {STAND_IN} stands for it")
+    if run.cluster.kubernetes and "memory" not in run.cluster.kubernetes.resources:
+        notes.append("no memory is asked for (cluster.kubernetes.resources): a node short of it evicts such pods first")
     if run.config.get("clear_caches"):
         notes.append("clear_caches is left out: no pod may clear the page caches of its node")
     return notes

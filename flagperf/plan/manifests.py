@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -20,11 +20,10 @@ from flagperf.config.data_layout import moved
 from flagperf.config.kubernetes import Kubernetes
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
-from flagperf.plan.container import sample_root, size_in_bytes
-from flagperf.plan.plan import CODE, SCRATCH, launch_command
+from flagperf.plan.plan import SCRATCH, launch_command
+from flagperf.plan.pod_volumes import PARTS, POD, Volume, data_volumes, own_volumes, sample_dir
 from flagperf.plan.pods import JOB
 from flagperf.plan.values import CONFIG, Plan, Rendezvous, launcher_log, with_script
-from flagperf.trainer.sample_data import is_sample
 
 # `kubectl apply` writes a whole object into an annotation of it, which may have 256 KiB; in base64 a part has 200 KiB
 PART = 150 * 1024  # bytes of an archive in one ConfigMap
@@ -34,7 +33,6 @@ GRACE = 90  # seconds from a pod's SIGTERM to SIGKILL: torchrun takes up to 30 f
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 NODE_RANK = "FLAGPERF_NODE_RANK"  # variable of a pod
 ANY_RANK = "<node-rank>"  # stands for it in the plan of any node, and becomes a reference to the variable
-POD, PARTS = "/flagperf/pod", "/flagperf/code"  # where a pod finds its script, and the parts of the code
 SCRIPT = "pod.sh"
 
 
@@ -44,20 +42,6 @@ class Payload:
 
     script: str  # flagperf/hosts/pod.sh
     code: bytes  # the packages that the ranks import, a tar.gz
-
-
-@dataclass(frozen=True)
-class _Volume:
-    name: str
-    source: Mapping[str, Any]
-    path: str  # in the container
-    read_only: bool = True
-    sub_path: str | None = None
-
-    def mount(self) -> dict[str, Any]:
-        only = {"readOnly": True} if self.read_only else {}
-        part = {"subPath": self.sub_path} if self.sub_path else {}
-        return {"name": self.name, "mountPath": self.path, **only, **part}
 
 
 def manifests(
@@ -86,6 +70,7 @@ def manifests(
             allowed=f"{MOST_PARTS * PART / 2**20:.1f} MiB",
             advice="take out of the folder what is no code: data belongs into data_dir, libraries into the image",
         )
+    labels = {**pods.labels, **labels}
     meta = {"namespace": pods.namespace} if pods.namespace else {}
 
     def made(kind: str, name: str, version: str = "v1", **content: Any) -> dict[str, Any]:
@@ -99,8 +84,9 @@ def manifests(
     ]
     config = made("ConfigMap", f"{job}-config", data={CONFIG: _config(run, plan), SCRIPT: payload.script})
     service = made("Service", job, spec=_service(job, plan.master_port))
-    volumes = [*_own_volumes(run, plan, job, code_names), *_data_volumes(run, pods)]
-    template = {"metadata": {"labels": dict(labels)}, "spec": _pod(run, plan, job, pods, volumes)}
+    volumes = [*own_volumes(run, plan, pods, job, code_names), *data_volumes(run, pods)]
+    noted = {"annotations": dict(pods.annotations)} if pods.annotations else {}
+    template = {"metadata": {"labels": dict(labels), **noted}, "spec": _pod(run, plan, job, pods, volumes)}
     return [*code, config, service, made("Job", job, "batch/v1", spec=_job(run.nnodes, template))]
 
 
@@ -128,17 +114,10 @@ def _check(run: RunConfig, pods: Kubernetes) -> None:
 
 def _config(run: RunConfig, plan: Plan) -> str:
     """What the ranks read. Not which pods there are: the file is the same for any number."""
-    config = moved(plan.config, run.data_dir, sample) if (sample := _sample_dir(run)) else plan.config
+    config = moved(plan.config, run.data_dir, sample) if (sample := sample_dir(run)) else plan.config
     cluster = {key: value for key, value in config["cluster"].items() if key != "nodes"}
     config = {**config, "cluster": cluster, "clear_caches": False}  # no pod may clear those of its host
     return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120))
-
-
-def _sample_dir(run: RunConfig) -> str | None:
-    """Where a pod makes sample data, whatever user it has; None: it trains on data that is there."""
-    if not is_sample(run.config):
-        return None
-    return str(PurePosixPath(sample_root(run, run.cluster.nodes[0]), PurePosixPath(run.data_dir).name))
 
 
 def _service(job: str, port: int) -> dict[str, Any]:
@@ -158,7 +137,7 @@ def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pod(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[_Volume]) -> dict[str, Any]:
+def _pod(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
     apart = {"labelSelector": {"matchLabels": {JOB: job}}, "topologyKey": "kubernetes.io/hostname"}
     labels = {**run.hardware.node_labels, **pods.node_selector}
     sources = {volume.name: volume.source for volume in volumes}
@@ -170,7 +149,7 @@ def _pod(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequen
         "imagePullSecrets": [{"name": pods.image_pull_secret}] if pods.image_pull_secret else None,
         "activeDeadlineSeconds": pods.time_limit,
     }
-    return {
+    spec = {
         "restartPolicy": "Never",
         "subdomain": job,
         "automountServiceAccountToken": False,
@@ -181,9 +160,14 @@ def _pod(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequen
         "containers": [_container(run, plan, job, pods, volumes)],
         "volumes": [{"name": name, **source} for name, source in sources.items()],
     }
+    if taken := next((name for name in pods.pod if name in spec), None):
+        key = "cluster.kubernetes.pod"
+        problem, advice = "flagperf itself writes this field of a pod's spec", "leave it out there"
+        raise ConfigError(problem, where=run.where(key), key=key, given=taken, advice=advice)
+    return {**spec, **pods.pod}
 
 
-def _container(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[_Volume]) -> dict[str, Any]:
+def _container(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
     """The container of any node: its argv and its variables refer to the pod's index."""
     first = plan.nodes[0]
     log_dir = PurePosixPath(first.log_dir).with_name(f"{job}-{ANY_RANK}_noderank{ANY_RANK}")
@@ -198,7 +182,6 @@ def _container(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: 
         variables.append({"name": name, "valueFrom": {"secretKeyRef": {"name": pods.secret, "key": name}}})
     assert run.image is not None  # a cluster of pods always has one
     resources = {**pods.resources, **_devices(run, pods)}
-    capabilities = {"securityContext": {"capabilities": {"add": list(pods.capabilities)}}} if pods.capabilities else {}
     return {
         "name": "ranks",
         "image": run.image.reference,
@@ -207,7 +190,7 @@ def _container(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: 
         "args": [_referring(text) for text in (*places, *with_script(launch, first.script).argv)],
         "env": variables,
         **({"resources": {"limits": resources}} if resources else {}),
-        **capabilities,
+        **({"securityContext": security} if (security := _security(pods)) else {}),
         "volumeMounts": [volume.mount() for volume in volumes],
     }
 
@@ -236,33 +219,8 @@ def _devices(run: RunConfig, pods: Kubernetes) -> dict[str, int]:
     return {name: math.ceil(run.nproc / of_card)}
 
 
-def _own_volumes(run: RunConfig, plan: Plan, job: str, code_names: Sequence[str]) -> Iterator[_Volume]:
-    """What flagperf itself needs in a pod: script and configuration, code, the folder of logs, shared memory."""
-    pods, first = _settings(run), plan.nodes[0]
-    config = {"configMap": {"name": f"{job}-config"}}
-    claim = {"persistentVolumeClaim": {"claimName": pods.work_claim}} if pods.work_claim else {"emptyDir": {}}
-    memory = {"emptyDir": {"medium": "Memory", "sizeLimit": str(size_in_bytes(pods.shm_size))}}
-    yield _Volume("config", config, POD)
-    yield _Volume("parts", {"projected": {"sources": [{"configMap": {"name": name}} for name in code_names]}}, PARTS)
-    yield _Volume("work", claim, run.cluster.work_dir, read_only=False)
-    yield _Volume("code", {"emptyDir": {}}, str(PurePosixPath(first.case_dir).parent / CODE), read_only=False)
-    yield _Volume("config", config, first.config_file, sub_path=CONFIG)
-    yield _Volume("shm", memory, "/dev/shm", read_only=False)
-
-
-def _data_volumes(run: RunConfig, pods: Kubernetes) -> Iterator[_Volume]:
-    """Data, and what else the run names by path, where the ranks look for it."""
-    data_dir = PurePosixPath(run.data_dir)
-    if sample := _sample_dir(run):
-        yield _Volume("data", {"emptyDir": {}}, str(PurePosixPath(sample).parent), read_only=False)
-    elif pods.data_claim:
-        claim = {"claimName": pods.data_claim, "readOnly": True}
-        yield _Volume("data", {"persistentVolumeClaim": claim}, run.data_dir)
-    else:
-        yield _Volume("data", {"hostPath": {"path": pods.data_path or run.data_dir, "type": "Directory"}}, run.data_dir)
-    if run.init_checkpoint and not PurePosixPath(run.init_checkpoint).is_relative_to(data_dir):
-        yield _Volume("checkpoint", {"hostPath": {"path": run.init_checkpoint}}, run.init_checkpoint)
-    for number, (source, target) in enumerate(pods.mounts.items()):
-        if target is not None:
-            path, writable = target.removesuffix(":rw"), target.endswith(":rw")
-            yield _Volume(f"mount-{number}", {"hostPath": {"path": source}}, path, read_only=not writable)
+def _security(pods: Kubernetes) -> dict[str, Any]:
+    """What the container may do."""
+    added = {"add": list(pods.capabilities)} if pods.capabilities else {}
+    capabilities = {**added, **pods.security.get("capabilities", {})}
+    return {**pods.security, **({"capabilities": capabilities} if capabilities else {})}

@@ -219,7 +219,7 @@ def notes(summary: Summary) -> list[str]:
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
     failed = ((result.round, result.failure) for result in summary.results if result.failure)
-    found += [f"round {number} failed: {failure.line}" for number, failure in itertools.islice(failed, 1)]
+    found += [f"round {number} {failure.after('failed')}" for number, failure in itertools.islice(failed, 1)]
     return found
 
 

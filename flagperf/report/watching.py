@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -20,7 +19,7 @@ from flagperf.report.runs import Listed, listed_run
 from flagperf.results import result
 from flagperf.results.rank_log import find_logs, node_folders
 from flagperf.results.summary import FILE as SUMMED_UP
-from flagperf.run.folder import RUN_LOG, SUBMITTED, is_awaited, is_held
+from flagperf.run.folder import RUN_LOG, is_awaited, is_held, submitted
 from flagperf.run.pace import evaluation_text, step_text
 from flagperf.secret import without_logins
 
@@ -30,14 +29,17 @@ RANKS = 16  # whose last lines are shown
 LIMITS = ("max_steps", "max_epochs", "max_samples_termination", "max_time")
 
 
-def snapshot(run: Path) -> list[str]:
+def snapshot(run: Path, stands: str = "") -> list[str]:
     """The run as it is now, line by line.
+
+    Args:
+        stands: what its scheduler says of a run that has not begun, if it can be asked.
 
     Raises:
         ConfigError: there is no run in the folder.
     """
     if is_awaited(run):
-        return _awaited(run)
+        return _awaited(run, stands)
     jobs = sorted(path.parent for path in run.glob(f"*/{CONFIG}"))
     if not (run / RUN_LOG).exists():
         advice = "give a folder such as result/run20260101-120000; flagperf list runs shows them"
@@ -51,17 +53,14 @@ def snapshot(run: Path) -> list[str]:
     return lines + ([*_round(current), ""] if current else [""]) + _said(run)
 
 
-def _awaited(run: Path) -> list[str]:
+def _awaited(run: Path, stands: str) -> list[str]:
     """What is known of a run that was submitted, and has not begun."""
-    try:
-        told = json.loads((run / SUBMITTED).read_text(encoding="utf-8"))
-        return [
-            f"{run}: has not begun; it is {told['job']}",
-            f"how it stands: {told['look']}",
-            f"end: {told['cancel']}",
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{SUBMITTED} cannot be read", where=str(run), given=str(error)) from None
+    job = submitted(run).number
+    return [
+        f"{run}: has not begun; it is Slurm job {job}",
+        f"it {stands}" if stands else f"how it stands: squeue --jobs={job}",
+        f"end: scancel {job}",
+    ]
 
 
 def _ended(job: Listed) -> str:

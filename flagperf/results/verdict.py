@@ -49,7 +49,7 @@ def _status(evidence: Evidence) -> Iterator[Finding]:
     if evidence.status == "unfinished":
         yield "SUSPECT", "no result.json that can be read: how the processes ended is not known"
     elif evidence.status != "finished":
-        yield "INVALID", evidence.status + (f": {evidence.failure.line}" if evidence.failure else "")
+        yield "INVALID", evidence.failure.after(evidence.status) if evidence.failure else evidence.status
 
 
 def _ranks_present(evidence: Evidence) -> Iterator[Finding]:

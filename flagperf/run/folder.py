@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -22,7 +24,7 @@ PLAN = "plan.json"  # of a round: the exact commands, per node, and where its fo
 
 
 def create(run: RunConfig) -> Path:
-    """Make the run folder: `run_name`, or run<YYYYmmdd-HHMMSS>, below `result_dir`. One that was submitted is there.
+    """Make the run folder: `run_name`, or run<YYYYmmdd-HHMMSS>, below `result_dir`. That of a submitted run is there.
 
     Raises:
         ConfigError: it exists already, or cannot be made.
@@ -37,7 +39,7 @@ def create(run: RunConfig) -> Path:
                 folder.mkdir()
                 return folder
             except FileExistsError:
-                if name and is_awaited(folder):
+                if name and is_awaited(folder) and submitted(folder).number == _own_job():
                     return folder
                 if name:
                     raise
@@ -86,9 +88,46 @@ def is_held(folder: Path) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class Submitted:
+    """The job of Slurm in which a run will begin."""
+
+    number: str  # its id; of a task of an array both numbers, 12_3
+
+    @property
+    def log(self) -> str:
+        """Name of the file of what the job prints."""
+        return f"slurm-{self.number}.log"
+
+
+def _own_job() -> str | None:
+    """The job of Slurm that this process is of, as `Submitted` has it."""
+    if task := os.environ.get("SLURM_ARRAY_TASK_ID"):
+        return f"{os.environ.get('SLURM_ARRAY_JOB_ID')}_{task}"
+    return os.environ.get("SLURM_JOB_ID")
+
+
+def note_submitted(folder: Path, note: Submitted) -> None:
+    (folder / SUBMITTED).write_text(json.dumps(dataclasses.asdict(note), indent=2) + "\n", encoding="utf-8")
+
+
+def submitted(folder: Path) -> Submitted:
+    """What the folder says of the run's job.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return Submitted(**json.loads((folder / SUBMITTED).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(f"{SUBMITTED} cannot be read", where=str(folder), given=str(error)) from None
+
+
 def is_awaited(folder: Path) -> bool:
     """Whether the run was submitted, and its launcher has not begun."""
-    return (folder / SUBMITTED).exists() and not (folder / RUN_LOG).exists()
+    if not (folder / SUBMITTED).exists():
+        return False
+    return not any(path.name == RUN_LOG for path in folder.iterdir())  # to look for it alone may be answered by a cache
 
 
 def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:

@@ -65,8 +65,10 @@ class Hosts:
         waiting = asyncio.ensure_future(self._held.enter_async_context(allocate(run, self._say)))
         with interruption(waiting.cancel, lambda: log.warning(RELEASING)) as interrupted:
             try:
-                return await waiting
+                cluster = await waiting
             except asyncio.CancelledError:
                 if not interrupted.is_set():
                     raise
-                raise InterruptedRunError("interrupted while waiting for nodes") from None
+            if interrupted.is_set():  # also where the nodes came at the same moment
+                raise InterruptedRunError(" while waiting for nodes")
+            return cluster

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from flagperf.errors import ConfigError, FlagperfError, HostError, with_details
+from flagperf.errors import ConfigError, FlagperfError, HostError, InterruptedRunError, with_details
 from flagperf.hosts.transport import Outage
 from flagperf.plain import plain
 
@@ -50,6 +50,10 @@ class Failure:
             return said
         value = f"={given.splitlines()[0]}" if given else ""
         return f"{said}: {key}{value} ({self.details.get('where', 'unknown')})"
+
+    def after(self, word: str) -> str:
+        """The line behind a word for what became of the round, such as "failed"; alone where it says that itself."""
+        return self.line if self.cause.startswith(InterruptedRunError.word) else f"{word}: {self.line}"
 
     @property
     def is_refusal(self) -> bool:

@@ -38,6 +38,7 @@ examples:
 exit codes:
   0    done
   2    wrong usage or configuration
+  3    a host cannot be used
   130  interrupted
 """
 

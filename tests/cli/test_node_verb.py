@@ -55,6 +55,12 @@ def test_a_cluster_of_too_few() -> None:
             id="no master",
         ),
         pytest.param(
+            [*TWO, "node_rank=0", "master=127.0.0.1:29500", "node_rank=1"],
+            "node takes one node_rank and one master",
+            {"given": "node_rank=0 master=127.0.0.1:29500 node_rank=1", "do": usage("node")},
+            id="two node ranks",
+        ),
+        pytest.param(
             [*TWO, "node_rank=2", "master=127.0.0.1:29500"],
             "there is no such node",
             {"key": "node_rank", "given": "2", "allowed": "0 to 1, of nnodes=2"},

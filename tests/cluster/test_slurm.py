@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,20 @@ class SlurmUser:
 
     def run(self, *words: str, run_name: str = "run", scenario: str = "fine", **env: str) -> Done:
         return self.end(self.start(*words, run_name=run_name, scenario=scenario, **env), run_name)
+
+
+@contextlib.contextmanager
+def at_a_terminal(user: SlurmUser, *words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A command on a terminal, with the end from which its screen is read. Its errors come apart."""
+    screen, terminal = pty.openpty()
+    command, env = [str(Path(sys.executable).with_name("flagperf")), *words], {**os.environ, **user.lab.env}
+    with subprocess.Popen(command, stdout=terminal, stderr=subprocess.PIPE, text=True, env=env) as process:
+        os.close(terminal)
+        try:
+            yield process, screen
+        finally:
+            process.kill()
+            os.close(screen)
 
 
 def until(found: Callable[[], Any], what: str, seconds: float = 60) -> Any:
@@ -195,6 +211,8 @@ def test_ctrl_c_leaves_nothing(slurm: SlurmLab, tmp_path: Path, queued: bool) ->
     os.kill(process.pid, signal.SIGINT)
     done = user.end(process)
     assert done.exit_code == 130, done.output
+    assert "interrupted: interrupted" not in done.output and "failed: " not in done.output
+    assert ("interrupted while waiting for nodes" in done.output) == queued
     assert len(slurm.queue()) == queued, done.output
 
 
@@ -266,6 +284,53 @@ def test_a_submitted_run_is_followed_from_its_folder(slurm: SlurmLab, tmp_path: 
     assert "has ended" in user.run("watch", str(done.folder)).output
     assert done.result(NAME)["status"] == "finished", (done.folder / f"slurm-{number[1]}.log").read_text()
     assert user.run("report", str(done.folder)).exit_code == 0
+
+
+def test_the_folder_of_a_submitted_run_is_its_jobs_alone(slurm: SlurmLab, tmp_path: Path) -> None:
+    user = SlurmUser(slurm, tmp_path)
+    refused = user.run(*STEPPING, "submit=true", "cluster.slurm.partition=night")
+    assert refused.exit_code == 3 and "invalid partition" in refused.output.lower(), refused.output
+    assert not refused.folder.exists()
+    slurm.run("sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 100")
+    assert user.run(*STEPPING, "submit=true").exit_code == 0
+    kept = (refused.folder / "submitted.json").read_text()
+    for words in (["submit=true"], []):
+        again = user.run(*STEPPING, *words)
+        assert again.exit_code == 2 and "a run folder of this name is there already" in again.output, again.output
+    assert (refused.folder / "submitted.json").read_text() == kept
+    assert len(slurm.queue()) == 2
+
+
+SWEEP = [pytest.param(False, id="a job"), pytest.param(True, id="a task of an array", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("sweep", SWEEP)
+def test_a_submitted_run_that_is_cancelled_before_it_begins_is_told(
+    slurm: SlurmLab, tmp_path: Path, sweep: bool
+) -> None:
+    user = SlurmUser(slurm, tmp_path)
+    slurm.run("sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 100")
+    words = ["-m", *STEPPING, "lr=0.1,0.2"] if sweep else STEPPING
+    done = user.run(*words, "submit=true")
+    job, folder = re.findall(r"submitted as Slurm job (\S+): flagperf watch (\S+)", done.output)[-1]
+    assert f"has not begun; it is Slurm job {job}\nit is queued: position " in user.run("watch", folder).output
+    report = user.run("report", folder)
+    assert report.exit_code == 2
+    assert f"this run has not begun\n  where:   command line\n  given:   Slurm job {job} is queued: " in report.output
+    with at_a_terminal(user, "watch", folder) as (followed, screen):
+        assert os.read(screen, 1)
+        slurm.run("scancel", job)
+        why = (
+            "Slurm does not know it any more; a task of an array" if sweep else "it was cancelled (scancel) (CANCELLED)"
+        )
+        told = f"flagperf: Slurm job {job}: the run never began: {why}"
+        with contextlib.suppress(OSError):  # the terminal is closed
+            while os.read(screen, 4096):
+                pass
+        assert followed.wait(60) == 3
+        assert followed.stderr and followed.stderr.read().startswith(told)
+    assert user.run("watch", folder).output.startswith(told)
+    assert user.run("report", folder).exit_code == 3
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import json
 import shlex
 import socket
@@ -82,6 +83,40 @@ def test_files_go_there_and_come_back(lab: TestCluster, tmp_path: Path) -> None:
             assert await host.read("/srv/nothing/here") == b""
 
     asyncio.run(body())
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["host answers", "host is away"])
+@pytest.mark.parametrize("what", ["read", "put", "get"])
+def test_work_with_files_that_is_cancelled_leaves_no_task(
+    lab: TestCluster, tmp_path: Path, what: str, cut: bool
+) -> None:
+    """A task of asyncssh whose error nobody asks for would be a traceback in the run's log."""
+    large, told = tmp_path / "large", []
+    large.write_bytes(bytes(150_000) if what == "read" else bytes(64 << 20))
+
+    async def body() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        async with connect(lab) as host:
+            await host.put(large, "/srv/large")
+            for pause in (0.0005 * number for number in range(1 if cut else 20)):
+                works = {
+                    "read": lambda: host.read("/srv/large", 100_000),
+                    "put": lambda: host.put(large, "/srv/again"),
+                    "get": lambda: host.get("/srv/large", tmp_path / "back"),
+                }
+                work = asyncio.ensure_future(works[what]())
+                await asyncio.sleep(0.2 if cut else pause)
+                if cut:
+                    lab.hosts[0].cut()
+                    await asyncio.sleep(0.2)
+                work.cancel()
+                await asyncio.wait({work})
+        lab.hosts[0].mend()
+        await asyncio.sleep(0.2)
+        gc.collect()
+
+    asyncio.run(body())
+    assert told == []
 
 
 @pytest.mark.parametrize(

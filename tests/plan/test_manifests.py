@@ -191,6 +191,7 @@ SAID: dict[str, tuple[Kubernetes, dict[str, Any], dict[str, Any]]] = {
             tolerations=({"key": "acme.com/gpu", "operator": "Exists"},),
             priority_class="high",
             service_account="bench",
+            pod={"runtimeClassName": "acme", "hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"},
             image_pull_secret="registry",
             time_limit=600,
         ),
@@ -200,6 +201,9 @@ SAID: dict[str, tuple[Kubernetes, dict[str, Any], dict[str, Any]]] = {
             "tolerations": [{"key": "acme.com/gpu", "operator": "Exists"}],
             "priorityClassName": "high",
             "serviceAccountName": "bench",
+            "runtimeClassName": "acme",
+            "hostNetwork": True,
+            "dnsPolicy": "ClusterFirstWithHostNet",
             "imagePullSecrets": [{"name": "registry"}],
             "activeDeadlineSeconds": 600,
         },
@@ -236,7 +240,9 @@ SAID: dict[str, tuple[Kubernetes, dict[str, Any], dict[str, Any]]] = {
 def test_what_the_cluster_file_says_of_pods(
     pods: Kubernetes, fields: dict[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    pod = pod_of(made(pod_run(replace(pods, namespace="bench"), **fields)))
+    documents = made(pod_run(replace(pods, namespace="bench"), **fields))
+    kubernetes_validate.validate(documents[-1], SCHEMA, strict=True)
+    pod = pod_of(documents)
     assert {key: pod[key] for key in expected} == expected
 
 
@@ -246,6 +252,7 @@ def test_what_the_cluster_file_says_of_the_container() -> None:
         device="acme.com/other",
         resources={"cpu": "8"},
         capabilities=("IPC_LOCK",),
+        security={"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
         secret="own",
     )
     found = container_of(made(pod_run(pods, secrets={"HF_TOKEN": HIDDEN}, nproc=3)))
@@ -254,8 +261,16 @@ def test_what_the_cluster_file_says_of_the_container() -> None:
     assert [found[key] for key in ("imagePullPolicy", "resources", "securityContext")] == [
         "Always",
         {"limits": {"cpu": "8", "acme.com/other": 3}},
-        {"capabilities": {"add": ["IPC_LOCK"]}},
+        {"runAsUser": 1000, "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}},
     ]
+
+
+def test_labels_and_annotations_of_the_site() -> None:
+    pods = Kubernetes(labels={"queue": "bench", "flagperf.job": "other"}, annotations={"cni/networks": "rdma"})
+    documents = made(pod_run(pods))
+    assert all(document["metadata"]["labels"] == {"queue": "bench", **LABELS} for document in documents)
+    told = {"labels": {"queue": "bench", **LABELS}, "annotations": {"cni/networks": "rdma"}}
+    assert documents[-1]["spec"]["template"]["metadata"] == told
 
 
 def test_a_reference_in_a_value_is_not_replaced_by_kubernetes() -> None:
@@ -282,6 +297,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             where="config.yaml",
             key="cluster.kubernetes.secret",
             do="make a Secret with the keys HF_TOKEN, KEY (kubectl create secret generic), and name it here",
+        ),
+    ),
+    "a field of the pods that is not free": (
+        {"pods": Kubernetes(pod={"restartPolicy": "OnFailure"})},
+        lines(
+            "flagperf itself writes this field of a pod's spec",
+            where="config.yaml",
+            key="cluster.kubernetes.pod",
+            given="restartPolicy",
+            do="leave it out there",
         ),
     ),
     "a checkpoint to resume from": (
@@ -388,6 +413,7 @@ def test_the_text_is_the_objects() -> None:
 # sums-pytorch-cpux2x2, round 1 of 3, division closed: 2 pod(s)
 #   tuning: none
 #   each round has manifests of its own; seeds of the rounds: 7, 8, 9
+#   no memory is asked for (cluster.kubernetes.resources): a node short of it evicts such pods first
 
 # Changes against the case:
 #   none

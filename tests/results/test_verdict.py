@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from flagperf.errors import InterruptedRunError
 from flagperf.perflog import Event
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog
 from flagperf.results.verdict import judge, worst
-from flagperf.run.values import Failure
+from flagperf.run.values import Failure, refusal
 from flagperf.target import Target
 from flagperf.trainer.extent import Extent
 
@@ -142,6 +143,11 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         ("failed: rank 1 on node1 (node rank 1): exit code 1, during training",),
     ),
     "interrupted": (changed(status="interrupted", logs=()), "INVALID", ("interrupted",)),
+    "interrupted before it began": (
+        changed(status="interrupted", logs=(), failure=refusal(InterruptedRunError(" while waiting for nodes"))),
+        "INVALID",
+        ("interrupted while waiting for nodes",),
+    ),
     "not started": (changed(status="not started", logs=()), "INVALID", ("not started",)),
     "the launcher died": (
         lambda: dataclasses.replace(without("FINISHED"), status="unfinished"),

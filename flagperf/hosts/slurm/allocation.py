@@ -21,13 +21,13 @@ from flagperf.config.schedulers import Slurm
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import this_owner
+from flagperf.hosts.slurm.awaited import hopeless, queued
 from flagperf.hosts.slurm.commands import SLURM, ask, kill, said, spawn
 from flagperf.hosts.slurm.job import ending, host_names, job_fields
 from flagperf.hosts.slurm.request import request, step
 
 HOLD = 'echo "granted $SLURM_JOB_ID $SLURM_JOB_NODELIST"; exec cat >/dev/null'  # ends with standard input
 FIRST_LOOK, LOOK = 1.0, 10.0  # seconds until the queue is looked at, and between two looks
-HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")  # reasons that no waiting changes
 FEW = 8  # nodes that are named one by one
 RELEASE = 20.0  # seconds in which salloc gives the nodes back
 
@@ -126,11 +126,11 @@ class _Allocation:
         while True:
             await asyncio.sleep(pause)
             with contextlib.suppress(HostError):  # a controller that is busy now answers later
-                if (text := await queued(self.job)) and text != told:
+                if (text := await queued(str(self.job))) and text != told:
                     self._say(f"Slurm job {self.job} {text}")
                     told = text
-                    if hopeless := next((reason for reason in HOPELESS if f"reason {reason}," in text), None):
-                        self._said.append(f"salloc: the request is never met: {hopeless}")
+                    if reason := hopeless(text):
+                        self._said.append(f"salloc: the request is never met: {reason}")
                         kill(self._process, signal.SIGTERM)
             pause = LOOK
 
@@ -149,17 +149,3 @@ class _Allocation:
         finally:
             kill(self._process)
             self._listening.cancel()
-
-
-async def queued(job: int) -> str:
-    """How a job stands in the queue; nothing where it does not wait."""
-    line = (await ask("squeue", "--noheader", f"--jobs={job}", "-o", "%T|%r|%S|%P")).strip()
-    state, reason, start, partition = line.split("|") if line.count("|") == 3 else ("", "", "", "")
-    if state != "PENDING":
-        return ""
-    waiting = (
-        await ask("squeue", "--noheader", f"--partition={partition}", "--states=PENDING", "--sort=-p,i", "-o", "%A")
-    ).split()
-    place = f"position {waiting.index(str(job)) + 1} of {len(waiting)} in {partition}, " if str(job) in waiting else ""
-    begins = "unknown" if start in ("N/A", "") else start.replace("T", " ")
-    return f"is queued: {place}reason {reason}, estimated start {begins}"

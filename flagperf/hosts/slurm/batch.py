@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flagperf.config.values import RunConfig
-from flagperf.hosts.slurm.request import SUBMITTED, request
+from flagperf.hosts.slurm.request import OURS, SUBMITTED, request
 from flagperf.plan.values import Plan
 
 SCRIPT = "job.sbatch"  # in the folder of the run
@@ -36,6 +36,8 @@ def script(submissions: Sequence[Submission]) -> str:
     assert slurm is not None
     several = len(submissions) > 1
     options = request(first.job, slurm, SUBMITTED)
+    if several:  # a name of one job would be shown for all
+        options[0] = f"--job-name={OURS}-{first.folder.name.rpartition('-')[0]}"
     output = first.folder.parent if several else first.folder
     log = f"{output}/slurm-%{'A_%a' if several else 'j'}.log"
     array = [f"--array=0-{len(submissions) - 1}"] if several else []

@@ -106,17 +106,27 @@ class Channel:
         """Hand out the answers, until srun ends."""
         assert process.stdout is not None and process.stderr is not None
         listening = asyncio.create_task(self._listen(process.stderr))
-        async for line in process.stdout:
-            with contextlib.suppress(ValueError):  # what a site's prolog prints
-                found = json.loads(line)
-                if (answer := self._waiting.get(found.get("number"))) and not answer.done():
-                    answer.set_result(found)
+        try:
+            async for line in process.stdout:
+                self._hand_out(line)
+        except ValueError:
+            self._said.append(f"more than {LONGEST} bytes came in one line")
+            kill(process)
         await process.wait()
         await listening
         self.lost = await self._why()
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self.lost)
+
+    def _hand_out(self, line: bytes) -> None:
+        try:
+            found = json.loads(line)
+            answer = self._waiting.get(found["number"])
+        except (ValueError, TypeError, KeyError):  # what a site's prolog prints, which may be JSON too
+            return
+        if answer and not answer.done():
+            answer.set_result(found)
 
     async def _listen(self, stderr: asyncio.StreamReader) -> None:
         async for line in stderr:

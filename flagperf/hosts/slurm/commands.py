@@ -28,7 +28,7 @@ async def ask(*argv: str) -> str:
     finally:
         kill(process)
     if process.returncode != 0:
-        raise HostError(SLURM, f"{argv[0]}: {said(stderr.decode(errors='replace'))}")
+        raise HostError(SLURM, f"{argv[0]}: {said((stderr or stdout).decode(errors='replace'))}")
     return stdout.decode(errors="replace")
 
 

@@ -89,8 +89,7 @@ class SlurmJob:
         if state == "NODE_FAIL" and down:
             named = "; ".join(f"Slurm calls {node} {of_node}" for node, of_node in down.items())
             return LostAllocation(next(iter(down)) if len(down) == 1 else host, f"{named} (job {self.number}: {state})")
-        by = await cancelled_by(self.number) if state == "CANCELLED" else ""
-        return LostAllocation(host, ending(state + by, fields))
+        return LostAllocation(host, ending(await with_canceller(state, self.number), fields))
 
     async def _down(self) -> dict[str, str]:
         """Which nodes Slurm does not use any more, and why."""
@@ -114,21 +113,26 @@ def ending(state: str, fields: Mapping[str, str]) -> str:
     return f"{why} ({state})"
 
 
-async def cancelled_by(number: int) -> str:
-    """ " by NAME", as the site's accounting knows it; nothing where it has none."""
+async def with_canceller(state: str, number: int | str) -> str:
+    """A job's final state, as "CANCELLED by NAME" where the site's accounting knows that, and also what it forgot."""
+    if state not in ("CANCELLED", ""):
+        return state
     try:
         told = await ask("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=State")
     except HostError:
-        return ""
-    found = re.search(r"CANCELLED by (\d+)", told)
+        return state
+    found = re.fullmatch(r"CANCELLED by (\d+)", told.strip())
     try:
-        return f" by {pwd.getpwuid(int(found[1])).pw_name}" if found else ""
+        return f"CANCELLED by {pwd.getpwuid(int(found[1])).pw_name}" if found else told.strip() or state
     except KeyError:  # a user whom this machine does not know
-        return f" by user {found[1]}" if found else ""
+        return f"CANCELLED by user {found[1]}" if found else state
 
 
-async def job_fields(number: int) -> dict[str, str]:
+async def job_fields(number: int | str) -> dict[str, str]:
     """What `scontrol show job` says of a job; nothing of one that it has forgotten.
+
+    Args:
+        number: its id; of a task of an array also both numbers, 12_3.
 
     Raises:
         HostError: the controller does not answer.
@@ -136,10 +140,12 @@ async def job_fields(number: int) -> dict[str, str]:
     try:
         text = await ask("scontrol", "--oneliner", "show", "job", str(number))
     except HostError as error:
-        if "Invalid job id" in error.problem:
+        if re.search("Invalid job id|not found", error.problem):  # the second of a task of an array
             return {}
         raise
     tasks = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]  # all of an array, of one id too
+    if "_" in str(number):
+        return next(iter(tasks), {})
     return next((fields for fields in tasks if fields.get("JobId") == str(number)), {})
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import asyncssh
 
@@ -20,10 +20,14 @@ from flagperf.hosts.ssh.process import SshProcess
 from flagperf.hosts.ssh.sockets import socket_folder
 from flagperf.hosts.transport import Completed, Outage, Process, logged
 
-BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer; asyncssh splits larger reads into tasks
+BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
+ONE_REQUEST = (
+    0  # block size of a read that asyncssh does not split into tasks: a cancelled read would leave them behind
+)
 TIMED_OUT = 124  # exit status of coreutils' timeout
 
 T = TypeVar("T")
+Work = Callable[[asyncssh.SFTPClient], Coroutine[Any, Any, T]]
 
 
 class SshTransport:
@@ -99,7 +103,7 @@ class SshTransport:
 
     async def read(self, path: str, offset: int = 0) -> bytes:
         async def work(files: asyncssh.SFTPClient) -> bytes:
-            async with files.open(path, "rb", block_size=BLOCK) as file:
+            async with files.open(path, "rb", block_size=ONE_REQUEST) as file:
                 content: bytes = await file.read(BLOCK, offset)
                 return content
 
@@ -111,15 +115,15 @@ class SshTransport:
     async def put(self, source: Path, target: str) -> None:
         folder = source.is_dir()
 
-        async def work(files: asyncssh.SFTPClient) -> None:
+        async def copy(files: asyncssh.SFTPClient) -> None:
             await files.makedirs(target if folder else str(PurePosixPath(target).parent), exist_ok=True)
             what = list(source.iterdir()) if folder else source
             await files.put(what, target, recurse=True, preserve=True, follow_symlinks=True)
 
-        await self._with_files(work)
+        await self._with_files(self._ended_with_its_channel(copy))
 
     async def get(self, source: str, target: Path) -> None:
-        async def work(files: asyncssh.SFTPClient) -> None:
+        async def copy(files: asyncssh.SFTPClient) -> None:
             if not await files.isdir(source):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 await files.get(source, target, preserve=True)
@@ -128,7 +132,7 @@ class SshTransport:
             inside = [f"{source}/{name}" for name in await files.listdir(source) if name not in (".", "..")]
             await files.get(inside, target, recurse=True, preserve=True)
 
-        await self._with_files(work)
+        await self._with_files(self._ended_with_its_channel(copy))
 
     @contextlib.asynccontextmanager
     async def unix_socket(self, path: str) -> AsyncIterator[str]:
@@ -144,7 +148,22 @@ class SshTransport:
             finally:
                 listener.close()
 
-    async def _with_files(self, work: Callable[[asyncssh.SFTPClient], Awaitable[T]]) -> T:
+    def _ended_with_its_channel(self, copy: Work[None]) -> Work[None]:
+        """The copying, which asyncssh does in tasks. A cancellation leaves these behind, so it ends their channel."""
+
+        async def work(files: asyncssh.SFTPClient) -> None:
+            copying = asyncio.create_task(copy(files))
+            try:
+                await asyncio.shield(copying)
+            except asyncio.CancelledError:
+                copying.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody asks for it
+                self._files = None
+                files.exit()
+                raise
+
+        return work
+
+    async def _with_files(self, work: Work[T]) -> T:
         """Work on the connection's file channel, again from the start where the connection drops."""
         for _ in range(ATTEMPTS):
             connection = await self.connection.established()

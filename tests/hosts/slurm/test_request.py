@@ -13,6 +13,7 @@ from example import example_run
 from flagperf.config.cluster import Cluster
 from flagperf.config.platform import RuntimeSettings, Vendor
 from flagperf.config.schedulers import Slurm
+from flagperf.hosts.slurm.awaited import hopeless
 from flagperf.hosts.slurm.batch import Submission, script
 from flagperf.hosts.slurm.channel import Channel
 from flagperf.hosts.slurm.job import SlurmJob, ending
@@ -117,7 +118,8 @@ exec {sys.executable} flagperf cluster=site run_name=run1
 
 def test_jobs_of_a_sweep_are_submitted_as_an_array() -> None:
     lines = script([submission("run-1"), submission("run-2")]).splitlines()
-    assert {"#SBATCH --array=0-1", "#SBATCH --output=/res/slurm-%A_%a.log"} <= set(lines)
+    asked = {"--job-name=flagperf-run", "--array=0-1", "--output=/res/slurm-%A_%a.log"}
+    assert {f"#SBATCH {option}" for option in asked} <= set(lines)
     assert lines[-4:] == [
         'case "$SLURM_ARRAY_TASK_ID" in',
         f"0) exec {sys.executable} flagperf cluster=site run_name=run-1 ;;",
@@ -138,3 +140,11 @@ def test_jobs_of_a_sweep_are_submitted_as_an_array() -> None:
 )
 def test_why_a_job_ended(state: str, fields: dict[str, str], why: str) -> None:
     assert ending(state, fields) == why
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [("PartitionNodeLimit", "PartitionNodeLimit"), ("BadConstraints", "BadConstraints"), ("Resources", None)],
+)
+def test_reasons_that_no_waiting_changes(reason: str, never: str | None) -> None:
+    assert hopeless(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown") == never

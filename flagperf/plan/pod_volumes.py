@@ -1,0 +1,70 @@
+"""The volumes of a pod: what flagperf itself needs there, and the data where the ranks look for it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from flagperf.config.kubernetes import Kubernetes
+from flagperf.config.values import RunConfig
+from flagperf.plan.container import sample_root, size_in_bytes
+from flagperf.plan.plan import CODE
+from flagperf.plan.values import CONFIG, Plan
+from flagperf.trainer.sample_data import is_sample
+
+POD, PARTS = "/flagperf/pod", "/flagperf/code"  # where a pod finds its script, and the parts of the code
+
+
+@dataclass(frozen=True)
+class Volume:
+    name: str
+    source: Mapping[str, Any]
+    path: str  # in the container
+    read_only: bool = True
+    sub_path: str | None = None
+
+    def mount(self) -> dict[str, Any]:
+        only = {"readOnly": True} if self.read_only else {}
+        part = {"subPath": self.sub_path} if self.sub_path else {}
+        return {"name": self.name, "mountPath": self.path, **only, **part}
+
+
+def sample_dir(run: RunConfig) -> str | None:
+    """Where a pod makes sample data, whatever user it has; None: it trains on data that is there."""
+    if not is_sample(run.config):
+        return None
+    return str(PurePosixPath(sample_root(run, run.cluster.nodes[0]), PurePosixPath(run.data_dir).name))
+
+
+def own_volumes(run: RunConfig, plan: Plan, pods: Kubernetes, job: str, code_names: Sequence[str]) -> Iterator[Volume]:
+    """What flagperf itself needs in a pod: script and configuration, code, the folder of logs, shared memory."""
+    first = plan.nodes[0]
+    config = {"configMap": {"name": f"{job}-config"}}
+    claim = {"persistentVolumeClaim": {"claimName": pods.work_claim}} if pods.work_claim else {"emptyDir": {}}
+    memory = {"emptyDir": {"medium": "Memory", "sizeLimit": str(size_in_bytes(pods.shm_size))}}
+    yield Volume("config", config, POD)
+    yield Volume("parts", {"projected": {"sources": [{"configMap": {"name": name}} for name in code_names]}}, PARTS)
+    yield Volume("work", claim, run.cluster.work_dir, read_only=False)
+    yield Volume("code", {"emptyDir": {}}, str(PurePosixPath(first.case_dir).parent / CODE), read_only=False)
+    yield Volume("config", config, first.config_file, sub_path=CONFIG)
+    yield Volume("shm", memory, "/dev/shm", read_only=False)
+
+
+def data_volumes(run: RunConfig, pods: Kubernetes) -> Iterator[Volume]:
+    """Data, and what else the run names by path, where the ranks look for it."""
+    data_dir = PurePosixPath(run.data_dir)
+    if sample := sample_dir(run):
+        yield Volume("data", {"emptyDir": {}}, str(PurePosixPath(sample).parent), read_only=False)
+    elif pods.data_claim:
+        claim = {"claimName": pods.data_claim, "readOnly": True}
+        yield Volume("data", {"persistentVolumeClaim": claim}, run.data_dir)
+    else:
+        yield Volume("data", {"hostPath": {"path": pods.data_path or run.data_dir, "type": "Directory"}}, run.data_dir)
+    if run.init_checkpoint and not PurePosixPath(run.init_checkpoint).is_relative_to(data_dir):
+        yield Volume("checkpoint", {"hostPath": {"path": run.init_checkpoint}}, run.init_checkpoint)
+    for number, (source, target) in enumerate(pods.mounts.items()):
+        if target is not None:
+            path, writable = target.removesuffix(":rw"), target.endswith(":rw")
+            yield Volume(f"mount-{number}", {"hostPath": {"path": source}}, path, read_only=not writable)
