@@ -21,7 +21,7 @@ HEAVY   := cases cluster faults trainer
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
 RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target hosts/versions) \
-	flagperf/trainer flagperf/modelzoo/scripts flagperf/hosts/slurm/agent.py cases
+	flagperf/trainer flagperf/modelzoo/scripts flagperf/hosts/slurm/agent.py flagperf/docker/discard.py cases
 
 .PHONY: run quick test slow check clean packages oldest oldest-test $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 

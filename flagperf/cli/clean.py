@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from flagperf.cli.cluster import Row, failed_row, look_at_cluster
+from flagperf.config.cluster import Node
+from flagperf.config.schedulers import Slurm
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
+from flagperf.docker.leftovers import containers
 from flagperf.docker.once import remove
-from flagperf.docker.runtime import containers
 from flagperf.errors import FlagperfError
 from flagperf.hosts import leftovers
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.transport import Transport
+
+NOT_REACHED = "nodes are reached in an allocation only: a run looks for what others left on its own as it begins"
 
 
 def main(options: argparse.Namespace) -> int:
@@ -28,9 +34,12 @@ def main(options: argparse.Namespace) -> int:
 async def clean(run: RunConfig) -> list[Row]:
     """Clean every host of the cluster. Each row says what was removed, or what could not be."""
     if run.cluster.slurm is not None:
-        return await _clean_queue()
-    transports = make_transports(run, run.cluster.nodes)
-    rows = await asyncio.gather(*(_clean(run, transport) for transport in transports))
+        return [*await _clean_queue(), *await _clean_allocation(run, run.cluster.slurm)]
+    return await _clean_hosts(run, run.cluster.nodes)
+
+
+async def _clean_hosts(run: RunConfig, nodes: Sequence[Node]) -> list[Row]:
+    rows = await asyncio.gather(*(_clean(run, transport) for transport in make_transports(run, nodes)))
     return [row for found in rows for row in found]
 
 
@@ -44,6 +53,22 @@ async def _clean_queue() -> list[Row]:
     except FlagperfError as error:
         return [failed_row(SLURM, "clean", error)]
     return [Row(SLURM, "clean", "ok", f"job {job}" if job else "nothing to remove") for job in jobs or [""]]
+
+
+async def _clean_allocation(run: RunConfig, slurm: Slurm) -> list[Row]:
+    """Clean the nodes of an allocation that the user has. No others can be reached."""
+    from flagperf.hosts.slurm.allocation import own_job, own_nodes
+    from flagperf.hosts.slurm.commands import SLURM
+
+    try:
+        nodes = await own_nodes(slurm)
+    except FlagperfError as error:
+        return [failed_row(SLURM, "clean", error)]
+    if not nodes:
+        advice = f"salloc --nodes=N flagperf clean cluster={run.cluster.name}"
+        return [Row(SLURM, "clean", "skipped", NOT_REACHED, advice)]
+    held = replace(run.cluster, slurm=replace(slurm, job=own_job(slurm)))
+    return await _clean_hosts(replace(run, cluster=held), nodes)
 
 
 async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
@@ -70,8 +95,8 @@ async def _remove_containers(transport: Transport) -> list[str]:
     removed = []
     try:
         async with DockerHost(transport) as docker:
-            for name, owner in (await docker.call(containers)).items():
-                if leftovers.owner_state(owner) == "dead":
+            for name, state in (await containers(docker.call)).items():
+                if state == "dead":
                     await docker.call(partial(remove, name=name))
                     removed.append(f"container {name}")
     except NoDocker:

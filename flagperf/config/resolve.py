@@ -27,6 +27,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
 from flagperf.trainer.mesh import DATA_PARALLEL, Mesh
 
+EXCLUSIVE = "cluster.slurm.exclusive"
 OWN_VARIABLES = "FLAGPERF_"  # prefix of the variables by which flagperf speaks to its processes
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
 
@@ -238,9 +239,10 @@ def runtime(config: Mapping[str, Any], where: Where) -> RuntimeSettings:
         raise ConfigError(
             "the runtime needs an image", where=where("runtime.image"), key="runtime.image", advice=advice
         )
-    if made.kind == "docker" and config["cluster"].get("slurm") is not None:
-        advice = "runtime=process, apptainer or pyxis (docs/schedulers.md)"
-        raise ConfigError("docker is not used on nodes of Slurm", key="runtime", given=made.name, advice=advice)
+    if made.kind == "docker" and (config["cluster"].get("slurm") or {}).get("exclusive") is False:
+        problem, key = "Slurm does not limit what docker's containers use: they need whole nodes", EXCLUSIVE
+        advice = "or another runtime: process, apptainer, pyxis"
+        raise ConfigError(problem, where=where(key), key=key, given=False, allowed="true", advice=advice)
     if made.srun and not config["cluster"].get("slurm"):
         problem = "this runtime is one of Slurm"
         raise ConfigError(problem, key="runtime", given=made.name, advice="cluster=slurm, or another runtime")

@@ -1,4 +1,4 @@
-"""The docker daemon of a host, through the docker SDK. The socket of another host is forwarded over ssh."""
+"""The docker daemon of a host, through the docker SDK. The socket of another host is forwarded over ssh or srun."""
 
 from __future__ import annotations
 

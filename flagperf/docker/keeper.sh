@@ -1,7 +1,9 @@
 #!/bin/sh
 # Waits to be stopped, and then kills what is marked. Needs marked.sh before it.
 #   $1  the mark, NAME=VALUE
+#   $2...  a command to be run after that, if any
 stop() {
+    trap '' TERM # also for what is started here: a guard asks each descendant to end
     for _ in 1 2 3 4 5; do
         ids=$(marked "$1")
         [ -n "$ids" ] || return
@@ -9,5 +11,5 @@ stop() {
         sleep 0.2
     done
 }
-trap 'stop "$1"; exit' TERM
+trap 'stop "$1"; shift; "$@"; exit' TERM
 while :; do sleep 3600 & wait $!; done

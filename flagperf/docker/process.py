@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flagperf.docker.daemon import DockerHost
+from flagperf.docker import discard
+from flagperf.docker.daemon import SOCKET, DockerHost
 from flagperf.errors import HostError
 from flagperf.hosts.shell import MARKED, script, shell
 from flagperf.hosts.transport import Process, Transport
@@ -26,9 +28,12 @@ SIGNALLED = 128  # docker reports an end by signal N as 128 + N
 async def start_keeper(transport: Transport, name: str) -> Process:
     """A process on the host that kills what runs in the container when it is stopped, or when the launcher is gone.
 
-    It needs no docker, so that it also works when the daemon is gone.
+    It needs no docker, so that it also works when the daemon is gone. Where there is Python for it, it then asks the
+    daemon to remove the container: the launcher may have lost the host for good.
     """
-    return await transport.start(shell(KEEPER, f"{MARK}={name}"), log="/dev/null", grace=KEEPER_GRACE)
+    python, program = transport.python, Path(discard.__file__).read_text("utf-8")
+    remove = (python, "-I", "-S", "-c", program, SOCKET, name) if python else ()
+    return await transport.start(shell(KEEPER, f"{MARK}={name}", *remove), log="/dev/null", grace=KEEPER_GRACE)
 
 
 class DockerProcess:
@@ -54,6 +59,7 @@ class DockerProcess:
     async def reason(self) -> str | None:
         from docker.errors import NotFound
 
+        await self._docker.transport.check_held()
         try:
             state = (await self._docker.call(lambda client: client.api.inspect_container(self._name)))["State"]
         except NotFound:

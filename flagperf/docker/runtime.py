@@ -15,13 +15,14 @@ from flagperf.config.needs import needs_of
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import ANSWER, DockerHost
 from flagperf.docker.image_supply import ImageSupply
+from flagperf.docker.leftovers import containers
 from flagperf.docker.once import once, remove, run_once
 from flagperf.docker.process import DockerProcess, start_keeper
 from flagperf.errors import HostError
 from flagperf.hosts.environment import answered, question
-from flagperf.hosts.leftovers import owner_state, this_owner
+from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.transport import Process, Transport
-from flagperf.plan.container import OWNER, owned, sdk_arguments
+from flagperf.plan.container import owned, sdk_arguments
 from flagperf.plan.values import Container, NodePlan, Plan
 
 if TYPE_CHECKING:
@@ -105,8 +106,7 @@ class DockerRuntime:
 
     async def _remove_leftovers(self) -> None:
         """Remove containers of runs that died, and one that this launcher left under the name that is needed now."""
-        for name, owner in (await self._ask(containers)).items():
-            state = owner_state(owner)
+        for name, state in (await containers(self._ask)).items():
             if state == "dead" or (state == "this" and name == self.container.name):
                 log.warning("%s: removing %s, left behind by a run that died", self.transport.host, name)
                 await self._ask(partial(remove, name=name))
@@ -139,12 +139,6 @@ async def image_versions(run: RunConfig, docker: DockerHost, node: NodePlan) -> 
     key = f"vendor.image.{entry_of(run.vendor, run.framework)[0]}"
     advice = f"take an image that has it ({key}.name), or build on this one: {key}.base={container.image}"
     return answered(docker.host, f"image {container.image}", needs, status, output, advice)
-
-
-def containers(client: DockerClient) -> dict[str, str]:
-    """Containers that flagperf made on a host, with their owners."""
-    found = client.api.containers(all=True, filters={"label": OWNER})
-    return {container["Names"][0].lstrip("/"): container["Labels"][OWNER] for container in found}
 
 
 def image_facts(client: DockerClient, reference: str) -> dict[str, str]:

@@ -40,8 +40,8 @@ def _this_machine(nodes: Sequence[Node], _cluster: Cluster, _timeout: float) -> 
 
 
 def _by_ssh(nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:
+    from flagperf.hosts.sockets import remove_dead_socket_folders
     from flagperf.hosts.ssh.connection import AT_ONCE  # asyncssh is heavy
-    from flagperf.hosts.ssh.sockets import remove_dead_socket_folders
     from flagperf.hosts.ssh.transport import SshTransport
 
     remove_dead_socket_folders()
@@ -54,8 +54,10 @@ def _by_ssh(nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence
 def _by_srun(nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:
     from flagperf.hosts.slurm.job import SlurmJob
     from flagperf.hosts.slurm.transport import SrunTransport
+    from flagperf.hosts.sockets import remove_dead_socket_folders
 
     assert cluster.slurm is not None
+    remove_dead_socket_folders()
     if cluster.slurm.job is None:
         raise HostError(nodes[0].name, "Slurm has this node back", advice="cluster.slurm.job names an allocation")
     job = SlurmJob(cluster.slurm.job, [node.name for node in nodes])

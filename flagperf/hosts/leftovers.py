@@ -1,4 +1,4 @@
-"""What runs leave on a host when their launcher dies: folders, here; containers, in flagperf.docker.runtime.
+"""What runs leave on a host when their launcher dies: folders, here; containers, in flagperf.docker.leftovers.
 
 Each says who its owner is: which process of which machine. Only what belongs to a dead owner is removed. A folder
 whose logs could not be collected has no owner: it stays until `flagperf collect` has brought them. The folder of

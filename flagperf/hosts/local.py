@@ -41,6 +41,7 @@ class LocalTransport:
     """This machine."""
 
     local = same_files = True
+    python: str | None = sys.executable
     linger: float | None = None
     clock_offset = 0.0
     outages: Sequence[Outage] = ()

@@ -81,6 +81,7 @@ class Transport(Protocol):
     address: str  # where the other nodes reach it; known once connected
     local: bool  # this machine itself
     same_files: bool  # the launcher's paths lead to the same files there: nothing needs to be sent or collected
+    python: str | None  # an interpreter that is known to be there, 3.8 or newer; None: there may be none
     linger: float | None  # seconds for which it goes on without a sign of the launcher; None: as long as that lives
     clock_offset: float  # seconds that its clock is ahead of the launcher's; known once connected
     outages: Sequence[Outage]  # so far

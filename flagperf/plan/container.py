@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 MARK = "FLAGPERF_CONTAINER"  # variable that finds a container's processes on the host when its daemon is gone
 LABEL = "flagperf"  # flagperf.run, flagperf.node, flagperf.owner
 OWNER = f"{LABEL}.owner"
+SLURM_JOB = f"{LABEL}.slurm_job"  # no container of that job outlives it by right
 STAND_IN_OWNER = "<host, boot, pid and start time of the launcher>"  # until an execution knows them: `owned`
 TO_LOG = 'exec "$@" >>"$0" 2>&1'  # docker's own log loses lines on a full disk
 UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -52,6 +53,7 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, start: C
         return None
     digest = hashlib.sha256(str(paths.run).encode()).hexdigest()[:8]
     name = f"flagperf-{digest}-{paths.round.name}-node{rank}"
+    job = run.cluster.slurm and run.cluster.slurm.job
     log = launcher_log(str(paths.logs), run.framework.name)
     mounts = (
         *option_mounts(run.container),
@@ -64,7 +66,12 @@ def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, start: C
         image=run.image.reference,
         argv=("sh", "-c", TO_LOG, log, *start.argv),
         env={**start.env, MARK: name},
-        labels={f"{LABEL}.run": paths.run.name, f"{LABEL}.node": str(rank), OWNER: STAND_IN_OWNER},
+        labels={
+            f"{LABEL}.run": paths.run.name,
+            f"{LABEL}.node": str(rank),
+            OWNER: STAND_IN_OWNER,
+            **({SLURM_JOB: str(job)} if job else {}),
+        },
         mounts=mounts,
         options=run.container,
     )

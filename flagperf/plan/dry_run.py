@@ -87,9 +87,13 @@ def _config_document(plan: Plan) -> str:
 
 def _node_commands(node: NodePlan) -> str:
     make_folder = Command(("mkdir", "-p", node.log_dir))
-    start = shlex.join(docker_run_argv(node.container)) if node.container else node.start.line()
     ranks = f"rank {node.ranks[0]}" if len(node.ranks) == 1 else f"ranks {node.ranks[0]}-{node.ranks[-1]}"
-    return comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start}"
+    return comments(f"Node {node.rank}, {node.node.name}: {ranks}") + f"\n{make_folder.line()}\n{start_line(node)}"
+
+
+def start_line(node: NodePlan) -> str:
+    """What starts the ranks of a node, as a line of shell."""
+    return shlex.join(docker_run_argv(node.container)) if node.container else node.start.line()
 
 
 def comments(title: str, lines: list[str] | None = None) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hosts
 import pytest
 import slurm_lab
-from hosts import TestCluster, why_not
+from hosts import TestCluster
 from slurm_lab import SlurmLab
 
 
 @pytest.fixture(scope="session")
 def _session_cluster() -> Iterator[TestCluster]:
-    reason = why_not()
+    reason = hosts.why_not()
     if reason:
         pytest.skip(reason)
     with TestCluster() as cluster:
@@ -40,3 +41,13 @@ def slurm(_session_slurm: SlurmLab) -> SlurmLab:
     """Two nodes of Slurm, idle and in order."""
     _session_slurm.repair()
     return _session_slurm
+
+
+@pytest.fixture
+def docker_slurm(slurm: SlurmLab) -> SlurmLab:
+    """The same, with a docker daemon on each."""
+    reason = hosts.why_not()
+    if reason:
+        pytest.skip(reason)
+    slurm.start_docker()
+    return slurm

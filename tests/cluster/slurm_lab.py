@@ -1,9 +1,9 @@
 """A real Slurm cluster on one machine: munged, slurmctld and two slurmd, without systemd, on free ports.
 
-    python tests/cluster/slurm_lab.py          two nodes, until Ctrl-C; prints how to reach them
+    python tests/cluster/slurm_lab.py [docker]    two nodes, until Ctrl-C; prints how to reach them
 
 Needs root, and Debian's packages munge, slurmctld, slurmd and slurm-client. The nodes have this machine's files, but
-for /srv, where each has its own.
+for /srv and /run, where each has its own. `start_docker` gives each a docker daemon of its own.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
+
+from hosts import IMAGE, empty_image
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "salloc", "sbatch")
 NODES = ("n1", "n2")
 BOOT_SECONDS = 30.0
 LOST = 3  # seconds after which the controller calls a node down that does not answer
 
-OWN_SRV = 'mount -t tmpfs none /srv && exec "$0" "$@"'
+OWN_PLACES = 'mount -t tmpfs none /srv && mount -t tmpfs -o mode=755 none /run && exec "$0" "$@"'
+DOCKERD = "dockerd --iptables=false --ip6tables=false --bridge=none --data-root={root}/docker.{node}"
 
 CONF = """
 ClusterName=lab
@@ -82,6 +86,7 @@ class SlurmLab:
     def __enter__(self) -> SlurmLab:
         self.root = Path(tempfile.mkdtemp(prefix="flagperf-slurm-"))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._docker: dict[str, int] = {}  # process of slurmd in whose place a node's docker is
         self.env = {"SLURM_CONF": str(self.root / "slurm.conf")}
         try:
             self._write()
@@ -123,10 +128,35 @@ class SlurmLab:
         for node in NODES:
             if (running := self._running.get(node)) is None or running.poll() is not None:
                 slurmd = ("slurmd", "-D", "-N", node, "-f", self.env["SLURM_CONF"])
-                self._start("unshare", "--mount", "sh", "-c", OWN_SRV, *slurmd, name=node)
+                self._start("unshare", "--mount", "sh", "-c", OWN_PLACES, *slurmd, name=node)
         if self.queue():
             self.run("scancel", "--user=root")
         _until(self._in_order, "the nodes")
+
+    def start_docker(self) -> None:
+        """A docker daemon on each node that has none, with `IMAGE`, no container, and an empty /srv."""
+        for node in NODES:
+            name, slurmd = f"dockerd.{node}", self._running[node].pid
+            if (running := self._running.get(name)) and (running.poll() is not None or self._docker[node] != slurmd):
+                self.kill(name, signal.SIGTERM)
+            if name not in self._running:
+                dockerd = DOCKERD.format(root=self.root, node=node).split()
+                self._start("nsenter", f"--mount=/proc/{slurmd}/ns/mnt", *dockerd, name=name)
+                self._docker[node] = slurmd
+        for node in NODES:
+            _until(partial(self.on, node, "docker", "version"), f"dockerd of {node}")
+            if not self.on(node, "docker", "images", "-q", IMAGE):
+                self.on(node, "docker", "import", "-", IMAGE, stdin=empty_image())
+            if left := self.on(node, "docker", "ps", "-aq").split():
+                self.on(node, "docker", "rm", "-f", *left)
+            self.on(node, "sh", "-c", "rm -rf /srv/*")
+
+    def on(self, node: str, *argv: str, stdin: bytes = b"") -> str:
+        """What a command prints that a person gives on a node; nothing where it fails."""
+        inside = self._running.get(f"dockerd.{node}") or self._running[node]  # the first also where slurmd is gone
+        there = ("nsenter", f"--mount=/proc/{inside.pid}/ns/mnt", *argv)
+        done = subprocess.run(there, input=stdin, capture_output=True, env={**os.environ, "PATH": _PATH})
+        return "" if done.returncode else done.stdout.decode()
 
     def _in_order(self) -> bool:
         states = self.run("sinfo", "--noheader", "-N", "--partition=main", "-o", "%N %T").split()
@@ -147,7 +177,7 @@ class SlurmLab:
         return self.run("squeue", "--noheader", "--array", "-o", "%i %T").splitlines()
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> None:
-        """End a daemon of the cluster: munged, slurmctld, n1 or n2."""
+        """End a daemon of the cluster: munged, slurmctld, n1 or n2, dockerd.n1 or dockerd.n2."""
         process = self._running.pop(name)
         process.send_signal(number)
         try:
@@ -169,7 +199,7 @@ class SlurmLab:
             )
 
 
-def _until(done: Callable[[], bool], what: str) -> None:
+def _until(done: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + BOOT_SECONDS
     while not done():
         if time.monotonic() > deadline:
@@ -190,6 +220,8 @@ if __name__ == "__main__":
         sys.exit(reason)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with SlurmLab() as cluster:
+        if sys.argv[1:] == ["docker"]:
+            cluster.start_docker()
         print("\n".join(f"export {name}={value}" for name, value in cluster.env.items()), flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()

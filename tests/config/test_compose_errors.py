@@ -626,6 +626,16 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             do="in quotes it is text",
         ),
         of_file(
+            "cluster: docker on nodes that others may share",
+            {"cluster/lab": "title: lab\nslurm: {exclusive: false}\n"},
+            ["cluster=lab", "data_dir=/data", "runtime=docker"],
+            "Slurm does not limit what docker's containers use: they need whole nodes",
+            key="cluster.slurm.exclusive",
+            given="False",
+            allowed="true",
+            do="or another runtime: process, apptainer, pyxis",
+        ),
+        of_file(
             "cluster: unknown field",
             {"cluster/lab": "title: lab\nhosts: []\n"},
             ["cluster=lab", "data_dir=/data"],

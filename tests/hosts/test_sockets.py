@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.hosts.ssh.sockets import remove_dead_socket_folders, socket_folder
+from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
 
 HOLD = """
-from flagperf.hosts.ssh.sockets import socket_folder
+from flagperf.hosts.sockets import socket_folder
 with socket_folder() as folder:
     print(folder, flush=True)
     input()

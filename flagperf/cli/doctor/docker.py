@@ -13,8 +13,9 @@ from flagperf.config.cluster import Node
 from flagperf.config.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
+from flagperf.docker.leftovers import containers
 from flagperf.docker.once import once, run_once
-from flagperf.docker.runtime import containers, image_versions, refused
+from flagperf.docker.runtime import image_versions, refused
 from flagperf.errors import ConfigError
 from flagperf.hosts import leftovers
 from flagperf.hosts.transport import Transport
@@ -106,8 +107,7 @@ class DockerChecks:
             states |= await leftovers.claimed_folders(self.transport, self.run.cluster.work_dir)
             states |= dict.fromkeys(await leftovers.dead_process_folders(self.transport), "dead")
         if self._answers:
-            found = await self._docker.call(containers)
-            states |= {f"container {name}": leftovers.owner_state(owner) for name, owner in found.items()}
+            states |= {f"container {name}": state for name, state in (await containers(self._docker.call)).items()}
         dead = [what for what, state in states.items() if state == "dead"]
         unseen = f"; containers were not looked at: {self._unseen}" if self._unseen else ""
         if dead:

@@ -92,7 +92,10 @@ class _Checks:
         return Finding(f"{folder} lies on {kind}" + (", which nodes may not see" if advice else ""), advice)
 
     async def container(self) -> Finding:
-        runtime = self.run.runtime
+        runtime, image = self.run.runtime, self.run.image
+        if image is not None:
+            told = f"docker, image {image.reference} by policy {image.policy}: nodes are asked when a run begins"
+            return Finding(told, looked=False)
         if not runtime.contained:
             return Finding(f"none: runtime={runtime.name}", looked=False)
         if runtime.srun and "--container-image" not in await ask("srun", "--help"):

@@ -31,6 +31,7 @@ class Agent:
         self.guard = guard  # flagperf/hosts/guard.py, as text: it ends all descendants of a long command
         self.started: dict[int, subprocess.Popen[bytes]] = {}
         self.running: set[subprocess.Popen[bytes]] = set()
+        self.streams: dict[int, socket.socket] = {}
 
     def hello(self) -> dict[str, object]:
         """Where the other nodes reach this one: the address from which a way leads to the launcher."""
@@ -124,6 +125,37 @@ class Agent:
     def make(self, folders: list[str]) -> dict[str, object]:
         for folder in folders:
             Path(folder).mkdir(parents=True, exist_ok=True)
+        return {}
+
+    def connect(self, number: int, path: str) -> dict[str, object]:
+        """A stream to a unix socket of this node."""
+        stream = socket.socket(socket.AF_UNIX)
+        try:
+            stream.connect(path)
+        except OSError:
+            stream.close()
+            raise
+        self.streams[number] = stream
+        return {}
+
+    def receive(self, number: int, size: int) -> dict[str, object]:
+        """What comes next on a stream, once it comes; nothing at its end."""
+        return {"data": encoded(self.streams[number].recv(size))}
+
+    def send(self, number: int, data: str) -> dict[str, object]:
+        """What goes next on a stream; nothing ends it, while answers still come."""
+        if data:
+            self.streams[number].sendall(base64.b64decode(data))
+        else:
+            self.streams[number].shutdown(socket.SHUT_WR)
+        return {}
+
+    def close(self, number: int) -> dict[str, object]:
+        """The end of a stream, also for who waits for what comes next."""
+        stream = self.streams.pop(number, None)
+        if stream is not None:
+            with contextlib.suppress(OSError), stream:  # the other side may have ended it
+                stream.shutdown(socket.SHUT_RDWR)
         return {}
 
     def end(self) -> None:

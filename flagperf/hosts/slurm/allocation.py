@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -35,6 +35,21 @@ Say = Callable[[str], None]
 log = logging.getLogger(__name__)
 
 
+def own_job(slurm: Slurm) -> int | None:
+    """The allocation that the user has."""
+    return slurm.job or int(os.environ.get("SLURM_JOB_ID", "0")) or None
+
+
+async def own_nodes(slurm: Slurm) -> tuple[Node, ...]:
+    """All nodes of the allocation that the user has; none without one.
+
+    Raises:
+        HostError: it has ended, or has not begun.
+    """
+    own = own_job(slurm)
+    return _nodes((await _names(own))[1], slurm) if own else ()
+
+
 @asynccontextmanager
 async def slurm_nodes(run: RunConfig, slurm: Slurm, say: Say) -> AsyncIterator[tuple[tuple[Node, ...], Slurm]]:
     """The nodes of a job, and with them what the cluster's file says of Slurm, now with the job's id.
@@ -43,8 +58,7 @@ async def slurm_nodes(run: RunConfig, slurm: Slurm, say: Say) -> AsyncIterator[t
         HostError: Slurm gives no such nodes.
         ConfigError: the user's own allocation is too small.
     """
-    own = slurm.job or int(os.environ.get("SLURM_JOB_ID", "0"))
-    if own:
+    if own := own_job(slurm):
         names = await _of_own(run, own)
         say(f"Slurm job {own}, which is there already: {', '.join(names[:FEW])}{' …' * (len(names) > FEW)}")
         yield _nodes(names, slurm), replace(slurm, job=own, step=step(run, slurm))
@@ -57,12 +71,19 @@ def _nodes(names: tuple[str, ...], slurm: Slurm) -> tuple[Node, ...]:
     return tuple(Node(name=name, address=name, shared=slurm.shared) for name in names)
 
 
-async def _of_own(run: RunConfig, job: int) -> tuple[str, ...]:
-    """The nodes of an allocation that is not ours to end."""
+async def _names(job: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """What Slurm says of a job that runs, and its nodes."""
     fields = await job_fields(job)
     if fields.get("JobState") != "RUNNING":
         raise HostError(f"Slurm job {job}", f"it gives no nodes: {ending(fields.get('JobState', ''), fields)}")
-    names = await host_names(fields["NodeList"])
+    return fields, await host_names(fields["NodeList"])
+
+
+async def _of_own(run: RunConfig, job: int) -> tuple[str, ...]:
+    """The nodes of an allocation that is not ours to end."""
+    fields, names = await _names(job)
+    if run.container is not None and fields.get("OverSubscribe") != "NO":
+        log.warning("Slurm job %d may share its nodes with others: Slurm does not limit what a container uses", job)
     if len(names) < run.nnodes:
         problem = "the allocation has too few nodes"
         where = f"Slurm job {job}"

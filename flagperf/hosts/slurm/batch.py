@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flagperf.config.values import RunConfig
 from flagperf.hosts.slurm.request import OURS, SUBMITTED, request
+from flagperf.plan.dry_run import start_line
 from flagperf.plan.values import Plan
 
 SCRIPT = "job.sbatch"  # in the folder of the run
@@ -52,7 +53,7 @@ def script(submissions: Sequence[Submission]) -> str:
         "",
         "# The launcher runs on the first node. It finds the nodes by SLURM_JOB_ID, reaches each by one srun, and",
         "# starts on the first of them, with its name, address and port, and alike on the others:",
-        f"#     {first.plan.nodes[0].start.line()}",
+        f"#     {start_line(first.plan.nodes[0])}",
         "",
         f"cd {shlex.quote(str(Path.cwd()))} || exit",
     ]

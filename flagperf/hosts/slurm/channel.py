@@ -45,16 +45,20 @@ class Channel:
         self.lost: HostError | None = None
 
     @property
+    def python(self) -> str:
+        """The interpreter of the agent."""
+        contained = IMAGE in self._slurm.step  # the agent too: it has the files of the image
+        return sys.executable if self._slurm.shared and not contained else "python3"
+
+    @property
     def argv(self) -> tuple[str, ...]:
         """The step: one task, beside other steps, on all that the job has of the node."""
-        contained = IMAGE in self._slurm.step  # the agent too: it has the files of the image
-        python = sys.executable if self._slurm.shared and not contained else "python3"
         return (
             *("srun", f"--jobid={self.job.number}", f"--nodelist={self.host}", "--nodes=1", "--ntasks=1", "--overlap"),
             *("--cpu-bind=none", "--mpi=none", f"--chdir={Path.cwd() if self._slurm.shared else '/'}"),
             *("--job-name=flagperf", "--kill-on-bad-exit=0", "--quiet"),
             *written(self._slurm.step),
-            *(python, "-I", "-S", "-u", "-c", BOOT),
+            *(self.python, "-I", "-S", "-u", "-c", BOOT),
         )
 
     async def open(self) -> None:

@@ -17,6 +17,7 @@ SETTLE = 20.0  # seconds in which a job that is being ended gets its final state
 POLL = 0.5  # seconds between two looks
 FRESH = 1.0  # seconds for which an answer holds: all nodes of a job ask at the same time
 GOES_ON = ("RUNNING", "CONFIGURING")
+UNENDED = (*GOES_ON, "PENDING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT")
 UNUSABLE = re.compile(r"down|drain|fail|not_resp|.*\*")  # states of a node
 ENDINGS = {
     "TIMEOUT": "its time limit of {TimeLimit} was reached",
@@ -103,6 +104,14 @@ class SlurmJob:
             if UNUSABLE.match(state):
                 found[node] = state + why
         return found
+
+
+async def is_over(number: int) -> bool:
+    """Whether a job is known to have ended, or not known to Slurm any more."""
+    try:
+        return (await job_fields(number)).get("JobState") not in UNENDED
+    except HostError:  # no Slurm here, or a busy controller
+        return False
 
 
 def ending(state: str, fields: Mapping[str, str]) -> str:

@@ -6,7 +6,8 @@ import asyncio
 import base64
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +19,9 @@ from flagperf.errors import HostError
 from flagperf.hosts.slurm.agent import encoded
 from flagperf.hosts.slurm.channel import Channel
 from flagperf.hosts.slurm.job import SlurmJob
+from flagperf.hosts.slurm.streams import PIECE, socket_of
 from flagperf.hosts.transport import Completed, Outage, Process, logged
 
-PIECE = 1 << 18  # bytes of a file in one request
 CLOCK_LOOKS = 5  # times that a node is asked for its time; the quickest answer counts
 STEP_LIMITS = 3  # times the limit of a connection that a step may take to begin: the site's prolog runs first
 MARGIN = 10.0  # seconds that an answer may take beyond the command itself
@@ -73,6 +74,7 @@ class SrunTransport:
     def __init__(self, node: Node, job: SlurmJob, slurm: Slurm, timeout: float) -> None:
         self.host, self.address, self.same_files = node.name, node.address, node.shared
         self.channel = Channel(node.name, job, slurm)
+        self.python: str | None = self.channel.python
         self._timeout = STEP_LIMITS * timeout
         self._numbers = count(1)
         self._started: list[SrunProcess] = []
@@ -160,10 +162,8 @@ class SrunTransport:
             for name, mode in found["files"].items():
                 await self._bring(f"{source}/{name}" if name else source, target / name if name else target, mode)
 
-    @contextlib.asynccontextmanager
-    async def unix_socket(self, path: str) -> AsyncIterator[str]:
-        raise HostError(self.host, f"its {path} is not reached over srun", advice="choose another runtime")
-        yield path
+    def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
+        return socket_of(self.channel, path, self._numbers)
 
     async def _send(self, source: Path, target: str) -> None:
         mode, offset = source.stat().st_mode & 0o777, 0

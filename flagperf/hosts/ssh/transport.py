@@ -14,10 +14,10 @@ import asyncssh
 from flagperf.command import Command
 from flagperf.config.cluster import Node, Ssh
 from flagperf.errors import HostError
+from flagperf.hosts.sockets import socket_folder
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess
-from flagperf.hosts.ssh.sockets import socket_folder
 from flagperf.hosts.transport import Completed, Outage, Process, logged
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
@@ -41,6 +41,7 @@ class SshTransport:
     """
 
     local = False
+    python: str | None = None
     clock_offset = 0.0
 
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore | None = None) -> None:

@@ -101,3 +101,66 @@ async def test_a_step_that_ends_is_told_in_sruns_words(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="n1: srun ended: n1 is on fire"):
         async with node():
             pass
+
+
+async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """What comes, in capitals, once all of it has come."""
+    writer.write((await reader.read()).upper())
+    writer.close()
+
+
+async def heard(place: str, said: bytes) -> bytes:
+    """What a socket answers."""
+    reader, writer = await asyncio.open_unix_connection(place)
+    writer.write(said)
+    writer.write_eof()
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+@pytest.mark.asyncio
+async def test_a_socket_of_the_node_is_reached_by_one_of_this_machine(tmp_path: Path) -> None:
+    said = [bytes([97 + number]) * (2 * PIECE + number) for number in range(3)]
+    async with await asyncio.start_unix_server(shout, tmp_path / "shout"), node() as transport:
+        async with transport.unix_socket(f"{tmp_path}/shout") as place:
+            assert await asyncio.gather(*(heard(place, each) for each in said)) == [each.upper() for each in said]
+            assert await heard(place, b"") == b""
+        assert not Path(place).exists()
+
+
+@pytest.mark.asyncio
+async def test_a_socket_that_nobody_serves_says_nothing(tmp_path: Path) -> None:
+    async with node() as transport, transport.unix_socket(f"{tmp_path}/none") as place:
+        for _ in range(2):
+            reader, writer = await asyncio.open_unix_connection(place)
+            assert await reader.read() == b""
+            writer.close()
+
+
+@pytest.mark.asyncio
+async def test_who_waits_on_a_stream_is_told_when_it_is_given_up(tmp_path: Path) -> None:
+    gone = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    async with await asyncio.start_unix_server(silent, tmp_path / "silent"), node() as transport:
+        async with transport.unix_socket(f"{tmp_path}/silent") as place:
+            reader, writer = await asyncio.open_unix_connection(place)
+            await asyncio.sleep(0.2)
+        assert await reader.read() == b""
+        await asyncio.wait_for(gone.wait(), 5)
+        writer.close()
+
+
+@pytest.mark.asyncio
+async def test_no_socket_leads_to_a_node_that_is_lost(tmp_path: Path) -> None:
+    async with node() as transport:
+        await transport.channel.close()
+        with pytest.raises(HostError, match="n1: srun ended"):
+            async with transport.unix_socket(f"{tmp_path}/any"):
+                pass
