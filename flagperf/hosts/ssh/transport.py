@@ -21,9 +21,7 @@ from flagperf.hosts.ssh.process import SshProcess
 from flagperf.hosts.transport import Completed, Outage, Process, logged
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
-ONE_REQUEST = (
-    0  # block size of a read that asyncssh does not split into tasks: a cancelled read would leave them behind
-)
+ONE_REQUEST = 0  # block size of a read that asyncssh does not split into tasks, which a cancellation leaves behind
 TIMED_OUT = 124  # exit status of coreutils' timeout
 
 T = TypeVar("T")
