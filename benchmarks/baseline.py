@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flagperf import perflog
 from flagperf.config.compose import compose_jobs
 from flagperf.config.values import RunConfig
 
@@ -91,6 +93,33 @@ BASELINES = {
     "tensorflow2": Baseline(("model=resnet50", "framework=tensorflow2"), "resnet50_tensorflow2.py"),
     "mindspore": Baseline(("model=resnet50", "framework=mindspore"), "resnet50_mindspore.py"),
 }
+
+
+def first_step_end(log: Path) -> float:
+    """When a rank ended its first step, by its log: seconds since 1970."""
+    events = map(perflog.parse, log.read_text().splitlines())
+    return next(event.time_ms for event in events if event and event.event == "STEP_END") / 1000
+
+
+def print_starts(by_hand: str, pairs: Sequence[tuple[float, float]], limit: float) -> None:
+    """Print how long both sides took to their first step: the medians, with their difference.
+
+    Args:
+        by_hand: name of the other side.
+        pairs: seconds of that side and of flagperf, of each round.
+        limit: seconds that flagperf may take more.
+    """
+    base, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print(
+        f"{by_hand} {base:.2f} s, flagperf {ours:.2f} s: {ours / base:.2f} x, "
+        f"{ours - base:+.2f} s (limit {limit:+.2f} s)"
+    )
+
+
+def print_phases(rounds: Sequence[Mapping[str, float]]) -> None:
+    """Print the medians of what flagperf's phases took, in seconds."""
+    for phase in rounds[0]:
+        print(f"    {phase:12} {statistics.median(found[phase] for found in rounds):6.2f} s")
 
 
 def last_json(output: str) -> dict[str, Any]:

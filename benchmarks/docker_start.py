@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,9 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from baseline import BASELINES, FLAGPERF, last_json
-
-from flagperf import perflog
+from baseline import BASELINES, FLAGPERF, first_step_end, last_json, print_phases, print_starts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 from flagperf_run import cluster_file
@@ -74,8 +71,7 @@ def flagperf(folder: Path) -> tuple[float, dict[str, float]]:
         command = [*FLAGPERF, "--config-dir", str(folder), *overrides, "++vendor.environment.OMP_NUM_THREADS='1'"]
         subprocess.run(command, env=environment, capture_output=True, check=True)
         (round_,) = Path(results).glob("run/*/round1")
-        events = map(perflog.parse, (round_ / "h1_noderank0/rank0.out.log").read_text().splitlines())
-        end = next(event.time_ms for event in events if event and event.event == "STEP_END") / 1000
+        end = first_step_end(round_ / "h1_noderank0/rank0.out.log")
         phases = json.loads((round_ / "result.json").read_text())["phases"]["h1_noderank0"]
     return end - started, phases
 
@@ -96,15 +92,8 @@ def main(rounds: int) -> None:
     with lab() as (cluster, folder):
         by_hand(cluster), flagperf(folder)  # fills the page cache
         pairs = [(by_hand(cluster), flagperf(folder)) for _ in range(rounds)]
-    base = statistics.median(seconds for seconds, _ in pairs)
-    ours = statistics.median(seconds for _, (seconds, _) in pairs)
-    print(
-        f"docker by hand {base:.2f} s, flagperf {ours:.2f} s: {ours / base:.2f} x, "
-        f"{ours - base:+.2f} s (limit {LIMIT:+.2f} s)"
-    )
-    phases = [found for _, (_, found) in pairs]
-    for phase in phases[0]:
-        print(f"    {phase:12} {statistics.median(found[phase] for found in phases):6.2f} s")
+    print_starts("docker by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
+    print_phases([found for _, (_, found) in pairs])
 
 
 if __name__ == "__main__":

@@ -13,16 +13,13 @@ from __future__ import annotations
 import json
 import shlex
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from baseline import BASELINES, FLAGPERF, last_json
-
-from flagperf import perflog
+from baseline import BASELINES, FLAGPERF, first_step_end, last_json, print_phases, print_starts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 from slurm_lab import SlurmLab
@@ -64,8 +61,7 @@ def flagperf(lab: SlurmLab) -> tuple[float, dict[str, float]]:
             raise SystemExit(f"flagperf: exit status {done.returncode}\n{done.stdout}{done.stderr}")
         (round_,) = Path(results).glob("run/*/round1")
         (log,) = round_.glob("*_noderank0/rank0.out.log")
-        events = map(perflog.parse, log.read_text().splitlines())
-        end = next(event.time_ms for event in events if event and event.event == "STEP_END") / 1000
+        end = first_step_end(log)
         phases = json.loads((round_ / "result.json").read_text())["phases"][log.parent.name]
     return end - started, phases
 
@@ -74,17 +70,10 @@ def main(rounds: int) -> None:
     with SlurmLab() as lab:
         by_hand(lab), flagperf(lab)  # fills the page cache
         pairs = [(by_hand(lab), flagperf(lab)) for _ in range(rounds)]
-    base = statistics.median(seconds for seconds, _ in pairs)
-    ours = statistics.median(seconds for _, (seconds, _) in pairs)
-    print(
-        f"srun by hand {base:.2f} s, flagperf {ours:.2f} s: {ours / base:.2f} x, "
-        f"{ours - base:+.2f} s (limit {LIMIT:+.2f} s)"
-    )
+    print_starts("srun by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
     differences = sorted(seconds - hand for hand, (seconds, _) in pairs)
     print("    differences of the rounds: " + ", ".join(f"{one:+.2f}" for one in differences))
-    phases = [found for _, (_, found) in pairs]
-    for phase in phases[0]:
-        print(f"    {phase:12} {statistics.median(found[phase] for found in phases):6.2f} s")
+    print_phases([found for _, (_, found) in pairs])
 
 
 if __name__ == "__main__":

@@ -8,16 +8,13 @@ Neither evaluates before the first step.
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from baseline import BASELINES, Baseline
-
-from flagperf import perflog
+from baseline import BASELINES, Baseline, first_step_end, print_starts
 
 
 def bare(baseline: Baseline) -> float:
@@ -33,20 +30,15 @@ def flagperf(baseline: Baseline) -> float:
         started = time.time()
         subprocess.run(command, capture_output=True, check=True)
         (log,) = Path(folder).glob("run*/*/round1/*/rank0.out.log")
-        events = [event for line in log.read_text().splitlines() if (event := perflog.parse(line))]
-        return next(event.time_ms for event in events if event.event == "STEP_END") / 1000 - started
+        return first_step_end(log) - started
 
 
 def main(rounds: int, framework: str) -> None:
     baseline = BASELINES[framework]
     bare(baseline), flagperf(baseline)  # fills the page cache
     pairs = [(bare(baseline), flagperf(baseline)) for _ in range(rounds)]
-    base, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
     limit = 1.0 if framework in ("pytorch", "fsdp2") else 1.5  # seconds above the script by hand
-    print(
-        f"{framework}: by hand {base:.2f} s, flagperf {ours:.2f} s: {ours / base:.2f} x, "
-        f"{ours - base:+.2f} s (limit {limit:+.2f} s)"
-    )
+    print_starts(f"{framework}: by hand", pairs, limit)
 
 
 if __name__ == "__main__":
