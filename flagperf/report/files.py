@@ -43,6 +43,9 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
     Raises:
         ConfigError: there is no run in the folder.
     """
+    if is_job(run_dir):
+        run = next(folder for folder in run_dir.resolve().parents if not is_job(folder))
+        raise ConfigError("this folder is a part of a run", given=run_dir, advice=f"give the folder of the run: {run}")
     jobs = [path.parent for path in run_dir.glob("*/config.yaml")]
     goes_on = is_held(run_dir)
     if not jobs:
@@ -64,7 +67,7 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
 
 
 def is_job(folder: Path) -> bool:
-    """Whether the folder is that of a job, and not of a run."""
+    """Whether the folder is that of a job or of its round, and not of a run."""
     return (folder / "config.yaml").exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -124,6 +125,19 @@ def test_figures_without_logs_are_not_believed(bundle: Path, capsys: pytest.Capt
     assert figures == ["p_whole", "p_train", "p_core", "target_reached"]
 
 
+def test_a_bundle_without_figures_shows_nothing(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in (1, 2):
+        changed(bundle, f"round{number}/result.json", r"(?s)\A.*\Z", '{"status": "failed"}', hashes=True)
+    changed(bundle, "summary.json", r"(?s)\A.*\Z", "{}", hashes=True)
+    capsys.readouterr()
+    assert run_command(["verify", str(bundle)]) == 9
+    said = last_lines(capsys)
+    assert (said[0], said[-1]) == (
+        "hashes: all 17 files agree",
+        "  no round of this bundle states a throughput: nothing is shown",
+    )
+
+
 @pytest.mark.parametrize("suffix", ["csv", "xlsx", "json"])
 def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
     run, path = recorded_run(tmp_path / "result"), tmp_path / f"out.{suffix}"
@@ -141,6 +155,8 @@ NO_RUN = "no run in this folder\n  where:   command line\n  given:   {}/none\n"
 NO_RUN += "  do:      give a folder such as result/run20260101-120000"
 THERE = "this file is there already\n  where:   command line\n  given:   {}/there.{}\n"
 THERE += "  do:      remove it, or choose another name"
+PART = "this folder is a part of a run\n  where:   command line\n  given:   {}/run/JOB%s\n"
+PART += "  do:      give the folder of the run: {}/run"
 
 
 def wrong(words: str, message: str) -> object:
@@ -159,6 +175,10 @@ def wrong(words: str, message: str) -> object:
         ),
         wrong("bundle {}/none {}/b.tar.zst", NO_RUN),
         wrong("export {}/none {}/b.csv", NO_RUN),
+        wrong("report {}/run/JOB", PART % ""),
+        wrong("report {}/run/JOB/round1", PART % "/round1"),
+        wrong("bundle {}/run/JOB {}/b.tar.zst", PART % ""),
+        wrong("export {}/run/JOB {}/b.csv", PART % ""),
         wrong("bundle {}/run {}/there.tar.zst", THERE.replace(".{}", ".tar.zst")),
         wrong("export {}/run {}/there.csv", THERE.replace(".{}", ".csv")),
         wrong(
@@ -208,10 +228,13 @@ def test_a_wrong_line_gets_one_message(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded_run(tmp_path, "two-rounds").rename(tmp_path / "run")
+    for number in (1, 2):  # as this version leaves it
+        shutil.copy(tmp_path / "run" / JOB / "config.yaml", tmp_path / "run" / JOB / f"round{number}")
     (tmp_path / "there.csv").write_text("something else, of more than a few bytes\n")
     with archive.writing(tmp_path / "there.tar.zst") as out:
         out.add("run/a", b"")
     before = sorted(tmp_path.rglob("*"))
-    assert run_command([word.replace("{}", str(tmp_path)) for word in words]) == 2
-    assert capsys.readouterr() == ("", f"flagperf: {message.replace('{}', str(tmp_path))}\n")
+    *arguments, said = (text.replace("{}", str(tmp_path)).replace("JOB", JOB) for text in (*words, message))
+    assert run_command(arguments) == 2
+    assert capsys.readouterr() == ("", f"flagperf: {said}\n")
     assert sorted(tmp_path.rglob("*")) == before
