@@ -7,6 +7,7 @@
 # make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
 # make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
 # make check   lint, types, imports, shell
+# make environment     what all of them need, in .venv
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/.installed-run
@@ -16,23 +17,31 @@ FRAMEWORKS := paddle tensorflow2 mindspore
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
-# Folders whose tests need torch or docker; importing them takes seconds in each worker.
-HEAVY   := cases cluster faults trainer
+# Folders whose test files import torch, which takes ten seconds in each worker; they compute, and seldom wait.
+TORCH   := cases trainer
+# Folders whose tests need torch or docker.
+HEAVY   := $(TORCH) cluster faults
+DEFAULT := not (slow or paddle or tensorflow2 or mindspore or oldest)
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
 RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target hosts/versions) \
 	flagperf/trainer flagperf/modelzoo/scripts flagperf/hosts/slurm/agent.py flagperf/docker/discard.py cases
 
-.PHONY: run quick test slow check clean packages oldest oldest-test $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
+.PHONY: run environment quick test slow check clean packages oldest oldest-test $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
+environment: $(DEV)
+
 quick: $(DEV)
 	$(PYTEST) -m "not (slow or torch or browser or paddle or tensorflow2 or mindspore or oldest)" $(HEAVY:%=--ignore=tests/%)
 
-test: $(DEV)
-	$(PYTEST) -m "not (slow or paddle or tensorflow2 or mindspore or oldest)"
+test: $(DEV)  ## in two calls: the second runs also where the first fails, and either fails the target
+	@set -x; light=0; torch=0; \
+	$(PYTEST) -m "$(DEFAULT)" $(TORCH:%=--ignore=tests/%) || light=$$?; \
+	$(PYTEST) -n $(or $(filter 0 1,$(WORKERS)),2) -m "$(DEFAULT)" $(TORCH:%=tests/%) || torch=$$?; \
+	set +x; exit $$((light ? light : torch))
 
 slow: $(DEV) $(FRAMEWORKS) oldest
 	$(PYTEST) -m "slow or paddle or tensorflow2 or mindspore or oldest"

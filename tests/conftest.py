@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
 ALLOWED_SKIPS = ("needs a GPU",)
 REAL_HOSTS = ("cluster", "faults")  # folders of tests whose hosts and deadlines share the machine with other tests
+SECOND_TRIES = Path(__file__).parents[1] / "build/second-tries"  # names of tests; .ci/run says how many
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch would take every core for each of them
 
@@ -35,14 +38,29 @@ def time_limit(item: pytest.Item) -> float:
     return float(marker.args[0]) if marker else 0.0
 
 
+def skipped(reporter: pytest.TerminalReporter) -> Counter[str]:
+    """Reason → how many tests were skipped for it."""
+    return Counter(report.longrepr[2] for report in reporter.stats.get("skipped", []))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for each reason of skips; in CI the tests that needed a second try go to a file, for its last line."""
+    for reason, count in skipped(terminalreporter).most_common():
+        terminalreporter.write_line(f"{count} skipped: {reason.removeprefix('Skipped: ')}")
+    again = {report.nodeid for report in terminalreporter.stats.get("rerun", [])}
+    if again and os.environ.get("FLAGPERF_CI"):
+        SECOND_TRIES.parent.mkdir(exist_ok=True)
+        with SECOND_TRIES.open("a") as file:
+            file.writelines(f"{name}\n" for name in sorted(again))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI a test that should run there must not be skipped."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if not os.environ.get("FLAGPERF_CI") or reporter is None:  # a worker of xdist has none; its reports go to the first
         return
-    reasons = [report.longrepr[2] for report in reporter.stats.get("skipped", [])]
-    forbidden = [reason for reason in reasons if not any(allowed in reason for allowed in ALLOWED_SKIPS)]
+    forbidden = [reason for reason in skipped(reporter) if not any(allowed in reason for allowed in ALLOWED_SKIPS)]
     if forbidden:
-        reporter.write_line(f"skipped although CI must run them: {sorted(set(forbidden))}", red=True)
+        reporter.write_line(f"skipped although CI must run them: {sorted(forbidden)}", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -13,6 +13,7 @@ from flagperf.results.evidence import Evidence
 from flagperf.results.learning import LEARNING
 from flagperf.results.rank_log import RankLog
 
+SEEDS = range(20)  # of the noise
 BACK = [5.0] * 4 + [1.0] * 4
 
 
@@ -55,14 +56,13 @@ def flat(_: float) -> float:
 
 
 @pytest.mark.parametrize("points", [11, 100])
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("shape", [falls, flat, jumps_first, below_zero])
-def test_honest_courses(shape: Callable[[float], float], seed: int, points: int) -> None:
-    assert judged(course(shape, 0.1, points, seed), steps=1000) == []
+def test_honest_courses(shape: Callable[[float], float], points: int) -> None:
+    found = {seed: judged(course(shape, 0.1, points, seed), steps=1000) for seed in SEEDS}
+    assert {seed: told for seed, told in found.items() if told} == {}
 
 
 @pytest.mark.parametrize("points", [16, 100])
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(
     ("shape", "start"),
     [
@@ -71,9 +71,12 @@ def test_honest_courses(shape: Callable[[float], float], seed: int, points: int)
         pytest.param(falls_and_comes_back, "the loss diverged: from ", id="falls and comes back"),
     ],
 )
-def test_courses_to_look_at(shape: Callable[[float], float], start: str, seed: int, points: int) -> None:
-    ((verdict, reason),) = judged(course(shape, 0.1, points, seed), steps=1000)
-    assert (verdict, reason[: len(start)]) == ("SUSPECT", start)
+def test_courses_to_look_at(shape: Callable[[float], float], start: str, points: int) -> None:
+    def starts(told: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        return [(verdict, reason[: len(start)]) for verdict, reason in told]
+
+    found = {seed: judged(course(shape, 0.1, points, seed), steps=1000) for seed in SEEDS}
+    assert {seed: told for seed, told in found.items() if starts(told) != [("SUSPECT", start)]} == {}
 
 
 @pytest.mark.parametrize(
