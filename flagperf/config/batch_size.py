@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from flagperf.config.layers import Layer
+from flagperf.config.layer import Layer
 from flagperf.config.provenance import Where
 from flagperf.config.sweep import Job
 from flagperf.config.values import RunConfig

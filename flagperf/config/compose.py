@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flagperf.config.job import compose_job
 from flagperf.config.keys import SCALE
-from flagperf.config.layers import hydra_session
+from flagperf.config.layers import loader
 from flagperf.config.resolve import check_hosts
 from flagperf.config.search_path import search_path
 from flagperf.config.sweep import make_jobs
@@ -37,21 +37,21 @@ def compose_jobs(
     jobs = make_jobs(overrides, multirun, folders)
     runs: list[RunConfig] = []
     left_out: list[str] = []
-    with hydra_session(folders) as load:
-        for number, job in enumerate(jobs, start=1):
-            try:
-                run = compose_job(job, load, folders)
-                if SCALE in job.swept:
-                    check_hosts(run)
-                runs.append(run)
-            except ConfigError as error:
-                if SCALE in job.swept and error.key in ("nnodes", "nproc"):
-                    left_out.append(f"scale {job.swept[SCALE]} is left out: {error.problem}; allowed: {error.allowed}")
-                    continue
-                if len(jobs) == 1:
-                    raise
-                swept = " ".join(f"{key}={shown(value, key)}" for key, value in job.swept.items())
-                raise error.within(f"job {number} of {len(jobs)} ({swept})") from error
+    load = loader(folders)
+    for number, job in enumerate(jobs, start=1):
+        try:
+            run = compose_job(job, load, folders)
+            if SCALE in job.swept:
+                check_hosts(run)
+            runs.append(run)
+        except ConfigError as error:
+            if SCALE in job.swept and error.key in ("nnodes", "nproc"):
+                left_out.append(f"scale {job.swept[SCALE]} is left out: {error.problem}; allowed: {error.allowed}")
+                continue
+            if len(jobs) == 1:
+                raise
+            swept = " ".join(f"{key}={shown(value, key)}" for key, value in job.swept.items())
+            raise error.within(f"job {number} of {len(jobs)} ({swept})") from error
     return [replace(run, notes=(*left_out, *run.notes)) if run is runs[0] else run for run in runs]
 
 
@@ -59,11 +59,11 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
     """Compose one job of each command. One that is wrong gives its error and does not stop the others."""
     folders = search_path(config_dirs)
     found: list[RunConfig | ConfigError] = []
-    with hydra_session(folders) as load:
-        for overrides in commands:
-            try:
-                (job,) = make_jobs(overrides, False, folders)
-                found.append(compose_job(job, load, folders))
-            except ConfigError as error:
-                found.append(error)
+    load = loader(folders)
+    for overrides in commands:
+        try:
+            (job,) = make_jobs(overrides, False, folders)
+            found.append(compose_job(job, load, folders))
+        except ConfigError as error:
+            found.append(error)
     return found

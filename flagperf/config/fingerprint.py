@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 
+from flagperf.config.read_once import read_yaml
 from flagperf.config.search_path import find
-from flagperf.config.user_files import not_yaml, read_yaml
+from flagperf.config.user_files import not_yaml
 from flagperf.errors import ConfigError
 
 PARTS = {"network", "forward", "optimizer", "schedule"}

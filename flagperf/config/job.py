@@ -19,7 +19,8 @@ from flagperf.config.extension import check_extension, recorded, with_folder, wi
 from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
 from flagperf.config.keys import IN_NAME, is_platform, is_under
-from flagperf.config.layers import Layer, Layers, Load, compose_layers, hydra_session
+from flagperf.config.layer import Layer
+from flagperf.config.layers import Layers, Load, compose_layers, loader
 from flagperf.config.own_code import own_code, takes_place
 from flagperf.config.platform import Framework, Hardware, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where, changes, origin
@@ -78,7 +79,7 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     """Compose one job.
 
     Args:
-        load: composes by Hydra, in the session of the folders.
+        load: composes files of the folders.
         folders: the search path.
 
     Raises:
@@ -123,8 +124,7 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
 
 
 def _compose_alone(job: Job, folders: Sequence[Path]) -> RunConfig:
-    with hydra_session(folders) as load:
-        return compose_job(job, load, folders)
+    return compose_job(job, loader(folders), folders)
 
 
 def _lay(job: Job, load: Load, folders: Sequence[Path]) -> _Laid:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.keys import SOFTWARE, is_platform, is_under
+from flagperf.config.read_once import read_yaml
 from flagperf.config.search_path import find
-from flagperf.config.user_files import read_yaml
 from flagperf.config.values import Change
 from flagperf.secret import shown
 

@@ -1,42 +1,49 @@
-"""Configuration files for Hydra, each parsed once however many jobs are composed: parsing is most of a composition."""
+"""YAML files, each parsed once however many jobs are composed: parsing was most of a composition."""
 
 from __future__ import annotations
 
-import copy
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
-from hydra.core.plugins import Plugins
-from hydra.plugins.config_source import ConfigResult
-
-SCHEME = "flagperf"  # of the folders that this source reads: flagperf:///home/me/conf
+import yaml
+from omegaconf._utils import get_yaml_loader
 
 
-class ReadOnce(FileConfigSource):
-    """Hydra's own source of files; what is read stays until the file changes."""
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds, by OmegaConf's rules; not to be changed. An empty file holds None.
 
-    _read: dict[tuple[str, int, int], ConfigResult] = {}  # path, time and size of a file → what it holds  # noqa: RUF012
-
-    @staticmethod
-    def scheme() -> str:
-        return SCHEME
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        path = Path(self.path, self._normalize_file_name(config_path))
-        if not path.is_file():
-            return super().load_config(config_path)  # which says what is missing
-        found = path.stat()
-        state = (str(path), found.st_mtime_ns, found.st_size)
-        if state not in self._read:
-            self._read[state] = super().load_config(config_path)
-        return copy.deepcopy(self._read[state])  # Hydra changes what it gets
+    Raises:
+        YAMLError: it is no YAML, or has a key twice. The error names the file.
+    """
+    found = path.stat()
+    return _parsed(path, found.st_mtime_ns, found.st_size)
 
 
-def register() -> None:
-    """Make Hydra know the source."""
-    Plugins.instance().register(ReadOnce)
+@lru_cache(maxsize=1024)
+def _parsed(path: Path, _mtime_ns: int, _size: int) -> Any:
+    text = path.read_text(encoding="utf-8")
+    try:
+        return yaml.load(text, _fast_loader())  # made of a safe one
+    except yaml.YAMLError:
+        with path.open(encoding="utf-8") as file:  # by its name the error tells where, in words not of libyaml
+            return yaml.load(file, get_yaml_loader())
 
 
-def place(folder: Path) -> str:
-    """A folder, as an entry of Hydra's search path."""
-    return f"{SCHEME}://{folder}"
+@cache
+def _fast_loader() -> Any:
+    """OmegaConf's loader, on libyaml where PyYAML has it."""
+    slow = get_yaml_loader()
+    fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(fast):  # type: ignore[misc,valid-type]
+        yaml_implicit_resolvers = slow.yaml_implicit_resolvers
+        yaml_constructors = slow.yaml_constructors
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str"]
+            if len(set(keys)) < len(keys):
+                raise yaml.YAMLError("a key twice")
+            return super().construct_mapping(node, deep=deep)
+
+    return Loader

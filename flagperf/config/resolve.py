@@ -15,7 +15,7 @@ from flagperf.config.build import build
 from flagperf.config.cluster import Cluster
 from flagperf.config.data_layout import DATA_DIR, sample_folder
 from flagperf.config.image import choose_image, pod_image
-from flagperf.config.layers import Layer
+from flagperf.config.layer import Layer
 from flagperf.config.monitor_tool import make_table
 from flagperf.config.platform import ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.provenance import Leaves, Where

@@ -10,7 +10,8 @@ from typing import Any
 
 from flagperf.config.hints import of_dataclass
 from flagperf.config.keys import GROUPS, KEYS, PARTS, RENAMED, SCALE, check_value, is_platform, is_under
-from flagperf.config.layers import Layer, Layers
+from flagperf.config.layer import Layer
+from flagperf.config.layers import Layers
 from flagperf.config.platform import Hardware, RuntimeSettings, Vendor
 from flagperf.config.provenance import ABSENT, Leaves, Where
 from flagperf.config.search_path import CONF, find, is_shipped, options

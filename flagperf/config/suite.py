@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.keys import IN_NAME, SUITE
+from flagperf.config.read_once import read_yaml
 from flagperf.config.search_path import find
-from flagperf.config.user_files import check_user_files, read_yaml
+from flagperf.config.user_files import check_user_files
 from flagperf.errors import ConfigError
 
 Row = Mapping[str, Any]  # key → value of one job

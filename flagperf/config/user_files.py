@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from flagperf.config.read_once import read_yaml
 from flagperf.config.search_path import CONF, find, is_shipped
 from flagperf.errors import ConfigError
 
 FILES = "configuration files"  # the place of an error when no file is known
-SELF = "_self_"  # the file itself, in its defaults list
 GLOBAL = "# @package _global_"
 ROOTED = ("model", "dataset", "size", "experiment")  # groups whose files write their keys from the root
 
@@ -56,39 +55,12 @@ def sweep_of(experiment: str, folders: Sequence[Path]) -> dict[str, str]:
     """The sweep that an experiment holds as `hydra.sweeper.params`: key → values, as an override writes them."""
     check_user_files([f"experiment/{experiment}"], folders)
     path = find(f"experiment/{experiment}", folders)
-    part: Any = yaml.safe_load(path.read_text(encoding="utf-8")) if path else None
+    part: Any = read_yaml(path) if path else None
     for name in ("hydra", "sweeper", "params"):
         part = part.get(name) if isinstance(part, dict) else None
     if not isinstance(part or {}, dict):
         raise ConfigError("not a mapping of keys to values", where=str(path), key="hydra.sweeper.params", given=part)
     return {str(key): str(value) for key, value in (part or {}).items()}
-
-
-def plain_files(name: str, folders: Sequence[Path]) -> list[Path] | None:
-    """The files that one stands for, as Hydra lays them over each other: those of its defaults list, then itself.
-
-    None where the list says more than names of files beside it: that only Hydra knows to compose.
-    """
-    path = find(name, folders)
-    if path is None or not path.read_text(encoding="utf-8").startswith(GLOBAL):
-        return None
-    names = (read_yaml(path) or {}).get("defaults", [SELF])
-    if not (isinstance(names, list) and all(isinstance(one, str) for one in names) and names[-1:] == [SELF]):
-        return None
-    below = [plain_files(f"{name.rpartition('/')[0]}/{one}", folders) for one in names[:-1]]
-    return None if None in below else [*(file for files in below for file in files or ()), path]
-
-
-def read_yaml(path: Path) -> Any:
-    """What a YAML file holds, which is not to be changed; read once, however many jobs are composed of it."""
-    found = path.stat()
-    return _parsed(path, found.st_mtime_ns, found.st_size)
-
-
-@lru_cache(maxsize=1024)
-def _parsed(path: Path, _mtime_ns: int, _size: int) -> Any:
-    with path.open(encoding="utf-8") as file:  # by its name an error tells where
-        return yaml.safe_load(file)
 
 
 def _read(path: Path) -> tuple[list[str], bool]:
@@ -97,8 +69,7 @@ def _read(path: Path) -> tuple[list[str], bool]:
     Hydra counts the package line only ahead of all other lines.
     """
     try:
-        with path.open(encoding="utf-8") as file:
-            tree = yaml.safe_load(file) or {}
+        tree = read_yaml(path) or {}
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError("not UTF-8 text", where=str(path), given=str(error)) from None

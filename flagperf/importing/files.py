@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.about_case import about_case, frameworks
+from flagperf.config.read_once import read_yaml
 from flagperf.config.search_path import cases, find, options, search_path
-from flagperf.config.user_files import read_yaml
 from flagperf.errors import ConfigError
 from flagperf.importing.site import IMAGE, NAME, Known, Site, read_site
 from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, show, vendor_text
