@@ -28,7 +28,7 @@ def fitting(final: Layer, where: Where) -> tuple[int, ...] | None:
     """The sizes of which whole micro steps give the global batch, the smallest first; None: there is none to give."""
     wanted, nodes, devices = numbers = [final.get(key) for key in (GLOBAL, "nnodes", "nproc")]
     micro_steps, sides = final.get(MICRO_STEPS), final.get("parallel.mesh")
-    if not _numbers(*numbers, *sides.values()):
+    if not isinstance(sides, dict) or not _numbers(*numbers, *sides.values()):
         return None
     of_ranks, rest = divmod(wanted, Mesh.of(sides, nodes * devices, where).data_ranks)
     divisors = [size for size in range(1, of_ranks + 1) if of_ranks % size == 0 and not rest]
@@ -51,7 +51,7 @@ def with_micro_steps(final: Layer, where: Where) -> Layer:
     wanted, batch, nodes, devices = numbers = [final.get(key) for key in (GLOBAL, KEY, "nnodes", "nproc")]
     if final.leaves.get(MICRO_STEPS) != AUTO or wanted is None:
         return final
-    if not _numbers(*numbers, *sides.values()):
+    if not isinstance(sides, dict) or not _numbers(*numbers, *sides.values()):
         return final.with_values({MICRO_STEPS: 1})  # what is no number is refused, each by its own rule
     ranks = Mesh.of(sides, nodes * devices, where).data_ranks
     if wanted % (batch * ranks):

@@ -36,7 +36,6 @@ from flagperf.config.resolve import (
     hardware,
     image,
     names,
-    parallel,
     runtime,
     size,
     vendor,
@@ -44,6 +43,7 @@ from flagperf.config.resolve import (
 from flagperf.config.rules import CaseRules
 from flagperf.config.search_path import find, is_shipped, with_name
 from flagperf.config.secret_values import keep_secrets, too_short
+from flagperf.config.strategy import own_arguments, parallel, with_whole_network
 from flagperf.config.sweep import Job
 from flagperf.config.user_files import own_files
 from flagperf.config.values import AutoBatch, Change, Deadlines, Limits, MonitorIntervals, RunConfig
@@ -88,6 +88,7 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     laid = _lay(job, load, folders)
     where = laid.where
     config, data_note = _resolve(laid, folders)
+    config["parallel"] = own_arguments(config["parallel"], laid.final, laid.layers.case, _later(job, laid.layers))
     platform = _platform(config, folders, where)
     _record(config, laid, platform, folders)
     extension_note = without_proof(config, "division" in job.values)
@@ -144,12 +145,18 @@ def _lay(job: Job, load: Load, folders: Sequence[Path]) -> _Laid:
     if auto := batch_size.is_auto(final):
         sizes = batch_size.fitting(final, where)
         final = batch_size.with_own_size(final, layers.case, sizes)
+    final = with_whole_network(final, layers.case, _later(job, layers))
     final = batch_size.with_micro_steps(final, where)
     rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     if final.get("division") == "closed":
         described = _described(job, layers)
         rules.check_closed((change for change in changed if change.key not in described), where)
     return _Laid(layers, final, changed, rules, where, auto, sizes)
+
+
+def _later(job: Job, layers: Layers) -> tuple[str, ...]:
+    """Keys that were set after the case."""
+    return (*job.values, *layers.by_tuning, *layers.by_experiment)
 
 
 def _resolve(laid: _Laid, folders: Sequence[Path]) -> tuple[dict[str, Any], str | None]:

@@ -25,7 +25,6 @@ from flagperf.config.user_path import user_path
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
-from flagperf.trainer.mesh import DATA_PARALLEL, Mesh
 
 EXCLUSIVE = "cluster.slurm.exclusive"
 OWN_VARIABLES = "FLAGPERF_"  # prefix of the variables by which flagperf speaks to its processes
@@ -107,15 +106,6 @@ def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
     if stated := config["data"].get("extent"):
         build(Extent, stated, "data.extent", where)
     return extent_of(config)
-
-
-def parallel(config: Mapping[str, Any], where: Where) -> Mesh:
-    """How the ranks share the work: a mesh that fits the job and its strategy, and gives the case's global batch."""
-    mesh = Mesh.of(config["parallel"]["mesh"], config["nnodes"] * config["nproc"], where)
-    if config["parallel"]["_target_"] in (None, *DATA_PARALLEL):
-        mesh.check_whole(where)
-    mesh.check_global_batch(config, where)
-    return mesh
 
 
 def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequence[Path]) -> None:

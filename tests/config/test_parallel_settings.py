@@ -77,6 +77,92 @@ def test_refused(overrides: list[str], expected: str) -> None:
     assert said.replace(str(Path(__file__).parents[2]) + "/", "") == expected
 
 
+TP2 = ["nproc=2", "parallel.mesh.dp_shard=1", "parallel.mesh.tp=2"]
+NO_MAPPING = "wrong type of value | key: {} | given: {} | allowed: a mapping"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        pytest.param(["parallel=null"], NO_MAPPING.format("parallel", "null"), id="no part at all"),
+        pytest.param(["parallel=fsdp"], NO_MAPPING.format("parallel", "fsdp"), id="a word in place of the part"),
+        pytest.param(["parallel.mesh=2"], NO_MAPPING.format("parallel.mesh", "2"), id="a number in place of the mesh"),
+        pytest.param(
+            ["parallel.mesh.pp=2"],
+            "unknown key | key: parallel.mesh.pp | do: one of: dp_replicate, dp_shard, tp",
+            id="a side that the mesh does not have",
+        ),
+        pytest.param(
+            ["parallel.cp=2"],
+            "the strategy has no such argument | key: parallel.cp"
+            " | allowed: mesh, blocks, reshard_after_forward, prefetch, plan",
+            id="an argument that the strategy does not have",
+        ),
+        pytest.param(
+            ["parallel.reshard_after_forward=maybe"],
+            "wrong type of value | key: parallel.reshard_after_forward | given: maybe | allowed: true or false",
+            id="an argument of the wrong type",
+        ),
+        pytest.param(
+            ["parallel.prefetch=-1"],
+            "value out of range | key: parallel.prefetch | given: -1 | allowed: a whole number, at least 0",
+            id="blocks ahead",
+        ),
+        pytest.param(
+            ["parallel._target_=flagperf.trainer.pytorch.parallel.Shraded"],
+            "no such strategy | key: parallel._target_ | given: flagperf.trainer.pytorch.parallel.Shraded"
+            " | do: did you mean 'flagperf.trainer.pytorch.parallel.Sharded'?",
+            id="a slip in its name",
+        ),
+        pytest.param(
+            ["parallel._target_=null", "parallel.prefetch=1"],
+            "the strategy has no such argument | key: parallel.prefetch | allowed: mesh",
+            id="an argument of another strategy",
+        ),
+        pytest.param(
+            ["nproc=3", *TP2[1:2], "parallel.mesh.tp=3"],
+            "the ranks along tp cannot divide the network evenly | key: parallel.mesh.tp | given: 3"
+            " | allowed: a divisor of 4, the network.config.num_attention_heads",
+            id="heads",
+        ),
+        pytest.param(
+            ["nproc=4", *TP2[1:2], "parallel.mesh.tp=4"],
+            "the ranks along tp cannot divide the network evenly | key: parallel.mesh.tp | given: 4"
+            " | allowed: a divisor of 2, the network.config.num_key_value_heads",
+            id="heads of keys and values",
+        ),
+        pytest.param(
+            [*TP2, "division=open", "network.config.intermediate_size=255"],
+            "the ranks along tp cannot divide the network evenly | key: parallel.mesh.tp | given: 2"
+            " | allowed: a divisor of 255, the network.config.intermediate_size",
+            id="width of the layers between",
+        ),
+    ],
+)
+def test_refused_with_the_arguments_of_its_strategy(overrides: list[str], expected: str) -> None:
+    first, _, *rest = message(["model=llama3_8b", "nproc=2", *overrides]).splitlines()
+    assert " | ".join([first, *(" ".join(line.split()) for line in rest)]) == expected
+
+
+def test_a_plan_divides_all_layers_that_belong_together(tmp_path: Path) -> None:
+    given = {"model.layers.*.mlp.gate_proj": "colwise", "model.layers.*.mlp.up_proj": "colwise"}
+    folder = write(tmp_path, {"experiment/halved": GLOBAL + f"parallel: {{plan: {given}}}\n"})
+    assert message(["model=llama3_8b", "experiment=halved", *TP2], folder) == lines(
+        "the plan divides a part of the layers that ranks compute together",
+        where="{bench}/experiment/halved.yaml",
+        key="parallel.plan",
+        given="model.layers.*.mlp.gate_proj",
+        allowed="gate_proj, up_proj, down_proj of one module together, or none of them",
+        do="add model.layers.*.mlp.down_proj",
+    )
+
+
+def test_another_strategy_takes_no_arguments_of_the_case_s() -> None:
+    run = compose(["model=llama3_8b", "nproc=2", "parallel._target_=null"])
+    assert run.config["parallel"] == {"_target_": None, "mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}}
+    assert (run.mesh, [change.key for change in run.changes]) == (Mesh(dp_replicate=2), ["parallel._target_"])
+
+
 def test_a_framework_without_strategies() -> None:
     said = message(["model=bert", "framework=paddle", SHARDED])
     assert said.startswith("no component stands here\n  where:   command line\n  key:     parallel._target_\n")

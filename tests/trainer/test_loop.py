@@ -19,6 +19,8 @@ from flagperf.errors import ConfigError
 from flagperf.perflog import Event
 from flagperf.trainer.pytorch import loop
 from flagperf.trainer.pytorch.batches import TrainBatches
+from flagperf.trainer.pytorch.fingerprint import example_operations
+from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.ranks import World
 
 
@@ -359,6 +361,60 @@ def test_compiled(tmp_path: Path) -> None:
     (compiled,) = toy.fork_ranks(partial(toy.train, toy.config(max_epochs=3, compile=True)), tmp_path, ranks=1)
     assert toy.losses(compiled) == pytest.approx(toy.losses(plain), rel=1e-5)
     assert toy.values(compiled, "EVALUATE")[-1]["inputs"] == toy.values(plain, "EVALUATE")[-1]["inputs"]
+
+
+def train_plain_and_compiled(folder: Path) -> list[list[Event]]:
+    """The same training without and with compiled layers; their code is captured, but no compiler is waited for."""
+    torch.compile = partial(torch.compile, backend="eager")  # type: ignore[assignment]
+    settings = {"task": {"_target_": "test_loop.Counted"}, "ema": {"decay": 0.8, "every": 1}, "train_batch_size": 32}
+    plain, compiled = toy.config(**settings), toy.config(**settings, compile=True, compile_modules="torch.nn.Linear")
+    return [toy.train(config, folder) for config in (plain, compiled)]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch's compiler looks at it
+def test_compiled_modules_are_counted_and_averaged_like_others(tmp_path: Path) -> None:
+    """A copy of the network computes with its own weights, where the layers of the first are compiled."""
+    ((plain, compiled),) = toy.fork_ranks(train_plain_and_compiled, tmp_path, ranks=1)
+    assert toy.losses(compiled) == pytest.approx(toy.losses(plain))
+    keys = ("example_flops", "example_note", "flops_per_sample", "mfu_note")
+    assert [compiled[-1].value[key] for key in keys] == [plain[-1].value[key] for key in keys]
+    assert compiled[-1].value["final_eval_loss"] == pytest.approx(plain[-1].value["final_eval_loss"])
+    assert compiled[-1].value["example_flops"] == 2 * (8 * 16 + 16 * 2)
+
+
+class Counted(toy.Classification):
+    """Has an example; its evaluation tells networks apart that differ by little."""
+
+    metrics = ("eval_loss",)
+
+    def example(self, config: Any) -> toy.Batch:  # noqa: ARG002
+        return torch.zeros(1, 8), torch.zeros(1, dtype=torch.int64)
+
+    def evaluate(self, network: nn.Module, batches: Any, device: torch.device) -> dict[str, float]:  # noqa: ARG002
+        return {"eval_loss": sum(float(self.loss(network, batch)) for batch in batches)}
+
+
+@pytest.mark.parametrize(
+    ("broken_on", "note"),
+    [
+        pytest.param(
+            ("meta", "cpu"),
+            "operations could not be counted: ValueError: not on meta (by shapes alone); "
+            "operations could not be counted: ValueError: not on cpu",
+            id="nowhere",
+        ),
+        pytest.param(("meta",), None, id="by values"),
+    ],
+)
+def test_why_operations_could_not_be_counted(broken_on: tuple[str, ...], note: str | None) -> None:
+    class Broken(Counted):
+        def loss(self, network: nn.Module, batch: toy.Batch) -> Tensor:
+            if batch[0].device.type in broken_on:
+                raise ValueError(f"not on {batch[0].device.type}")
+            return super().loss(network, batch)
+
+    found = example_operations(Broken(), toy.network(), {}, Precision("fp32", torch.device("cpu")))
+    assert found == (None if note else 320.0, note)
 
 
 def test_channels_last(tmp_path: Path) -> None:

@@ -322,15 +322,24 @@ def test_one_rank(tmp_path: Path, alone: Told) -> None:
     assert rounded.held == exact.held == alone.held
 
 
+WIDTHS = {"in_features": 8, "out_features": 3}
+
+
 def tied(_: Path) -> list[Any]:
     """Whether embedding and output layer are one parameter, before and after layers were divided; what is refused."""
     parallel = sharded(tp=2)
     given = configuration(parallel, 2, network=tiny_llama.node("network", tied=True))
     network: Any = build_parts(given).network
     found = [network.lm_head.weight is network.model.embed_tokens.weight]
-    for plan in ({"model.layers.*.self_attn": "sideways"}, {"model.layer.*": "colwise"}):
+    uneven = {"_target_": "torch.nn.Sequential", "_args_": [{"_target_": "torch.nn.Linear", **WIDTHS}]}
+    for other in (
+        {"parallel": {**parallel, "plan": {"model.layers.*.self_attn": "sideways"}}},
+        {"parallel": {**parallel, "plan": {"model.layer.*": "colwise"}}},
+        {"network": tiny_llama.node("network", intermediate=63)},
+        {"network": uneven, "parallel": {**parallel, "blocks": "0", "plan": {"0": "colwise"}}},
+    ):
         try:
-            build_parts({**given, "parallel": {**parallel, "plan": plan}})
+            build_parts({**given, **other})
         except ConfigError as error:
             found.append(str(error).splitlines()[0])
     torch.distributed.barrier()  # the first rank to leave would take the others' store along
@@ -338,7 +347,12 @@ def tied(_: Path) -> list[Any]:
 
 
 def test_layers_that_are_divided(tmp_path: Path) -> None:
-    refused = ["no such way to divide a layer", "the network has no such layer"]
+    refused = [
+        "no such way to divide a layer",
+        "the network has no such layer",
+        "the ranks along tp cannot divide the network evenly",
+        "the ranks along tp cannot divide a layer evenly",
+    ]
     assert toy.fork_ranks(tied, tmp_path) == [[True, *refused]] * 2
 
 

@@ -34,9 +34,6 @@ def refusal(config: Mapping[str, Any], world: World) -> str:
         pytest.param(
             {"_target_": SHARDED, "mesh": ONE, "bloks": "a"}, "unexpected keyword argument 'bloks'", id="a slip"
         ),
-        pytest.param(
-            {"_target_": SHARDED, "mesh": ONE, "prefetch": -1}, "blocks cannot be gathered ahead", id="blocks ahead"
-        ),
         pytest.param({"_target_": "toy.network", "mesh": ONE}, "cannot be made", id="no strategy"),
         pytest.param({"_target_": "no.such", "mesh": ONE}, "no such class or function", id="no class"),
         pytest.param(

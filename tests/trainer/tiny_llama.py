@@ -12,11 +12,16 @@ from flagperf.trainer.pytorch.task import Task
 VOCAB, LENGTH = 64, 16
 
 
-def network(tied: bool = False) -> nn.Module:
+def network(tied: bool = False, intermediate: int = 64) -> nn.Module:
     """A LlamaForCausalLM of 33,056 parameters, 2,048 fewer where embedding and output layer are tied."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": intermediate,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": LENGTH,
+    }
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
     made: nn.Module = LlamaForCausalLM(LlamaConfig(vocab_size=VOCAB, tie_word_embeddings=tied, **sizes, **heads))
     return made

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +82,7 @@ def recompute(network: nn.Module, class_path: str | None, keeps: str = "nothing"
 def compile_each(network: nn.Module, class_path: str) -> None:
     """Compile the modules of one class, each by itself: blocks that are alike share their kernels."""
     for module in modules_of(network, class_path, "compile_modules"):
-        module.forward = torch.compile(module.forward)
+        module.forward = Compiled(module.forward)
 
 
 def modules_of(network: nn.Module, class_path: str, key: str) -> list[Any]:
@@ -98,6 +100,37 @@ def modules_of(network: nn.Module, class_path: str, key: str) -> list[Any]:
             allowed=", ".join(sorted({_path(type(module)) for module in network.modules()})),
         )
     return modules
+
+
+class Compiled:
+    """A forward pass that is compiled. A copy of its module compiles the forward pass of the copy.
+
+    torch.compile gives a plain function, which a copy of the module would share: it computes with the first module.
+
+    Attributes:
+        used: False where all such modules are called as they were written, as for the count of their operations.
+    """
+
+    used = True
+
+    def __init__(self, forward: Any) -> None:
+        self.forward, self.compiled = forward, torch.compile(forward)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return (self.compiled if Compiled.used else self.forward)(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        return Compiled(copy.deepcopy(self.forward, memo))
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """A block in which the modules of `compile_modules` are called as they were written."""
+    Compiled.used = False
+    try:
+        yield
+    finally:
+        Compiled.used = True
 
 
 class _Recomputed:

@@ -71,16 +71,17 @@ def example_operations(
         return None, f"the case has no key {error}, which its task's example needs"
     if example is None:
         return None, "the task has no example"
-    operations = note = None
+    notes: list[str] = []
     for device in (torch.device("meta"), torch.device("cpu")):
         try:
             batch = task.to_device(example, device, torch.contiguous_format)
             operations, note = count_forward(task, copied(network, device), batch, precision)
         except Exception as error:  # of any kind: whatever a network does where values are missing
-            note = f"operations could not be counted: {type(error).__name__}: {error}"
+            operations, note = None, f"operations could not be counted: {type(error).__name__}: {error}"
         if operations is not None:
             return operations / task.samples(example), None
-    return None, note
+        notes += [f"{note} (by shapes alone)" if device.type == "meta" else str(note)]
+    return None, "; ".join(notes)
 
 
 def copied(network: nn.Module, device: torch.device) -> nn.Module:

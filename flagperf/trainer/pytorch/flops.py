@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from flagperf.trainer.pytorch.batches import TrainBatches
+from flagperf.trainer.pytorch.build import uncompiled
 from flagperf.trainer.pytorch.by_version import flop_counter, plain_attention
 from flagperf.trainer.pytorch.loading import Seeded
 from flagperf.trainer.pytorch.precision import Precision
@@ -32,7 +33,7 @@ def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precisi
             module.eval()  # other ranks do not take part
     counter = flop_counter()
     try:
-        with torch.no_grad(), plain_attention(), counter, precision.autocast:
+        with torch.no_grad(), uncompiled(), plain_attention(), counter, precision.autocast:
             task.loss(network, batch)
     except RuntimeError as error:  # such as plain attention needing more memory than there is
         return None, f"operations could not be counted: {str(error).splitlines()[0]}"

@@ -11,7 +11,6 @@ from typing import Any, Dict, cast
 import torch
 from torch import Tensor, distributed, nn
 
-from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints import SAME, check_identity
 from flagperf.trainer.pytorch.by_version import check_sharding
 from flagperf.trainer.pytorch.fingerprint import copied
@@ -20,6 +19,7 @@ from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.precision import AUTOCAST
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.settings import Settings
+from flagperf.trainer.sharding import Sharding
 
 BATCH = ("train_batch_size", "gradient_accumulation_steps")  # free where their product with the data ranks stays
 
@@ -30,33 +30,17 @@ class Sharded(Strategy):
     What belongs to FSDP2 and DTensor is imported where it is used: an older torch does not have it.
 
     Args:
-        blocks: what is gathered at a time, by class or place (blocks.py). What lies in none is gathered with the whole.
-        reshard_after_forward: drop a block's gathered parameters after its forward pass, and gather them again for the
-            backward pass: less memory, more communication.
-        prefetch: so many blocks are gathered ahead of the one that is computed, forward and backward; 0: as PyTorch
-            does by itself, which gathers one ahead in the backward pass.
-        plan: place → how its ranks compute it (tensors.py); None: the plan that the network itself has.
+        given: arguments, as flagperf.trainer.sharding.Sharding has them; one block may stand alone.
     """
 
     needs_group = True
 
-    def __init__(
-        self,
-        world: World,
-        settings: Settings,
-        mesh: Mapping[str, int],
-        blocks: str | Sequence[str] = (),
-        reshard_after_forward: bool = True,
-        prefetch: int = 0,
-        plan: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int], **given: Any) -> None:
         check_sharding()
         super().__init__(world, settings, mesh)
-        if not (isinstance(prefetch, int) and prefetch >= 0):
-            problem, allowed = "so many blocks cannot be gathered ahead", "a whole number, at least 0"
-            raise ConfigError(problem, where="config.yaml", key="parallel.prefetch", given=prefetch, allowed=allowed)
-        self.blocks = [blocks] if isinstance(blocks, str) else list(blocks)
-        self.reshard_after_forward, self.prefetch, self.plan = reshard_after_forward, prefetch, plan
+        if isinstance(given.get("blocks"), str):
+            given["blocks"] = [given["blocks"]]
+        self.sharding = Sharding(**given)
         self._mesh: Any = None  # of torch, made with the first network that is divided
         self._network: Any = None  # that is trained
 
@@ -72,20 +56,20 @@ class Sharded(Strategy):
         sides = vars(self.mesh)
         mesh = self._mesh or init_device_mesh(device.type, tuple(sides.values()), mesh_dim_names=tuple(sides))
         self._mesh = mesh
-        blocks = find_blocks(network, self.blocks)
+        blocks = find_blocks(network, self.sharding.blocks)
         if self.mesh.tp > 1:
             from flagperf.trainer.pytorch.parallel.tensors import divide_layers
 
-            divide_layers(network, self.plan, mesh["tp"])
+            divide_layers(network, self.sharding.plan, mesh["tp"])
             mesh["dp_shard", "tp"]._flatten()  # a norm over both is summed at once, in the same order on every rank
         data = mesh["dp_replicate", "dp_shard"] if self.mesh.dp_replicate > 1 else mesh["dp_shard"]
         policy = self._policy()
         for block in (*blocks, network):
             give_no_views(block)
         for block in blocks:
-            fully_shard(block, mesh=data, mp_policy=policy, reshard_after_forward=self.reshard_after_forward)
+            fully_shard(block, mesh=data, mp_policy=policy, reshard_after_forward=self.sharding.reshard_after_forward)
         fully_shard(network, mesh=data, mp_policy=policy, reshard_after_forward=False)
-        if self.prefetch:
+        if self.sharding.prefetch:
             self._gather_ahead(blocks[::-1])
         return network
 
@@ -96,8 +80,8 @@ class Sharded(Strategy):
     def _gather_ahead(self, blocks: Sequence[Any]) -> None:
         """Overlap the gathering of blocks, given in the order of the forward pass, with work on those before them."""
         for place, block in enumerate(blocks):
-            block.set_modules_to_forward_prefetch(blocks[place + 1 : place + 1 + self.prefetch])
-            block.set_modules_to_backward_prefetch(blocks[max(0, place - self.prefetch) : place][::-1])
+            block.set_modules_to_forward_prefetch(blocks[place + 1 : place + 1 + self.sharding.prefetch])
+            block.set_modules_to_backward_prefetch(blocks[max(0, place - self.sharding.prefetch) : place][::-1])
 
     def _policy(self) -> Any:
         """Parameters and activations in the format of a mixed precision, gradients averaged in fp32."""
@@ -147,7 +131,7 @@ class Sharded(Strategy):
             block.set_reshard_after_forward(False, recurse=False)
         yield
         for block in blocks:
-            block.set_reshard_after_forward(self.reshard_after_forward, recurse=False)
+            block.set_reshard_after_forward(self.sharding.reshard_after_forward, recurse=False)
         for block in (whole, *blocks):
             block.reshard()
 

@@ -12,7 +12,9 @@ from torch.distributed.tensor import DTensor, Replicate, distribute_module
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.mesh import Mesh
 from flagperf.trainer.pytorch.parallel.blocks import named
+from flagperf.trainer.sharding import check_sizes
 
 FILE = "config.yaml"
 
@@ -43,6 +45,8 @@ STYLES: Mapping[str, Callable[[], ParallelStyle]] = {
     "embedding_rowwise": partial(RowwiseParallel, input_layouts=Replicate()),
     "replicated": Replicated,
 }
+# Word of a plan → the width of which each rank gets a part, and keeps it.
+PARTS = {"colwise": "out_features", "rowwise": "in_features", "rowwise_rep": "in_features"}
 
 
 def own_plan(network: nn.Module) -> dict[str, str]:
@@ -78,6 +82,7 @@ def divide_layers(network: nn.Module, plan: Mapping[str, str] | None, mesh: Devi
     tied = _tied(network)
     owners = {name.rpartition(".")[0] for names in tied for name in names}  # they stay whole, to be tied again
     styles: dict[str, ParallelStyle] = {}
+    check_sizes(Mesh(tp=mesh.size()), plan, vars(getattr(network, "config", None) or nn.Module()), lambda _: FILE)
     for place, how in (own_plan(network) if plan is None else plan).items():
         found = named(network, place)
         if not found:
@@ -86,7 +91,9 @@ def divide_layers(network: nn.Module, plan: Mapping[str, str] | None, mesh: Devi
         if how not in STYLES:
             key, allowed = f"parallel.plan.{place}", ", ".join(STYLES)
             raise ConfigError("no such way to divide a layer", where=FILE, key=key, given=how, allowed=allowed)
-        styles.update({name: STYLES[how]() for name in found if name not in owners})
+        for name in (name for name in found if name not in owners):
+            _check_even(name, getattr(found[name], PARTS.get(how, ""), None), mesh)
+            styles[name] = STYLES[how]()
     for name, module in network.named_modules():
         if name not in styles and next(module.parameters(recurse=False), None) is not None:
             _check_layer(name, module)
@@ -108,6 +115,18 @@ def _tie_again(network: nn.Module, tied: list[list[str]]) -> None:
         for other in others:
             owner, _, name = other.rpartition(".")
             setattr(network.get_submodule(owner), name, network.get_parameter(first))
+
+
+def _check_even(name: str, size: int | None, mesh: DeviceMesh) -> None:
+    """Refuse a layer of which the ranks would have parts of different sizes: what follows expects equal ones."""
+    if size is not None and size % mesh.size():
+        raise ConfigError(
+            "the ranks along tp cannot divide a layer evenly",
+            where=FILE,
+            key="parallel.mesh.tp",
+            given=mesh.size(),
+            allowed=f"a divisor of {size}, the width of {name}",
+        )
 
 
 def _check_layer(name: str, module: nn.Module) -> None:
