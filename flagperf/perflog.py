@@ -44,6 +44,7 @@ EVENTS = (
 TRIES = 8  # places in a line where an event may begin; the first may be the half line of a killed process
 LATEST = 253402300799999  # ms; the last moment of the year 9999
 
+_STARTS = re.compile(re.escape(PREFIX))
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u0085\u2028\u2029"}  # JSON allows them, line readers do not
 
@@ -83,7 +84,9 @@ def parse(line: str) -> Event | None:
 
     Nobody vouches for a log: user code of a rank may print anything. An event that is returned fits the protocol.
     """
-    starts = itertools.islice(re.finditer(re.escape(PREFIX), line), TRIES)
+    if PREFIX not in line:  # nearly every line of a long log
+        return None
+    starts = itertools.islice(_STARTS.finditer(line), TRIES)
     return next((event for start in starts if (event := _event(line[start.end() :])) is not None), None)
 
 

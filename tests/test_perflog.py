@@ -6,9 +6,10 @@ import io
 import json
 import math
 import os
+import sys
 import threading
 from pathlib import Path
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from flagperf.config.compose import compose
 from flagperf.config.values import Deadlines
 from flagperf.perflog import EVENTS, PREFIX, Event, PerfLog, parse
 from flagperf.results.evidence import Evidence
-from flagperf.results.rank_log import RankLog
+from flagperf.results.rank_log import RankLog, read_rank_logs
 from flagperf.results.verdict import judge
 from flagperf.run.progress import Progress
 from flagperf.run.times import PhaseTimes
@@ -50,6 +51,26 @@ def test_comes_back(value: dict[str, Any], tmp_path: Path) -> None:
     assert event is not None
     assert (event.event, event.value, event.time_ms, event.rank) == ("TRAIN_START", value, 12, 3)
     assert event.file == __file__
+
+
+def test_a_line_that_is_no_event_costs_one_look(tmp_path: Path) -> None:
+    """Counted in calls of Python, as a rank may print gigabytes: one to hand over the line."""
+    lines, calls = 1000, 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    log = tmp_path / "host_noderank0" / "rank0.out.log"
+    log.parent.mkdir()
+    log.write_text("a line of a library\n" * lines + Event("TRAIN_START").line())
+    sys.setprofile(count)
+    try:
+        (found,) = read_rank_logs(tmp_path)
+    finally:
+        sys.setprofile(None)
+    assert ([event.event for event in found.events], calls < 2 * lines) == (["TRAIN_START"], True)
+    assert parse("a line of a library") is None
 
 
 def test_nan_comes_back() -> None:

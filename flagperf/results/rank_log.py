@@ -12,6 +12,7 @@ from flagperf.hosts.log_lines import LONGEST, Lines
 from flagperf.perflog import PREFIX, Event, parse
 from flagperf.results.sys_info import clock_offset
 
+_MARK = PREFIX.encode()
 _NODE = re.compile(r"(?P<host>.+)_noderank(?P<rank>\d+)")
 _RANK = re.compile(r"rank(?P<rank>\d+)\.out\.log")
 
@@ -68,10 +69,11 @@ def _read(rank: int, host: str, node_rank: int, path: Path) -> RankLog:
     lines, events, unread = Lines(), [], 0
     ahead = round(1000 * clock_offset(path.parent))  # ms
     for line in _all_lines(path, lines):
-        text = line.decode(errors="replace")
-        if (event := parse(text)) is not None:
+        if _MARK not in line:
+            continue
+        if (event := parse(line.decode(errors="replace"))) is not None:
             events.append(replace(event, time_ms=event.time_ms - ahead) if ahead else event)
-        elif PREFIX in text:
+        else:
             unread += 1
     return RankLog(rank, host, node_rank, tuple(events), unread + lines.dropped)
 

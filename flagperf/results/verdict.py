@@ -72,6 +72,12 @@ def _lines_read(evidence: Evidence) -> Iterator[Finding]:
             yield "SUSPECT", f"rank {log.rank}: {log.unread} PerfLog lines cannot be read, and do not count"
 
 
+def _finished_once(evidence: Evidence) -> Iterator[Finding]:
+    for log in evidence.logs:
+        if (count := len(log.all("FINISHED"))) > 1:
+            yield "SUSPECT", f"rank {log.rank} logged FINISHED {count} times: the last one counts"
+
+
 # ---------------------------------------------------------------- do the ranks agree?
 
 
@@ -236,6 +242,7 @@ COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _ranks_present,
     one_configuration,
     _lines_read,
+    _finished_once,
 )
 CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _ranks_agree,

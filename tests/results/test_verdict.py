@@ -167,6 +167,13 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         "SUSPECT",
         ("rank 1: 3 PerfLog lines cannot be read, and do not count",),
     ),
+    "a rank that finished twice": (
+        lambda: dataclasses.replace(
+            evidence(), logs=(log(0), dataclasses.replace(log(1), events=(*log(1).events, log(1).events[-1])))
+        ),
+        "SUSPECT",
+        ("rank 1 logged FINISHED 2 times: the last one counts",),
+    ),
     "more ranks than the world": (
         lambda: dataclasses.replace(evidence(), logs=(log(0), log(1), log(2))),
         "INVALID",

@@ -42,6 +42,7 @@ BUILT = {
     "network": {"classes": {"torch.nn.modules.batchnorm.BatchNorm": 1}},
     "optimizer": {"class": "torch.optim.sgd.SGD"},
 }
+LOWEST = "lowest_numerical_precision_in"
 STEP = {"epoch": 2, "loss": 0.5, "learning_rate": 0.1, "throughput": 80.0, "step_time": 0.4, "data_wait": 0.0}
 EVENTS = [
     Event("SUBMIT_INFO", {"vendor": "cpu", "case": "toy", "config": CONFIG}, "a.py", 1, 1_000),
@@ -89,7 +90,14 @@ def test_mllog(tmp_path: Path) -> None:
         mllog("seed", point, 1_000, 1, 0),
         mllog("global_batch_size", point, 1_000, 1, 32),
         mllog("gradient_accumulation_steps", point, 1_000, 1, 4),
+        mllog("micro_batch_size", point, 1_000, 1, 8),
         mllog("opt_base_learning_rate", point, 1_000, 1, 0.1),
+        *(
+            mllog(f"lowest_numerical_precision_in_{part}", point, 1_000, 1, "fp32")
+            for part in ("linear", "attn", "comm")
+        ),
+        *(mllog(f"{kind}_parallelism", point, 1_000, 1, 1) for kind in ("tensor", "pipeline", "context", "expert")),
+        mllog("config_filename", point, 1_000, 1, "config.yaml"),
         mllog("sgd_opt_base_learning_rate", point, 1_000, 1, 0.1),
         mllog("opt_learning_rate_warmup_epochs", point, 1_000, 1, 0),
         mllog("init_start", begin, 2_000, 2),
@@ -111,8 +119,10 @@ def test_mllog(tmp_path: Path) -> None:
 
 def told(**changed: Any) -> dict[str, Any]:
     """What the configuration tells MLPerf, apart from what any configuration tells it."""
-    common = ("flagperf_case", "submission_platform", "seed", "global_batch_size", "gradient_accumulation_steps")
-    return {key: value for key, value in submission({**CONFIG, **changed}).items() if key not in common}
+    common = ("flagperf_case", "submission_platform", "seed", "gradient_accumulation_steps", "config_filename")
+    ends = ("_batch_size", "_parallelism", "_in_linear", "_in_attn", "_in_comm")
+    found = submission({**CONFIG, **changed})
+    return {key: value for key, value in found.items() if key not in common and not key.endswith(ends)}
 
 
 KNOWN = {"submission_division": "open", "submission_benchmark": "toy", "opt_base_learning_rate": 0.1}
@@ -140,6 +150,30 @@ def test_mllog_tells_only_what_was_so(tmp_path: Path) -> None:
 def test_what_hyper_parameters_are(what: Any, value: Any) -> None:
     settings = {"lr": 8e-4, "share": 0.1, "max_steps": 100, "warmup": 12}
     assert told(mlperf={**MLPERF, "hyper_parameters": {"key": what}}, **settings)["key"] == value
+
+
+SHARDED = {"_target_": "flagperf.trainer.pytorch.parallel.Sharded"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "sides", "formats", "tp"),
+    [
+        pytest.param({"precision": "amp_bf16"}, (-1, 1, 1), ("bfloat16", "bfloat16", "fp32"), 1, id="DDP"),
+        pytest.param({"precision": "tf32"}, (1, -1, 1), ("tf32", "tf32", "fp32"), 1, id="tf32, sharded"),
+        pytest.param({"precision": "amp_fp16"}, (1, -1, 2), ("fp16", "fp16", "fp16"), 2, id="tensor parallel"),
+        pytest.param(
+            {"precision": "amp_bf16", "float8_modules": "a.B"}, (1, -1, 1), ("fp8", "bfloat16", "bfloat16"), 1, id="fp8"
+        ),
+    ],
+)
+def test_the_formats_and_the_parallelism_of_mllog(
+    settings: dict[str, str], sides: tuple[int, ...], formats: tuple[str, ...], tp: int
+) -> None:
+    strategy = SHARDED if sides[0] == 1 else CONFIG["parallel"]
+    parallel = {**strategy, "mesh": dict(zip(("dp_replicate", "dp_shard", "tp"), sides, strict=True))}
+    said = submission({**CONFIG, **settings, "nnodes": 2, "nproc": 2, "parallel": parallel})
+    found = tuple(said[f"{LOWEST}_{part}"] for part in ("linear", "attn", "comm"))
+    assert (found, said["tensor_parallelism"]) == (formats, tp)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +385,7 @@ def test_beside_a_training(tmp_path: Path) -> None:
     done = toy.start(toy.config(sinks=["mllog", "dllogger"], max_steps=2), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     keys = [json.loads(line.split(" ", 1)[1])["key"] for line in (tmp_path / "mllog.log").read_text().splitlines()]
-    assert [keys[9], keys[-1]] == ["init_start", "run_stop"]
+    assert [keys[18], keys[-1]] == ["init_start", "run_stop"]
     assert (tmp_path / "dllogger.json").read_text().count('"type": "LOG"') == 3
     events = [event.event for event in toy.read_log(tmp_path / "rank0.out.log")]
     assert (events[0], events[-1]) == ("SUBMIT_INFO", "FINISHED")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from flagperf.errors import ConfigError
 from flagperf.perflog import Event
-from flagperf.trainer.mesh import Mesh
+from flagperf.trainer.mesh import DATA_PARALLEL, Mesh
 from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.sinks.lines import LineFile
 
@@ -18,6 +18,7 @@ COMPUTED: Mapping[str, Callable[..., float]] = {
     "product": lambda *values: float(f"{math.prod(values):.12g}"),  # 8e-05, not 8.000000000000001e-05
     "difference": lambda whole, part: whole - part,
 }
+FORMATS = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bfloat16"}  # precision → MLPerf's name
 
 
 class MLLog(LineFile):
@@ -91,7 +92,7 @@ class MLLog(LineFile):
 def submission(config: Mapping[str, Any]) -> dict[str, Any]:
     """MLPerf's keys that the configuration answers; not those that only the user knows and did not say."""
     mlperf = config["mlperf"]
-    data_ranks = Mesh.of(config["parallel"]["mesh"], config["nnodes"] * config["nproc"]).data_ranks
+    mesh = Mesh.of(config["parallel"]["mesh"], config["nnodes"] * config["nproc"])
     sample_data = is_sample_data(config["data_dir"])
     told = {
         "submission_org": mlperf["org"],
@@ -107,12 +108,26 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
         },
         "cache_clear": config["clear_caches"] and not sample_data,  # which may have been written just now
         "seed": config["seed"],
-        "global_batch_size": config["train_batch_size"] * config["gradient_accumulation_steps"] * data_ranks,
+        "global_batch_size": config["train_batch_size"] * config["gradient_accumulation_steps"] * mesh.data_ranks,
         "gradient_accumulation_steps": config["gradient_accumulation_steps"],
+        "micro_batch_size": config["train_batch_size"],
         "opt_base_learning_rate": config["lr"],
+        **_formats(config, mesh),
+        "tensor_parallelism": mesh.tp,
+        **dict.fromkeys(("pipeline_parallelism", "context_parallelism", "expert_parallelism"), 1),  # there is none
+        "config_filename": "config.yaml",  # of the round
         **(_hyper_parameters(config) if config["division"] == "closed" else {}),  # open: any recipe
     }
     return {key: value for key, value in told.items() if value is not None}
+
+
+def _formats(config: Mapping[str, Any], mesh: Mesh) -> dict[str, str]:
+    """The lowest number formats. DDP adds up gradients in fp32; a divided network travels in the layers' own format."""
+    own = FORMATS[config["precision"]]
+    is_whole = config["parallel"]["_target_"] in (None, *DATA_PARALLEL) and mesh.tp == 1
+    sent = "fp32" if is_whole or own == "tf32" else own
+    found = {"linear": "fp8" if config["float8_modules"] else own, "attn": own, "comm": sent}
+    return {f"lowest_numerical_precision_in_{part}": name for part, name in found.items()}
 
 
 def _hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
