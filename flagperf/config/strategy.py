@@ -8,7 +8,7 @@ from typing import Any
 
 from flagperf.config.build import build
 from flagperf.config.keys import is_under
-from flagperf.config.layers import Layer
+from flagperf.config.layer import Layer
 from flagperf.config.provenance import Where
 from flagperf.errors import ConfigError, meant, nearest
 from flagperf.trainer.mesh import DATA_PARALLEL, STRATEGIES, Mesh
