@@ -16,13 +16,13 @@ from typing import Literal
 
 from flagperf.command import Command
 from flagperf.errors import HostError
-from flagperf.hosts.shell import script, shell
+from flagperf.hosts.shell import OURS, OWN_FOLDER, script, shell
 from flagperf.hosts.transport import Completed, Transport
 
-OWN_FOLDER = script(__file__, "own_folder.sh")
 CLAIM, CLAIMED = (OWN_FOLDER + script(__file__, name) for name in ("claim.sh", "claimed.sh"))
-DEAD_PROCESSES = script(__file__, "dead_processes.sh")
-KEEP, WHAT_IS_KEPT = (script(__file__, name) for name in ("keep.sh", "what_is_kept.sh"))
+DEAD_PROCESSES = OURS + script(__file__, "dead_processes.sh")
+KEEP = script(__file__, "keep.sh")
+WHAT_IS_KEPT = OWN_FOLDER + script(__file__, "what_is_kept.sh")
 TIMEOUT = 60.0  # seconds
 
 OwnerState = Literal["this", "alive", "dead", "elsewhere"]
@@ -108,8 +108,12 @@ async def keep(transport: Transport, folder: str, case: str) -> None:
 
 
 async def kept(transport: Transport, folder: str) -> Literal["kept", "nothing"] | OwnerState:
-    """What a run left in its folder on a host: "kept" and "dead" can be collected; "nothing": there is none."""
-    found = (await transport.run(shell(WHAT_IS_KEPT, folder), timeout=TIMEOUT)).stdout.strip()
+    """What a run left in its folder on a host: "kept" and "dead" can be collected; "nothing": there is none.
+
+    Raises:
+        HostError: another user could reach into work_dir.
+    """
+    found = (await _in_work_dir(transport, f"cannot use {folder}", shell(WHAT_IS_KEPT, folder))).stdout.strip()
     return "nothing" if not found else "kept" if found == "kept" else owner_state(found)
 
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Stands before scripts that work in a folder which other users of the host must not reach into.
 #   own_folder FOLDER    makes it, for this user alone; refuses one that is another's, or that another could swap
+#   guarded PATH         refuses a path below a folder that others could swap
 # The folder belongs to this user and is no link. Every folder and link above it, as named and as resolved, belongs to
 # root or this user, and nobody else may rename in it: not writable by group or others, unless the sticky bit is set.
 me=$(id -u)
@@ -9,10 +10,12 @@ guarded() {
     place=$1
     while [ "$place" != / ]; do
         place=$(dirname "$place")
-        owner=$(stat -c %u "$place")
-        [ "$owner" = 0 ] || [ "$owner" = "$me" ] ||
-            refuse "$place belongs to user $(stat -c %U "$place"), who could swap what lies in it"
-        case $(stat -c %A "$place") in
+        about=$(stat -c '%u %A' "$place")
+        case $about in
+        "0 "* | "$me "*) ;;
+        *) refuse "$place belongs to user $(stat -c %U "$place"), who could swap what lies in it" ;;
+        esac
+        case ${about#* } in
         l* | *[tT] | ?????[!w]??[!w]?) ;;
         *) refuse "$place can be written by others, who could swap what lies in it, and has no sticky bit" ;;
         esac

@@ -18,7 +18,7 @@ from flagperf.trainer.sent_code import NO_CODE, PACKAGES, files, package_folder
 
 UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds
-WRITE_SECRETS = 'umask 077 && rm -f "$1" && cat >"$1"'
+WRITE_SECRETS = 'umask 077 && rm -f "$1" && set -C && cat >"$1"'  # -C: a new file, and nothing that a link leads to
 WRITE_TIMEOUT = 10.0  # seconds
 
 

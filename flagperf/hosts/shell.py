@@ -25,3 +25,5 @@ def shell(text: str, *arguments: str) -> Command:
 
 LIMITED = script(__file__, "limited.sh")  # its arguments: seconds, and a command that need not end in them
 MARKED = script(__file__, "marked.sh")  # before scripts that look for processes
+OURS = script(__file__, "ours.sh")  # before scripts that open files in a folder of /tmp
+OWN_FOLDER = script(__file__, "own_folder.sh")  # before scripts that work in a folder of this user

@@ -1,6 +1,9 @@
 #!/bin/sh
 # Prints what a run left in its folder: kept, the owner of a folder that was not given up, or nothing.
+# Needs own_folder.sh before it.
 #   $1  the run's folder
+[ -e "$1" ] || [ -L "$1" ] || exit 0
+own_folder "${1%/*}"
 [ -f "$1/.uncollected" ] && echo kept && exit
 [ -f "$1/.owner" ] && cat "$1/.owner"
 true

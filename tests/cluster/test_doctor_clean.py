@@ -113,7 +113,7 @@ def test_clean_removes_what_is_left_of_dead_runs_only(lab: TestCluster, tmp_path
         host.output("docker", "create", "--name", name, "--label", f"flagperf.owner={by}", "flagperf-test:empty", "x")
     host.output("docker", "create", "--name", "foreign", "flagperf-test:empty", "x")
     held, dead = (f"/tmp/flagperf-process.{name}" for name in ("held", "dead"))
-    host.output("sh", "-c", f"mkdir {held} {dead} && touch {held}/pid {dead}/pid")
+    host.output("sh", "-c", f"mkdir -m 700 {held} {dead} && touch {held}/pid {dead}/pid")
     host.output("sh", "-c", f"flock {held}/lock sleep 20 >/dev/null 2>&1 &")
     user = User(lab, tmp_path)
     (found, _) = rows(asyncio.run(examine(job(user, "runtime=process"))), "leftovers")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs a long command and is its parent. Ends when the command has ended, or stops it when asked with SIGTERM.
-# Needs marked.sh before it. Its process holds `lock` from the beginning to the end.
+# Needs marked.sh and ours.sh before it. Its process holds `lock` from the beginning to the end.
 #   $1  the command's folder, with `lease`, `lock` and `guard.py`; `pid` and, at the end, `status` come into it
 #   $2  linger: seconds for which nobody holds `lease` before the command is stopped
 #   $3  grace: tenths of a second between SIGTERM and SIGKILL
@@ -30,9 +30,9 @@ FLAGPERF_PROCESS=$dir "$@" <"$input" 5>&- 9>&- &
 command=$!
 exec 2>/dev/null  # the log is the command's: a shell that reaps it may add "Killed", at any of the lines below
 (
-    exec 5>&- 9>&-
+    exec 5>&- 9>&- 4>>"$dir/lease" # opened once: a cleaner of /tmp may remove the folder, and another user make it
     export FLAGPERF_PROCESS="$dir"
-    until flock -x "$dir/lease" true; sleep "$linger"; flock -n -x "$dir/lease" true; do :; done
+    until flock -x 4; flock -u 4; sleep "$linger"; flock -n -x 4; do :; done
     kill -s TERM $$
 ) &
 watcher=$!
@@ -40,5 +40,6 @@ wait "$command"; status=$?
 while kill -s 0 "$command"; do wait "$command"; status=$?; done
 kill "$watcher"
 signal KILL
+ours "$dir" || exit
 echo "$status" >"$dir/status"
 flock -n -x "$dir/lease" rm -rf "$dir"

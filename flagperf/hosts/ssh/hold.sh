@@ -3,9 +3,10 @@
 # linger, and prints the exit status when the guard has ended.
 #   $1  the command's folder
 #   $2  linger, in seconds
+# Needs ours.sh before it: a host that was started again may have another user's folder of that name.
 # Where start.sh came before, its own lock on `lease` (8) is given up only when this one is there.
 dir=$1 linger=$2
-[ -d "$dir" ] || exit 1
+ours "$dir" || exit 1
 exec 3<&0 6>>"$dir/lease" || exit 1
 flock -s 6
 exec 8>&-

@@ -25,13 +25,14 @@ from typing import Any
 from flagperf.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts import guard
-from flagperf.hosts.shell import MARKED, script, shell
+from flagperf.hosts.shell import MARKED, OURS, OWN_FOLDER, script, shell
 from flagperf.hosts.ssh.connection import SshConnection
 from flagperf.hosts.transport import Transport
 
-GUARD = MARKED + script(__file__, "guard.sh")
+GUARD = MARKED + OURS + script(__file__, "guard.sh")
 REAPER = Path(guard.__file__).read_text("utf-8")
-START, HOLD, STOP = (script(__file__, name) for name in ("start.sh", "hold.sh", "stop.sh"))
+START = OWN_FOLDER + script(__file__, "start.sh")
+HOLD, STOP = (OURS + script(__file__, name) for name in ("hold.sh", "stop.sh"))
 
 SIGNALLED = 128  # a shell reports an end by signal N as 128 + N
 BEATS = 4  # signs of life within the linger

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Starts a long command, prints its folder, and then holds it.
-#   $1  marked.sh and guard.sh, as text
+# Starts a long command, prints its folder, and then holds it. Needs own_folder.sh before it.
+#   $1  marked.sh, ours.sh and guard.sh, as text
 #   $2  flagperf/hosts/guard.py, as text
-#   $3  hold.sh, as text
+#   $3  ours.sh and hold.sh, as text
 #   $4  the log that the command's output is appended to
 #   $5  linger, $6 grace, $7 line: as guard.sh takes them
 guard=$1 reaper=$2 hold=$3 log=$4; shift 4
 dir=$(mktemp -d /tmp/flagperf-process.XXXXXX) || exit 1
+guarded "$dir"
 printf %s "$reaper" >"$dir/guard.py" || exit 1
 exec 8>"$dir/lease" 9>"$dir/lock" 7>>"$log" || exit 1
 flock -s 8; flock 9
