@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,9 @@ REAL_HOSTS = ("cluster", "faults")  # folders of tests whose hosts and deadlines
 SECOND_TRIES = Path(__file__).parents[1] / "build/second-tries"  # names of tests; .ci/run says how many
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch would take every core for each of them
+
+_STATE = tempfile.TemporaryDirectory(prefix="flagperf-tests-")
+os.environ["XDG_STATE_HOME"] = _STATE.name  # what flagperf notes of the folders that it wrote: not in the user's own
 
 # A shell's background job ignores Ctrl-C, nohup ignores SIGHUP, and all that tests start would do so too.
 signal.signal(signal.SIGINT, signal.default_int_handler)

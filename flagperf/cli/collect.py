@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf import report
+from flagperf.cli import trust
 from flagperf.cli.cluster import Row, failed_row, print_rows
 from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError, FlagperfError, HostError
 from flagperf.hosts.connect import transports
 from flagperf.results import parts
-from flagperf.run.collecting import Place, collect_late, places
+from flagperf.run.collecting import Place, collect_late, places, rounds
 from flagperf.run.console import Terminal
 from flagperf.run.folder import is_held
 from flagperf.run.pod_logs import collect_pod, pods_of
@@ -21,20 +22,26 @@ from flagperf.run.pod_logs import collect_pod, pods_of
 
 def main(options: argparse.Namespace) -> int:
     """Print what came from where; then, where something came, the table of results. Returns the exit code."""
-    if len(options.arguments) != 1:
+    words, is_trusted = trust.trusted(options.arguments)
+    if len(words) != 1:
         given = " ".join(options.arguments)
         raise ConfigError("collect takes one run folder", given=given, advice=usage("collect"))
-    folder = Path(options.arguments[0])
-    found = places(folder)
+    folder = Path(words[0])
+    found = [one for one in rounds(folder) if one.logs]
     if is_held(folder):
         raise ConfigError("this run goes on", given=folder, advice="it collects its logs itself when it ends")
-    rows = asyncio.run(collect(found))
+    if not is_trusted:
+        files = [file for one in found for file in one.files]
+        trust.check("collect", folder, files, trust.of_collecting(found))
+    rows = asyncio.run(collect(places(found)))
     if not rows:
         print("nothing is left to collect")
         return 0
     code = print_rows(rows)
     if any(row.state == "ok" for row in rows):
         summaries = report.read_run(folder)
+        if not is_trusted:
+            trust.check_writers("collect", folder, summaries[0].config)
         Terminal().print(report.terminal_table(summaries))
         for path in report.write(folder, summaries):
             print(path)
@@ -43,10 +50,10 @@ def main(options: argparse.Namespace) -> int:
 
 async def collect(found: Sequence[Place]) -> list[Row]:
     """Bring what is left of each round, round by round; a row for each host that had some, or could not be asked."""
-    rounds: dict[Path, list[Place]] = {}
+    by_round: dict[Path, list[Place]] = {}
     for place in found:
-        rounds.setdefault(place.folder.parent, []).append(place)
-    return [row for places in rounds.values() for row in await _collect_round(places)]
+        by_round.setdefault(place.folder.parent, []).append(place)
+    return [row for some in by_round.values() for row in await _collect_round(some)]
 
 
 async def _collect_round(found: Sequence[Place]) -> list[Row]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from flagperf.cli import trust
 from flagperf.cli.log import run_log
 from flagperf.cli.verbs import usage
 from flagperf.config.cluster import Node
@@ -43,15 +44,16 @@ log = logging.getLogger(__name__)
 
 def main(options: argparse.Namespace) -> int:
     """Run the node's part of every round; print where its logs are. Returns the exit code."""
-    own = [text for text in options.arguments if text.partition("=")[0] in OWN]
+    given, is_trusted = trust.trusted(options.arguments)
+    own = [text for text in given if text.partition("=")[0] in OWN]
     words = {key: value for key, _, value in (text.partition("=") for text in own)}
-    rest = [text for text in options.arguments if text not in own]
+    rest = [text for text in given if text not in own]
     if set(words) != set(OWN) or not rest:
-        given = " ".join(options.arguments) or None
-        raise ConfigError("node takes a run, node_rank and master", given=given, advice=usage("node"))
+        typed = " ".join(options.arguments) or None
+        raise ConfigError("node takes a run, node_rank and master", given=typed, advice=usage("node"))
     if len(own) > len(OWN):  # of two node ranks one would be another node's, which then waits for this one
         raise ConfigError("node takes one node_rank and one master", given=" ".join(own), advice=usage("node"))
-    overrides, folders = _overrides(rest, options.config_dir)
+    overrides, folders = _overrides(rest, options.config_dir, is_trusted)
     run = compose(overrides, folders)
     if run.resume is not None:
         raise ConfigError("a node that is started by hand resumes nothing", key="resume", given=run.resume)
@@ -64,7 +66,7 @@ def main(options: argparse.Namespace) -> int:
     return asyncio.run(_run_rounds(run, rank, Terminal(), command))
 
 
-def _overrides(words: Sequence[str], config_dirs: Sequence[Path]) -> tuple[list[str], list[Path]]:
+def _overrides(words: Sequence[str], config_dirs: Sequence[Path], is_trusted: bool) -> tuple[list[str], list[Path]]:
     """The overrides and configuration folders: those that were given, and before them those of a run folder."""
     if "=" in words[0] or words[0].startswith("+"):
         return list(words), list(config_dirs)
@@ -73,6 +75,8 @@ def _overrides(words: Sequence[str], config_dirs: Sequence[Path]) -> tuple[list[
     if command.multirun:
         advice = "give the overrides of one of its jobs in place of the folder"
         raise ConfigError("this run has several jobs", given=folder, advice=advice)
+    if not is_trusted:
+        trust.check("node", folder, command_file.files(folder), trust.of_command(command, folder))
     kept = [path.resolve() for path in command_file.kept_folders(command, folder)]
     return again(command.overrides, words[1:]), [*config_dirs, *kept]
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from flagperf import report
+from flagperf.cli import trust
 from flagperf.cli.awaited import stands
 from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
@@ -15,14 +16,17 @@ from flagperf.run.folder import is_awaited, submitted
 
 def main(options: argparse.Namespace) -> int:
     """Print the table of results, then the paths of the files that were written."""
-    if len(options.arguments) != 1:
+    words, is_trusted = trust.trusted(options.arguments)
+    if len(words) != 1:
         given = " ".join(options.arguments)
         raise ConfigError("report takes one run folder", given=given, advice=usage("report"))
-    folder = Path(options.arguments[0])
+    folder = Path(words[0])
     if is_awaited(folder):
         given = f"Slurm job {submitted(folder).number} {stands(folder)}".strip()
         raise ConfigError("this run has not begun", given=given, advice=f"flagperf watch {folder}")
     summaries = report.read_run(folder)
+    if not is_trusted:
+        trust.check_writers("report", folder, summaries[0].config)
     Terminal().print(report.terminal_table(summaries))
     for path in report.write(folder, summaries):
         print(path)

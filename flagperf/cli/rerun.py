@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from flagperf.cli import run
+from flagperf.cli import run, trust
 from flagperf.cli.verbs import usage
 from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError
@@ -18,11 +18,14 @@ from flagperf.run.console import Terminal
 
 def main(options: argparse.Namespace) -> int:
     """Compose and run as then, with the user's files as they were; an override that follows replaces an old one."""
-    if not options.arguments or "=" in options.arguments[0]:
+    words, is_trusted = trust.trusted(options.arguments)
+    if not words or "=" in words[0]:
         raise ConfigError("rerun takes one run folder", advice=usage("rerun"))
-    folder = user_path(options.arguments[0])
+    folder = user_path(words[0])
     command = command_file.read(folder)
-    options.arguments = again(command.overrides, options.arguments[1:])
+    if not is_trusted:
+        trust.check("rerun", folder, command_file.files(folder), trust.of_command(command, folder))
+    options.arguments = again(command.overrides, words[1:])
     options.multirun = command.multirun
     options.config_dir = [*options.config_dir, *(path.resolve() for path in command_file.kept_folders(command, folder))]
     terminal = Terminal()

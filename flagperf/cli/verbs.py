@@ -50,6 +50,7 @@ OVERRIDES = {
     "render=FOLDER": "on Kubernetes: write the run's manifests for kubectl; run nothing",
 }
 RUN_DIR = {"RUN_DIR": "a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them"}
+TRUST = {"trust=true": "obey a folder that you did not make on this machine (docs/trust.md)"}
 JOB = {"OVERRIDES…": "the same as those of the run: vendor=, hardware=, cluster=, nnodes= …"}
 
 
@@ -98,7 +99,7 @@ VERBS = {
         "flagperf.cli.report",
         "RUN_DIR",
         "write the report of a run again, from the files alone",
-        RUN_DIR,
+        {**RUN_DIR, **TRUST},
         ("flagperf report result/run20260101-120000",),
         (0, 2, 3),
         (),
@@ -107,7 +108,7 @@ VERBS = {
         "flagperf.cli.collect",
         "RUN_DIR",
         "bring the logs that a run had to leave on its hosts, or that its pods printed, and report it again",
-        RUN_DIR,
+        {**RUN_DIR, **TRUST},
         ("flagperf collect result/run20260101-120000",),
         (0, 2, 3),
         (),
@@ -126,7 +127,11 @@ VERBS = {
         "flagperf.cli.rerun",
         "RUN_DIR [OVERRIDES…]",
         "give the command of a run again, from its folder alone",
-        {**RUN_DIR, "OVERRIDES…": "what shall differ, such as cluster= or data_dir= on another machine"},
+        {
+            **RUN_DIR,
+            "OVERRIDES…": "what shall differ, such as cluster= or data_dir= on another machine",
+            **TRUST,
+        },
         ("flagperf rerun result/run20260101-120000", "flagperf rerun result/run20260101-120000 cluster=lab repeat=5"),
         (0, 2, 3, 4, 5, 6, INTERRUPTED),
     ),
@@ -139,6 +144,7 @@ VERBS = {
             "OVERRIDES…": "the same as those of a run, and the same on each node: model=, nnodes=, nproc= …",
             "node_rank=N": "which node this machine is, from 0",
             "master=HOST:PORT": "node 0, as all nodes reach it, and a free port there; each round takes the next one",
+            **TRUST,
         },
         (
             "flagperf node model=glm nnodes=2 nproc=8 vendor=nvidia hardware=A100 data_dir=/data/glm node_rank=1 "

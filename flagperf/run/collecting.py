@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,24 @@ async def bring(transport: Transport, log_dir: str, folder: Path, mask: Mask) ->
         await asyncio.to_thread(by_umask, folder, checkpoints[1])
 
 
-def places(run_folder: Path) -> list[Place]:
-    """Where the nodes of all rounds of a run kept their files; this machine's own are not among them.
+@dataclass(frozen=True)
+class Round:
+    """What the files of a round say of its hosts."""
+
+    plan: Path
+    hosts: Cluster
+    logs: tuple[tuple[Node, str], ...]  # each node with its log folder there; this machine's own are not among them
+    environment: Mapping[str, str]  # of the vendor
+    connect: float  # seconds for a connection
+
+    @property
+    def files(self) -> tuple[Path, Path]:
+        """The files that say so."""
+        return self.plan, self.plan.with_name(CONFIG)
+
+
+def rounds(run_folder: Path) -> list[Round]:
+    """The rounds of a run.
 
     Raises:
         ConfigError: there is no run in the folder, or its files cannot be read.
@@ -65,25 +81,39 @@ def places(run_folder: Path) -> list[Place]:
     if not plans:
         advice = "give a folder such as result/run20260101-120000"
         raise ConfigError("no run in this folder", given=run_folder, advice=advice)
-    return [place for plan in plans for place in _places(plan)]
+    return [_round(plan) for plan in plans]
 
 
-def _places(plan: Path) -> Iterator[Place]:
+def _round(plan: Path) -> Round:
     try:
         nodes: list[dict[str, Any]] = json.loads(plan.read_text(encoding="utf-8"))["nodes"]
         config = yaml.safe_load(plan.with_name(CONFIG).read_text(encoding="utf-8"))
         where = str(plan.with_name(CONFIG))
         hosts = build(Cluster, config["cluster"], "cluster", lambda _: where)
-        for one in nodes:
-            node = build(Node, one["node"], "node", lambda _: str(plan))
-            if not node.same_files:
-                logs = Path(one["log_dir"])
-                paths = str(logs.parent.parent.parent), str(logs), plan.parent / logs.name
-                mask = _mask(hosts, config["vendor"].get("environment") or {}, where)
-                yield Place(node, hosts, mask, float(config["deadlines"]["connect"]), *paths)
+        logs = [(build(Node, one["node"], "node", lambda _: str(plan)), str(one["log_dir"])) for one in nodes]
+        others = tuple((node, folder) for node, folder in logs if not node.same_files)
+        environment = dict(config["vendor"].get("environment") or {})
+        return Round(plan, hosts, others, environment, float(config["deadlines"]["connect"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
         problem = f"{PLAN} or {CONFIG} of this round cannot be read"
         raise ConfigError(problem, where=str(plan.parent), given=str(error) or type(error).__name__) from None
+
+
+def places(found: Iterable[Round]) -> list[Place]:
+    """Where the nodes of these rounds kept their files.
+
+    Raises:
+        ConfigError: a secret of the run is not told again.
+    """
+    return [place for one in found for place in _places(one)]
+
+
+def _places(one: Round) -> Iterator[Place]:
+    for node, log_dir in one.logs:
+        logs = Path(log_dir)
+        paths = str(logs.parent.parent.parent), log_dir, one.plan.parent / logs.name
+        mask = _mask(one.hosts, one.environment, str(one.plan.with_name(CONFIG)))
+        yield Place(node, one.hosts, mask, one.connect, *paths)
 
 
 def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:

@@ -12,6 +12,7 @@ from pathlib import Path
 from flagperf import __version__
 from flagperf.config.search_path import CONF
 from flagperf.errors import ConfigError
+from flagperf.run import made_here
 from flagperf.secret import Mask, quoted, without_values
 from flagperf.trainer.sent_code import identities
 
@@ -47,13 +48,13 @@ def keep(command: Command, run: Path, masks: Iterable[Mask] = ()) -> None:
     masks = list(masks)
     command = dataclasses.replace(command, overrides=tuple(quoted(override) for override in command.overrides))
     text = _masked(json.dumps(dataclasses.asdict(command), indent=2, ensure_ascii=False), masks)
-    (run / FILE).write_text(f"{text}\n", encoding="utf-8")
+    made_here.write(run, run / FILE, f"{text}\n".encode())
     for number, given in enumerate(command.config_dirs):
         for path in _configuration(Path(given)):
             copy = run / CONFIG_DIRS / str(number) / path.relative_to(given)
             copy.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_bytes().decode("utf-8", "surrogateescape")
-            copy.write_bytes(_masked(without_values(text), masks).encode("utf-8", "surrogateescape"))
+            made_here.write(run, copy, _masked(without_values(text), masks).encode("utf-8", "surrogateescape"))
 
 
 def _masked(text: str, masks: Iterable[Mask]) -> str:
@@ -72,6 +73,11 @@ def kept_folders(command: Command, run: Path) -> list[Path]:
     """The copies of the user's configuration folders; one without a file has none."""
     places = [run / CONFIG_DIRS / str(number) for number in range(len(command.config_dirs))]
     return [place for place in places if place.is_dir()]
+
+
+def files(run: Path) -> list[Path]:
+    """The files of a run's folder that the command is read from: itself, and the copies of configuration files."""
+    return [run / FILE, *sorted(path for path in (run / CONFIG_DIRS).rglob("*") if not path.is_dir())]
 
 
 def read(run: Path) -> Command:

@@ -17,6 +17,7 @@ import yaml
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG, Plan
+from flagperf.run import made_here
 
 RUN_LOG = "flagperf_run.log"
 SUBMITTED = "submitted.json"  # of a run that waits in a scheduler's queue, whose launcher will take the folder
@@ -136,22 +137,24 @@ def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
     write_configuration(run, case)
     own = case / f"round{plan.round}" / CONFIG
     own.parent.mkdir(exist_ok=True)
-    _write_yaml(own, plan.config, f"# python -m flagperf.trainer {own}")
-    (own.parent / PLAN).write_text(json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    made_here.write(folder, own, _yaml(plan.config, f"# python -m flagperf.trainer {own}"))
+    text = json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n"
+    made_here.write(folder, own.parent / PLAN, text.encode())
 
 
 def write_configuration(run: RunConfig, case: Path) -> None:
     """Make a case's folder with config.yaml and changes.yaml, by which `flagperf report` knows it."""
     case.mkdir(exist_ok=True)
-    _write_yaml(case / CONFIG, run.config, f"# the configuration of {run.name}; that of a round differs in its seed")
+    title = f"# the configuration of {run.name}; that of a round differs in its seed"
+    made_here.write(case.parent, case / CONFIG, _yaml(run.config, title))
     changes = [dataclasses.asdict(change) for change in run.changes]
-    _write_yaml(case / "changes.yaml", changes, f"# what {run.name} changes against its case, and where")
+    (case / "changes.yaml").write_bytes(_yaml(changes, f"# what {run.name} changes against its case, and where"))
 
 
-def _write_yaml(path: Path, content: object, title: str) -> None:
+def _yaml(content: object, title: str) -> bytes:
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
     comment = title.replace("\n", "\n# ")  # a name may have several lines
-    path.write_text(f"{comment}\n{text}", encoding="utf-8")
+    return f"{comment}\n{text}".encode()
 
 
 def _without_config(plan: Plan) -> dict[str, object]:

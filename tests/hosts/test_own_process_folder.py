@@ -68,17 +68,17 @@ async def test_nothing_is_opened_in_a_folder_of_another(
     tmp_path.chmod(0o700)
     content(folder, tmp_path)
     whose(folder)
-    before = sorted(os.listdir(folder))
+    before = sorted(folder.iterdir())
     (folder / "pid").write_text(str(os.getpid()))  # `stop` would end this process
     here = LocalTransport("here")
     assert str(folder) not in await dead_process_folders(here)
     held = await here.run(shell(HOLD, str(folder), "5"), timeout=5)
     stopped = await here.run(shell(STOP, str(folder)), timeout=5)
     assert (held.exit_status, held.stdout, stopped.exit_status) == (1, "", 0)
-    assert sorted(os.listdir(folder)) == before and os.listdir(tmp_path) == []
+    assert sorted(folder.iterdir()) == before and list(tmp_path.iterdir()) == []
 
 
-async def test_a_link_to_our_own_folder_is_none(folder: Path, tmp_path: Path) -> None:
+async def test_a_link_to_our_own_folder_is_none(folder: Path) -> None:
     link = Path(f"{folder}-link")
     link.symlink_to(folder)
     try:
