@@ -38,6 +38,12 @@ def _report(made: Imported, folder: Path) -> list[str]:
     lines = [str(folder / name) for name in made.files]
     if made.told:
         lines += ["", "not carried over:", *(f"  {line}" for line in made.told)]
+    if made.kept:
+        lines += [
+            "",
+            "not as FlagPerf has it, because flagperf ships a value and says why:",
+            *(f"  {line}" for line in made.kept),
+        ]
     lines += ["", "what has no counterpart stands as a comment in its file; to see what would run:"]
     if made.show:
         return [*lines, f"  flagperf --config-dir {shlex.quote(str(folder))} {made.show}"]

@@ -101,8 +101,10 @@ def _vendor_config(path: Path) -> VendorConfig | None:
     folder, case = path.parent, path.parents[1]
     model, _, framework = case.name.rpartition("-")
     environment, requirements = folder / ENVIRONMENT, folder / REQUIREMENTS
+    benchmark = case.parents[1] / "benchmarks" / model / framework
     return VendorConfig(
         path=path,
+        has_case=benchmark.is_dir(),
         vendor=case.parent.name,
         model=model,
         framework=framework,

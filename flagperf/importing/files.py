@@ -13,7 +13,7 @@ from flagperf.config.search_path import cases, find, options, search_path
 from flagperf.errors import ConfigError
 from flagperf.importing.site import IMAGE, NAME, Known, Site, read_site
 from flagperf.importing.site_files import cluster_text, experiment_text, hardware_text, show, vendor_text
-from flagperf.importing.tuning import tuning_text
+from flagperf.importing.tuning import tuning_file
 from flagperf.importing.values import Checkout, Unread, VendorConfig
 from flagperf.importing.words import hardware_of
 
@@ -24,6 +24,7 @@ class Imported:
 
     files: Mapping[str, str]  # name below the folder → text
     told: tuple[str, ...]  # what was not carried over and stands in no file, a line each
+    kept: tuple[str, ...]  # values of FlagPerf in whose place shipped ones stay, a line each
     show: str | None  # overrides that show what would run; None where there is no experiment
 
 
@@ -44,16 +45,21 @@ def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported
         files[f"experiment/{NAME}.yaml"] = experiment_text(site)
     files |= _of_vendors(configs, site, known)
     about = {model: about_case(model, (), config_dirs) for model in sorted({_model(one, known) for one in configs})}
+    kept: list[str] = []
     for config in configs:
         model, product = _model(config, known), hardware_of(config.hardware)
         name = f"vendor/{config.vendor}/{model}/{product}x{config.nnodes}x{config.nproc}.yaml"
         folder = checkout.cases.get((config.model, config.framework))
         imageless = config.vendor in known.vendors and not known.has_image(config.vendor, config.framework)
         image = IMAGE.format(vendor=config.vendor, framework=config.framework) if imageless else None
-        files[name] = tuning_text(config, folder, about[model], image)
+        made = tuning_file(config, folder, about[model], image)
+        files |= {name: made.text, **made.scripts}
+        kept += made.kept
     told = [one.line for one in _unread(checkout, configs)] + [*site.left, *_without_case(strange)]
     told += [*_of_others(configs, known), *_unused(checkout)]
-    return Imported(files, tuple(told), show(site) if f"experiment/{NAME}.yaml" in files else None)
+    return Imported(
+        files, tuple(told), tuple(dict.fromkeys(kept)), show(site) if f"experiment/{NAME}.yaml" in files else None
+    )
 
 
 def _known(folders: Sequence[Path]) -> Known:
@@ -96,7 +102,7 @@ def _of_vendors(configs: Sequence[VendorConfig], site: Site, known: Known) -> It
 def _unread(checkout: Checkout, configs: Sequence[VendorConfig]) -> list[Unread]:
     """What is no stated value, or has no known name: of both files of the site, and of the cases that are here."""
     said = [one for one in (checkout.test_conf, checkout.cluster_conf) if one]
-    said += [part for config in configs for part in (config.said, config.environment)]
+    said += [config.said for config in configs]
     said += [
         checkout.cases[case].base for config in configs if (case := (config.model, config.framework)) in checkout.cases
     ]

@@ -10,14 +10,23 @@ from typing import Any
 from flagperf.config.about_case import AboutCase, Setting
 from flagperf.config.keys import check_value
 from flagperf.errors import ConfigError
-from flagperf.importing.texts import COLUMN, comment, entry, plain, title
+from flagperf.importing.shipped import Shipped, shipped_tuning
+from flagperf.importing.software import Software, software
+from flagperf.importing.texts import comment, entry, plain, title
 from flagperf.importing.values import CaseFolder, Value, VendorConfig
 from flagperf.importing.words import UNKNOWN, hardware_of, settings_of, why_not
 
 FIXED = "no tuning may set it; the case has {}"
 NONE = "null never counts in FlagPerf"
-REQUIREMENTS = "an image has its own requirements (vendors/README.md)"
-CODE = "code that takes the place of FlagPerf's"
+
+
+@dataclass(frozen=True)
+class TuningFile:
+    """The file, and what goes with it."""
+
+    text: str
+    kept: tuple[str, ...]  # values of FlagPerf in whose place flagperf's own stay, a line each
+    scripts: Mapping[str, str]  # name below the configuration folder → text
 
 
 @dataclass
@@ -25,6 +34,9 @@ class _Tuning:
     """What goes into the file."""
 
     settings: dict[str, tuple[Any, Value, bool]] = field(default_factory=dict)  # key → value, its source, the vendor's?
+    shipped: Mapping[str, Shipped] = field(default_factory=dict)  # key → value of the shipped tuning
+    told: set[str] = field(default_factory=set)  # keys of which FlagPerf says something
+    kept: dict[str, Value] = field(default_factory=dict)  # key of a shipped value that stays → what FlagPerf says
     left: dict[str, list[str]] = field(default_factory=dict)  # why → names with their values and lines
     equal: list[str] = field(default_factory=list)  # names whose value the case has, too
     of_base: list[str] = field(default_factory=list)  # names of the case's own files that have no counterpart
@@ -35,16 +47,21 @@ class _Tuning:
         self.left.setdefault(why, []).append(f"{value.name} = {plain(value.value)} ({value.place.short})")
 
 
-def tuning_text(config: VendorConfig, folder: CaseFolder | None, case: AboutCase, image: str | None = None) -> str:
-    """The text of vendor/<vendor>/<case>/<hardware>x<nnodes>x<nproc>.yaml.
+def tuning_file(
+    config: VendorConfig, folder: CaseFolder | None, case: AboutCase, image: str | None = None
+) -> TuningFile:
+    """vendor/<vendor>/<case>/<hardware>x<nnodes>x<nproc>.yaml.
 
-    It holds what the vendor's file says, and what FlagPerf's case says otherwise than the case here. Every other
-    name of the vendor's files is a comment, with its line and the reason.
+    It holds what the vendor's file says, and what FlagPerf's case says otherwise than the case here. A shipped tuning's
+    value stays where it tells why it is not FlagPerf's, or where no file of FlagPerf says anything of its key. Every
+    other name of the vendor's files is a comment, with its line and the reason.
 
     Args:
         image: that FlagPerf builds for the framework, where the vendor has none here.
     """
-    found = _Tuning()
+    product, scale = hardware_of(config.hardware), f"{config.nnodes}x{config.nproc}"
+    shipped = shipped_tuning(config.vendor, case.name, product, scale)
+    found = _Tuning(shipped=shipped or {})
     own = _flat(config.said.values)
     base = _flat(folder.base.values) if folder else {}
     unknown = {name for one in config.said.unread for name in one.sets} - set(own)
@@ -74,7 +91,9 @@ def tuning_text(config: VendorConfig, folder: CaseFolder | None, case: AboutCase
             found.of_base.append(value.name)
         if is_own and settings is not None and folder and value.name not in folder.mutable:
             found.immutable.append(value.name)
-    return "\n".join(_text(config, case, found, image)) + "\n"
+    more = software(config, image, is_shipped=shipped is not None)
+    text = "\n".join(_text(config, case, found, more)) + "\n"
+    return TuningFile(text, tuple(_kept(found)), more.scripts)
 
 
 def _flat(values: Mapping[str, Value]) -> dict[str, Value]:
@@ -98,10 +117,14 @@ def _carry(
     for key, given in settings.items():
         setting = known.get(key)
         default = _read(setting.default) if setting else None
-        before = found.settings.get(key)
+        before, ours = found.settings.get(key), found.shipped.get(key)
+        found.told.add(key)
+        found.kept.pop(key, None)
         if before is not None and before[2]:
             found.leave(before[1], f"{value.name} counts in its place")
-        if setting and default == given and (type(default) is bool) == (type(given) is bool):
+        if ours and ours.theirs == plain(given):
+            found.settings[key], found.kept[key] = (ours.value, value, is_own), value
+        elif setting and default == given and (type(default) is bool) == (type(given) is bool):
             found.settings.pop(key, None)
             if is_own:
                 found.equal.append(value.name)
@@ -109,6 +132,13 @@ def _carry(
             found.leave(value, refused)
         else:
             found.settings[key] = (given, value, is_own)
+
+
+def _kept(found: _Tuning) -> Iterator[str]:
+    """What is said of the values of FlagPerf in whose place shipped ones stay."""
+    for key, value in found.kept.items():
+        ours = found.shipped[key]
+        yield f"{value.place}: {key}: {ours.theirs}    ({ours.file} has {plain(ours.value)}: {ours.why})"
 
 
 def _refused(key: str, given: Any, setting: Setting | None, default: Any) -> str | None:
@@ -132,39 +162,30 @@ def _read(default: str | None) -> Any:
         return default  # a text
 
 
-def _text(config: VendorConfig, case: AboutCase, found: _Tuning, image: str | None) -> Iterator[str]:
+def _text(config: VendorConfig, case: AboutCase, found: _Tuning, more: Software) -> Iterator[str]:
     nodes = f" nnodes={config.nnodes} cluster=flagperf" if config.nnodes > 1 else ""
     model = f"model={case.name} vendor={config.vendor} hardware={hardware_of(config.hardware)}"
     command = f"flagperf --config-dir . {model}{nodes} nproc={config.nproc} data_dir=/data"
-    yield from title(command, _paragraphs(config, found))
+    yield from title(command, _paragraphs(config, found, more))
     for key, (setting, value, _) in found.settings.items():
-        yield entry(key, setting, f"{value.name}, {value.place.short}")
-    if config.environment.values or image:
-        yield "vendor:"
-    if image:
-        yield "  image:".ljust(COLUMN - 1) + " # as FlagPerf names what it builds: the vendor's file has none"
-        yield f"    {config.framework.partition('_')[0]}: {plain({'name': image})}"
-    if config.environment.values:
-        yield "  environment:".ljust(COLUMN - 1) + " # variables of the training processes"
-        for variable in config.environment.values.values():
-            yield entry(variable.name, str(variable.value), variable.place.short, indent=4)
-    if not (found.settings or config.environment.values or image):
+        ours = found.shipped[key] if key in found.kept else None
+        said = f", not FlagPerf's {ours.theirs}: {ours.why}" if ours else ""
+        yield entry(key, setting, f"{value.name}, {value.place.short}{said}")
+    unsaid = [(key, ours) for key, ours in found.shipped.items() if config.has_case and key not in found.told]
+    for key, ours in unsaid:
+        yield entry(key, ours.value, f"{ours.file}: FlagPerf's files do not say it")
+    yield from more.lines
+    if not (found.settings or unsaid or more.lines):
         yield from comment("All of it is as the case has it.")
 
 
-def _paragraphs(config: VendorConfig, found: _Tuning) -> Iterator[str]:
-    source = f"{config.vendor}/{config.model}-{config.framework}"
-    yield f"Imported from FlagPerf's {source}/config/{config.path.name}."
-    left = {why: ", ".join(names) for why, names in found.left.items()}
-    if config.requirements:
-        left[REQUIREMENTS] = f"requirements.txt: {', '.join(line.name for line in config.requirements)}"
-    if config.code:
-        left[CODE] = ", ".join(f"{source}/{name}/" for name in config.code)
+def _paragraphs(config: VendorConfig, found: _Tuning, more: Software) -> Iterator[str]:
+    yield f"Imported from FlagPerf's {config.folder}/config/{config.path.name}."
+    left = {why: ", ".join(names) for why, names in (*found.left.items(), *more.left.items())}
     if left:
         yield "Without counterpart:\n" + "\n".join(f"  {why}: {names}" for why, names in left.items())
-    unread = [*config.said.unread, *config.environment.unread]
-    if unread:
-        lines = (f"  {one.place.short}: {one.text}    ({one.why})" for one in unread)
+    if config.said.unread:
+        lines = (f"  {one.place.short}: {one.text}    ({one.why})" for one in config.said.unread)
         yield "Not read, because only running it would tell:\n" + "\n".join(lines)
     if found.immutable:
         yield f"FlagPerf's mutable_params.py does not let a vendor set: {', '.join(found.immutable)}."

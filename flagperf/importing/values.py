@@ -82,6 +82,12 @@ class VendorConfig:
     environment: Said
     requirements: tuple[Value, ...]  # lines of requirements.txt
     code: tuple[str, ...]  # folders of code beside config: extern, csrc
+    has_case: bool  # FlagPerf's own case was there, too: what neither says is said nowhere in FlagPerf
+
+    @property
+    def folder(self) -> str:
+        """Its folder, as FlagPerf names it: nvidia/bert-pytorch."""
+        return f"{self.vendor}/{self.model}-{self.framework}"
 
 
 @dataclass(frozen=True)

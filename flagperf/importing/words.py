@@ -78,3 +78,8 @@ def why_not(case: str, name: str) -> str:
     """Why a name of FlagPerf has no counterpart."""
     reasons = (why for why, names in words()["without"].items() if name.partition(".")[0] in names or name in names)
     return "nothing reads it there" if name in words()["case"].get(case, {}) else next(reasons, UNKNOWN)
+
+
+def why_no_variable(name: str) -> str | None:
+    """Why a variable of FlagPerf's environment_variables.sh is none of the ranks; None where it is one."""
+    return next((why for why, names in words()["variables_without"].items() if name in names), None)

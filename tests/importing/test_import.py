@@ -12,17 +12,20 @@ from refusals import lines
 
 from flagperf.cli.main import run_command
 from flagperf.config.compose import compose_each, compose_jobs
+from flagperf.config.platform import Extension
 from flagperf.plan.plan import make_plan
 
 NO_CONFIG = "no config_<hardware>x<nodes>x<devices>.py"
 PYTORCH = "flagperf-acme-pytorch_2.1:t_v0.1"
 TUNING = "vendor/acme/resnet50/A1x2x4.yaml"
+SCRIPT = "vendors/acme/code/resnet50-pytorch.sh"
 FILES = [
     "cluster/flagperf.yaml",
     "experiment/flagperf.yaml",
     "vendor/acme.yaml",
     "hardware/A1.yaml",
     TUNING,
+    SCRIPT,
     "vendor/iluvatar/paddle/bert/BI-V100x1x8.yaml",
     "vendor/nvidia/bert/A100x1x8.yaml",
 ]
@@ -47,9 +50,6 @@ def test_what_is_written_and_told(checkout: Path, tmp_path: Path, capsys: pytest
         f"{config}/config_A1x2x4.py:11: num_workers = int(os.environ['WORKERS'])    (computed)",
         f"{config}/config_A1x2x4.py:12: open(PLANTED, 'w').write('executed')    (computed)",
         f"{config}/config_A1x2x8.example: config_A1x2x8.example    (no name of a file that FlagPerf reads)",
-        f"{config}/environment_variables.sh:5: export ACME_HOME=$HOME/acme    (computed)",
-        f"{config}/environment_variables.sh:6: if [ -f /opt/acme/env.sh ]; then    (under a condition)",
-        f"{config}/environment_variables.sh:7: source /opt/acme/env.sh    (under a condition)",
         f"{checkout}/training/acme/vit-pytorch/config: {NO_CONFIG}    (nothing to import)",
         "test_conf.py:3: --odd    (no option here)",
         f'{test_conf} "llama3_8B:megatron:A1:1:8:1": /data/llama    (there is no case llama3_8B on megatron here)',
@@ -70,7 +70,7 @@ def test_what_is_written_and_told(checkout: Path, tmp_path: Path, capsys: pytest
         "what has no counterpart stands as a comment in its file; to see what would run:",
         f"  flagperf --config-dir {bench} -m +experiment=flagperf dry_run=true",
     ]
-    assert sorted(path.relative_to(bench).as_posix() for path in bench.rglob("*.yaml")) == sorted(FILES)
+    assert sorted(path.relative_to(bench).as_posix() for path in bench.rglob("*.*")) == sorted(FILES)
 
 
 def test_the_suite_composes(bench: Path) -> None:
@@ -102,8 +102,12 @@ def test_the_suite_composes(bench: Path) -> None:
         "num_workers",
     )
     assert [first.config[key] for key in keys] == [0.4, 0.8, 128, 128, "amp_fp16", 10, 1e-4, 7, 32]
-    environment = {"ACME": "all", "ACME_MODE": "fast", "ACME_ARGS": "-L O0"}
-    assert first.vendor.environment == environment
+    assert first.vendor.environment == {"ACME": "all"}
+    assert first.vendor.extension == Extension(
+        folder=str(bench / "vendors/acme"),
+        environment_script="resnet50-pytorch.sh",
+        requirements=("numpy>=1.15.4", "acme-kernels"),
+    )
     assert (first.vendor.device, first.vendor.backend, first.vendor.visible_devices) == (
         "cuda",
         "accl",
@@ -143,7 +147,8 @@ def test_an_image_that_the_vendor_has_not(bench: Path) -> None:
 
 
 def test_nothing_is_lost(bench: Path) -> None:
-    """Every name of a vendor's files stands in its tuning, as a setting or in a comment."""
+    """Every name of a vendor's files stands in its tuning, as a setting or in a comment; its script beside it."""
+    assert (bench / SCRIPT).read_text(encoding="utf-8") == TREE[f"{ACME}/config/environment_variables.sh"]
     tuning = (bench / TUNING).read_text(encoding="utf-8")
     config = [TREE[f"{ACME}/config/{name}"] for name in ("config_A1x2x4.py", "config_common.py")]
     names = {node.id for text in config for node in ast.walk(ast.parse(text)) if _is_set(node)}
@@ -152,7 +157,6 @@ def test_nothing_is_lost(bench: Path) -> None:
         "made_up.a = 1 (config_A1x2x4.py:10)",
         "seed = null (config_A1x2x4.py:8)",
         "config_A1x2x4.py:12: open(PLANTED, 'w').write('executed')    (computed)",
-        "requirements.txt: numpy>=1.15.4, acme-kernels",
         "acme/resnet50-pytorch/extern/",
         "FlagPerf's mutable_params.py does not let a vendor set: weight_decay, eval_batch_size, log_freq.",
         "As the case has it: weight_decay.",
