@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.comments import comments
-from flagperf.config.search_path import CONF
-from flagperf.config.user_files import plain_files, read_yaml
+from flagperf.config.read_once import read_yaml
+from flagperf.config.search_path import CONF, find
 
 NOT_THEIRS = re.compile(r"not FlagPerf's (?P<theirs>[^:]+): (?P<why>.+)")  # the comment of a value that differs
 
@@ -30,10 +30,16 @@ def shipped_tuning(vendor: str, case: str, hardware: str, scale: str) -> Mapping
 
     What it says of the vendor's software is left out.
     """
-    for name in (f"vendor/{vendor}/{case}/{hardware}x{scale}", f"vendor/{vendor}/{case}/{hardware}"):
-        if files := plain_files(name, (CONF,)):
-            return {key: value for path in files for key, value in _values(path).items()}
-    return None
+    group = f"vendor/{vendor}/{case}"
+    paths = (find(f"{group}/{name}", (CONF,)) for name in (f"{hardware}x{scale}", hardware))
+    path = next((path for path in paths if path), None)
+    return _with_defaults(path) if path else None
+
+
+def _with_defaults(path: Path) -> dict[str, Shipped]:
+    """The values of a file over those of the files beside it that its defaults list names."""
+    below = (path.with_name(f"{name}.yaml") for name in read_yaml(path).get("defaults", ()) if name != "_self_")
+    return {key: value for file in below for key, value in _with_defaults(file).items()} | _values(path)
 
 
 def _values(path: Path) -> dict[str, Shipped]:
