@@ -10,7 +10,7 @@ from typing import Any
 
 from typing_extensions import Annotated
 
-from flagperf.errors import ConfigError, meant
+from flagperf.errors import ConfigError, meant, near
 from flagperf.secret import quoted
 
 
@@ -77,6 +77,10 @@ class Field:
         file, advice = where(key), meant(value, self.options)
         if not is_a(value, self.type):
             problem = "wrong type of value"
+            if self.type is list and self.options and isinstance(value, str) and advice:
+                advice = f"a list stands in brackets: {key}=[{near(value, self.options)[0]}]"
+            if self.type is dict:
+                advice = f"set the keys below it: {key}.NAME=VALUE"
             if self.type is str and isinstance(value, (bool, int, float)):
                 as_text = f"as text it is written {key}=\"'{quoted(value, key)}'\""
                 advice = as_text if file == "command line" else "in quotes it is text"

@@ -21,6 +21,7 @@ from flagperf.run.folder import RUN_LOG
 # verbs that take folders of runs; of these, several, and of jobs too
 OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit", "bundle", "export")
 OF_JOBS = ("compare", "submit")
+FOLDERS = ("code_dir", "data_dir", "into", "render", "result_dir", "resume", "sample_dir", "source")  # keys of folders
 QUERY = re.compile(r"query=(\w+)")
 
 
@@ -46,7 +47,8 @@ def complete(line: str) -> list[str]:
     """The words that the last one of a command line may become."""
     words = line.split()[1:]
     word = words.pop() if words and not line[-1].isspace() else ""
-    return sorted({text for text in _choices(words, word) if text.startswith(word)})
+    fitting = {text for text in _choices(words, word) if text.startswith(word)}
+    return sorted(fitting, key=lambda text: (text.endswith("="), text))  # verbs and values come before keys
 
 
 def _choices(words: Sequence[str], word: str) -> Iterator[str]:
@@ -73,8 +75,9 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
     told = VERBS[verb or "run"]
     if len(given) == 1:  # words that are written as they are: `data check`, `compare published`
         yield from filter(str.isalpha, filter(str.islower, told.explained))
-    yield from _keys(re.findall(r"\b(\w+)=", " ".join((told.words, *told.explained))), words, word, folders)
-    if "OVERRIDES" in told.words:
+    if word or verb not in ("", "run"):
+        yield from _keys(re.findall(r"\b(\w+)=", " ".join((told.words, *told.explained))), words, word, folders)
+    if word and "OVERRIDES" in told.words:  # without a letter, hundreds of keys would bury the verbs
         keys = (*GROUPS, "framework", SCALE, *KEYS, *_of_case(_chosen(words), folders))
         yield from _keys(keys, words, word, folders)
 
@@ -99,11 +102,22 @@ def _bundles(word: str) -> Iterator[str]:
     yield from (str(path) for path in folder.glob(f"*{SUFFIX}"))
 
 
+def _folders(written: str) -> Iterator[str]:
+    """Folders that a path may become, in the form in which the path is written so far."""
+    head, _, name = written.rpartition("/")
+    head += "/" if "/" in written else ""
+    for path in Path(head or ".").expanduser().iterdir():
+        if path.is_dir() and path.name.startswith(name) and (name or not path.name.startswith(".")):
+            yield f"{head}{path.name}/"
+
+
 def _keys(keys: Iterable[str], words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:
     """`key=` before the equals sign, and the key's values after it."""
     plus = word[: len(word) - len(word.lstrip("+"))]
-    key, equals, _ = word.removeprefix(plus).partition("=")
-    if equals:
+    key, equals, written = word.removeprefix(plus).partition("=")
+    if equals and key in FOLDERS and key in keys:
+        yield from (f"{plus}{key}={folder}" for folder in _folders(written))
+    elif equals:
         yield from (f"{plus}{key}={value}" for value in _values(key, _chosen(words), folders) if key in keys)
     else:
         yield from (f"{plus}{name}=" for name in keys)

@@ -6,6 +6,7 @@ import argparse
 import errno
 import importlib
 import os
+import re
 import signal
 import sys
 import time
@@ -29,7 +30,24 @@ DISK = {  # what the disk of the results may say in the middle of a run
 
 def main() -> NoReturn:
     """Entry of the console script."""
+    _open_closed_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, _interrupt)
     sys.exit(run_command(sys.argv[1:]))
+
+
+def _open_closed_streams() -> None:
+    """Let streams that the shell closed (`>&-`) lead nowhere: else the next file that is opened gets their number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nowhere, number)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def run_command(argv: Sequence[str]) -> int:
@@ -69,7 +87,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if options.version:
         print(f"flagperf {__version__}")
         sys.exit(0)
+    if options.arguments[:1] == ["help"]:
+        options.help = bool(options.arguments.pop(0))
     named = not _is_run(options.arguments)
+    empty = not options.arguments
     options.verb, options.began = _verb(options.arguments), BEGAN
     if options.help:
         print(verb_help(options.verb) if named else help_text(), end="")
@@ -77,6 +98,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if options.multirun and options.verb != "run":
         advice = "only run sweeps over several values; give one value of each key"
         raise ConfigError(f"{options.verb} takes no -m", key="-m", advice=advice)
+    if options.multirun and empty:
+        advice = "give several values of a key: flagperf -m model=resnet50,glm nproc=1,2"
+        raise ConfigError("a sweep needs overrides", key="-m", advice=advice)
     return options
 
 
@@ -98,7 +122,9 @@ def _is_run(arguments: Sequence[str]) -> bool:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, advice="flagperf --help")
+        overrides = re.findall(r"(?<=\s)--?([A-Za-z_][\w.]*=\S*)", message)
+        advice = f"overrides have no dashes: {' '.join(overrides)}" if overrides else "flagperf --help"
+        raise ConfigError(message, advice=advice)
 
 
 def _folder(text: str) -> Path:

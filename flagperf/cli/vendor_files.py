@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
+from omegaconf import OmegaConf
 
 from flagperf.config.build import read_fields
 from flagperf.config.platform import Hardware
@@ -91,5 +91,5 @@ def lack_of(error: ConfigError, path: Path) -> Lack:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A file that check_user_files has passed."""
-    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    """A file that check_user_files has passed, by the rules of a run: 5e11 is a number there, and text for PyYAML."""
+    return OmegaConf.to_container(OmegaConf.load(path))  # type: ignore[return-value]  # a mapping gives a dict

@@ -38,7 +38,7 @@ MULTIRUN, CONFIG_DIR, *_ = OPTIONS
 OVERRIDES = {
     "model=NAME framework=NAME size=full|tiny": "the case",
     "vendor=NAME hardware=NAME": "the accelerator",
-    "cluster=NAME runtime=docker|process": "the hosts, and how ranks start there",
+    "cluster=NAME runtime=docker|process|…": "the hosts, and how ranks start there; apptainer and pyxis: on Slurm",
     "nnodes=N nproc=N": "nodes, and devices of each",
     "data_dir=PATH": "the real data; sample data is used where size=tiny",
     "max_steps=N max_epochs=N max_time=SECONDS": "stop early",

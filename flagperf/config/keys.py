@@ -57,6 +57,7 @@ KEYS: dict[str, Field] = {
     "case": folder_name(),
     "title": text(),
     "revision": count(),
+    "target": Field(dict, null=True),
     "throughput_unit": text(),
     "unit": text(),
     # cases that a ruleset of MLPerf knows
@@ -113,6 +114,15 @@ RENAMED = {
     "eval_data": "eval_path",
     "data_root": "data_dir",
     "nodes": "nnodes",
+}
+
+# A word of other tools → what to write here.
+OTHER_WORDS = {
+    "device": "vendor=NAME chooses the devices; flagperf list vendors shows the names",
+    "devices": "nproc=N is the number of devices of each node",
+    "gpus": "nproc=N is the number of devices of each node",
+    "num_gpus": "nproc=N is the number of devices of each node",
+    "world_size": "the number of ranks is nnodes=N x nproc=N",
 }
 
 # Group and FlagPerf's name of an option → its name here.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.cluster import Cluster
 from flagperf.config.hints import of_dataclass
-from flagperf.config.keys import GROUPS, KEYS, PARTS, RENAMED, SCALE, check_value, is_platform, is_under
+from flagperf.config.keys import GROUPS, KEYS, OTHER_WORDS, PARTS, RENAMED, SCALE, check_value, is_platform, is_under
 from flagperf.config.layer import Layer
 from flagperf.config.layers import Layers
 from flagperf.config.platform import Hardware, RuntimeSettings, Vendor
@@ -30,6 +31,7 @@ PART_FIELDS = {
     for key, field in of_dataclass(cls, f"{part}.").items()
     if key != f"{part}.name"  # that of the file
 }
+CLUSTER_KEYS = tuple(of_dataclass(Cluster, "cluster."))
 OPEN_FIELDS = tuple(key for key, field in PART_FIELDS.items() if field.type is dict)  # with names of the user's own
 REQUIRED = ("case", "unit", "throughput_unit")  # and the parts that the framework makes of it
 
@@ -52,7 +54,8 @@ class CaseRules:
             raise ConfigError(problem, where=where("defaults"), key="mutable", given=chosen, allowed=mutable)
         file = find(f"mutable/{mutable}", folders)
         assert file  # it was composed
-        names = (f"model/{model}", f"size/{layers.case.choices['size']}/{model}")
+        sizes = (layers.case.choices["size"], layers.final.choices["size"])  # the second may be the user's own
+        names = dict.fromkeys([f"model/{model}", *(f"size/{size}/{model}" for size in sizes)])
         case_files = tuple(path for name in names if (path := find(name, folders)))
         keys = tuple(key for key, why in layers.case.get("mutable").items() if why is not None)
         return cls(keys, file, case_files)
@@ -102,6 +105,10 @@ class CaseRules:
                 self._refuse_case("the case must set this key", key)
             if isinstance(value, str) and "\0" in value:
                 raise ConfigError("no text may hold the character NUL", where=where(key), key=key, given=repr(value))
+        parents = _dotted(case.leaves) - case.leaves.keys()
+        for key in parents.intersection(changed):  # before ${…} is resolved, which may refer to what lies below
+            if not str(value := final.leaves[key]).startswith("${"):
+                check_value(key, value, {}, where)
         tree = final.resolved(where)
         for key in [*KEYS, *changed]:
             if (value := _at(tree, key)) is not ABSENT:
@@ -112,7 +119,7 @@ class CaseRules:
             if tree.get(key) is None:
                 self._refuse_case("the case must set this key", key)
         check_end(tree, str(self.case_files[0]))
-        for key in unread(case.leaves):
+        for key in unread(final.leaves):
             if Path(where(key)) in self.case_files:  # a data set's file is shared, and a case may leave a key unused
                 raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, KEYS))
 
@@ -131,10 +138,10 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
 
 def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:
     """What to say of a key that nothing reads. `known`: all dotted keys, parents included."""
-    names = near(key, {*known, *RENAMED, *GROUPS, "framework", SCALE})
+    names = near(key, {*known, *CLUSTER_KEYS, *RENAMED, *GROUPS, "framework", SCALE})
     renamed = next((name for name in names[:1] if name in RENAMED and name not in known), None)
     advice = f"FlagPerf's '{renamed}' is {RENAMED[renamed]} here" if renamed else meant(key, names)
-    advice = advice or "flagperf list CASE shows the settings of a case, dry_run=true all keys"
+    advice = OTHER_WORDS.get(key) or advice or "flagperf list CASE shows the settings of a case, dry_run=true all keys"
     return ConfigError("unknown key", where=where, key=key, advice=advice)
 
 

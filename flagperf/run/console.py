@@ -29,7 +29,7 @@ class Terminal(Console):
 
 def print_unfolded(table: RenderableType) -> None:
     """Print what has lines. A line is folded to fit a terminal, and never in a file or a pipe."""
-    console = Terminal(width=None if sys.stdout.isatty() else UNFOLDED)
+    console = Terminal(file=sys.stdout, width=None if sys.stdout.isatty() else UNFOLDED)  # a full disk is an error
     with console.capture() as shown:
         console.print(table)
     print("\n".join(line.rstrip() for line in shown.get().splitlines()))

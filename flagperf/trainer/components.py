@@ -26,12 +26,13 @@ def component(config: Mapping[str, Any], key: str, *arguments: Any, **named: Any
         if isinstance(error.__cause__, FlagperfError):
             raise error.__cause__ from None
         if "Error locating target" in str(error):
+            module, _, name = node["_target_"].rpartition(".")
             raise ConfigError(
                 "no such class or function",
                 where="config.yaml",
                 key=f"{key}._target_",
                 given=node["_target_"],
-                advice=str(error.__cause__ or error),
+                advice=f"python -c 'from {module} import {name}' says why",
             ) from error
         raise
 

@@ -65,6 +65,11 @@ def test_help_of_each_verb(name: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert max(map(len, shown.splitlines())) <= 130
 
 
+@pytest.mark.parametrize(("argv", "same"), [(["help"], []), (["help", "watch"], ["watch"])], ids=" ".join)
+def test_help_is_a_verb_too(argv: list[str], same: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert help_of(*argv, capsys=capsys) == help_of(*same, capsys=capsys)
+
+
 def test_help_names_keys_that_exist() -> None:
     named = {override.partition("=")[0] for overrides in OVERRIDES for override in overrides.split()}
     assert named - {*KEYS, *GROUPS, "framework"} == set()
@@ -90,6 +95,18 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             ["--multi"],
             "unrecognized arguments: --multi\n  where:   command line\n  do:      flagperf --help",
             id="option",
+        ),
+        pytest.param(
+            ["--nproc=2", "--max_steps=3"],
+            "unrecognized arguments: --nproc=2 --max_steps=3\n  where:   command line\n"
+            "  do:      overrides have no dashes: nproc=2 max_steps=3",
+            id="overrides with dashes",
+        ),
+        pytest.param(
+            ["-m"],
+            "a sweep needs overrides\n  where:   command line\n  key:     -m\n"
+            "  do:      give several values of a key: flagperf -m model=resnet50,glm nproc=1,2",
+            id="-m alone",
         ),
         pytest.param(
             ["--config-dir", "/no/such/folder"],

@@ -108,6 +108,34 @@ COMMAND_LINES = [
         given=None,
         do="FlagPerf's 'fp16' is precision=amp_fp16 or precision=amp_bf16 here",
     ),
+    refused(
+        "a word of other tools",
+        "gpus=2",
+        "unknown key",
+        given=None,
+        do="nproc=N is the number of devices of each node",
+    ),
+    refused(
+        "a key of a cluster without its group",
+        "rendezvous.interface=eth0",
+        "unknown key",
+        given=None,
+        do="did you mean 'cluster.rendezvous.interface'?",
+    ),
+    refused(
+        "one sink without brackets",
+        "sinks=tensorboard",
+        "wrong type of value",
+        allowed="a list of: mllog, dllogger, tensorboard, {_target_: path of a class, …}",
+        do="a list stands in brackets: sinks=[tensorboard]",
+    ),
+    refused(
+        "a name in place of a component that others refer to",
+        ["model=llama3_8b", "division=open", "network=resnet18"],
+        "wrong type of value",
+        allowed="a mapping",
+        do="set the keys below it: network.NAME=VALUE",
+    ),
     refused("nproc 0", "nproc=0", "value out of range", allowed=f"{COUNT}, at most 1024"),
     refused(
         "negative batch", "train_batch_size=-1", "value out of range", allowed=f"auto (but not in a case), or {COUNT}"
@@ -699,6 +727,13 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             key="data_dir",
             allowed="a folder with the numbers\n    <data_dir>/\n    └── numbers.txt",
             do="size=tiny has sample data",
+        ),
+        of_file(
+            "size: nothing reads a key",
+            {"size/small/resnet50": GLOBAL + "num_clases: 10\n", "size/small": GLOBAL + "size: small\n"},
+            ["size=small", "division=open", "data_dir=/data"],
+            "nothing reads this key",
+            key="num_clases",
         ),
         of_file(
             "size: wrong type",

@@ -70,9 +70,7 @@ ALLOWED = "  allowed: a mapping with the class of a writer of reports as _target
         pytest.param(
             "{_target_: mine.CvsReport}",
             "no such class or function\n  where:   config.yaml\n  key:     reports[0]._target_\n"
-            "  given:   mine.CvsReport\n  do:      Error loading 'mine.CvsReport':\n"
-            "ModuleNotFoundError(\"No module named 'mine.CvsReport'; 'mine' is not a package\")\n"
-            "Are you sure that 'CvsReport' is importable from module 'mine'?\n",
+            "  given:   mine.CvsReport\n  do:      python -c 'from mine import CvsReport' says why\n",
             id="no such class",
         ),
         pytest.param(

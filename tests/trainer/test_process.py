@@ -19,7 +19,8 @@ ENDS: dict[str, tuple[dict[str, Any], int, str]] = {
         "ConfigError: no such class or function\n"
         "  where:   config.yaml\n"
         "  key:     network._target_\n"
-        "  given:   torch.nn.Linnear\n",
+        "  given:   torch.nn.Linnear\n"
+        "  do:      python -c 'from torch.nn import Linnear' says why\n",
     ),
     "training raises": (
         {"task": {"_target_": "test_process.Failing"}},
