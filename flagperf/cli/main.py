@@ -46,8 +46,11 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8"))
 
 
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+def _interrupt(*_: object) -> None:
+    """Answer a signal as Ctrl-C is answered: asyncio ends its work in good order then."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background job
+        raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 def run_command(argv: Sequence[str]) -> int:

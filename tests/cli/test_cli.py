@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -189,3 +191,34 @@ def test_a_reader_that_closes_the_output() -> None:
         assert writer.stdout is not None and writer.stderr is not None
         writer.stdout.close()
         assert (writer.stderr.read(), writer.wait()) == (b"", 141)
+
+
+PROGRAM = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "error"),
+    [
+        pytest.param('"$@" list clusters >&-', 0, "", id="closed"),
+        pytest.param('"$@" dry_run=true <&- >&- 2>&-', 0, "", id="all closed"),
+        pytest.param('"$@" list clusters >/dev/full', 3, "flagperf: no space is left", id="a full device"),
+    ],
+)
+def test_output_that_leads_nowhere(line: str, code: int, error: str, tmp_path: Path) -> None:
+    done = subprocess.run(["sh", "-c", line, "sh", *PROGRAM], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr[: len(error)]) == (code, "", error)
+    assert len(done.stderr.splitlines()) <= 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_before_the_hosts_are_connected(number: signal.Signals, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+        cluster = f"title: silent\nnodes:\n  - {{address: 127.0.0.1, port: {silent.getsockname()[1]}}}\n"
+        (tmp_path / "cluster").mkdir()
+        (tmp_path / "cluster/silent.yaml").write_text(cluster)
+        command = [*PROGRAM, "doctor", "--config-dir", ".", "cluster=silent"]
+        run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        connection, _ = silent.accept()
+        with connection:
+            run.send_signal(number)
+            assert (run.communicate()[1].splitlines()[-1:], run.returncode) == (["flagperf: interrupted"], 130)
