@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,7 +37,9 @@ def main(options: argparse.Namespace) -> int:
         return 0
     for job in jobs:
         check_hosts(job)
-    from flagperf.cli.jobs import run_jobs  # heavy, and no part of a dry run or a refusal
+    import asyncio  # heavy, as what follows, and no part of a dry run or a refusal
+
+    from flagperf.cli.jobs import run_jobs
     from flagperf.run.console import Terminal
 
     return asyncio.run(run_jobs(jobs, Terminal(), _command(options)))

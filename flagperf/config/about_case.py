@@ -11,7 +11,7 @@ from typing import Any
 
 from flagperf.config.comments import comments
 from flagperf.config.keys import KEYS, PARTS, is_platform, is_under
-from flagperf.config.layers import Layers, compose_layers, loader
+from flagperf.config.layers import Layers, Load, compose_layers
 from flagperf.config.provenance import ABSENT, origin
 from flagperf.config.rules import PART_FIELDS, CaseRules
 from flagperf.config.search_path import find, options, search_path
@@ -67,7 +67,7 @@ def about_case(case: str, chosen: Sequence[str] = (), config_dirs: Sequence[Path
     (job,) = make_jobs(["size=full", *chosen, f"model={case}"], False, folders)
     for key, value in job.values.items():
         raise ConfigError("a list takes choices only", key=key, given=value, allowed="framework=…, size=…, vendor=…")
-    layers = compose_layers(job, loader(folders), folders)
+    layers = compose_layers(job, Load(folders), folders)
     final = layers.case
     model, mlperf, data = final.choices["model"], final.get("mlperf"), final.get("data") or {}
     return AboutCase(

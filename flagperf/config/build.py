@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from flagperf.config.hints import of_hint, without_none
+from flagperf.config.hints import hints_of, of_hint, without_none
 from flagperf.config.provenance import Where
 from flagperf.errors import ConfigError, nearest
 
@@ -39,7 +39,7 @@ def read_fields(cls: type, values: Any, key: str, where: Where) -> tuple[dict[st
     """The fields of a `cls` that a mapping sets, and an error for each that is unknown, missing or wrong."""
     if not isinstance(values, Mapping):
         return {}, [ConfigError("wrong type of value", where=where(key), key=key, given=values, allowed="a mapping")]
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = hints_of(cls)
     known = {field.name: field for field in dataclasses.fields(cls)}
     refused = [_unknown(str(name), known, key, where) for name in values if name not in known]
     for name, field in known.items():

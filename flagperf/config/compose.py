@@ -8,7 +8,7 @@ from pathlib import Path
 
 from flagperf.config.job import compose_job
 from flagperf.config.keys import SCALE
-from flagperf.config.layers import loader
+from flagperf.config.layers import Load
 from flagperf.config.resolve import check_hosts
 from flagperf.config.search_path import search_path
 from flagperf.config.sweep import make_jobs
@@ -37,7 +37,7 @@ def compose_jobs(
     jobs = make_jobs(overrides, multirun, folders)
     runs: list[RunConfig] = []
     left_out: list[str] = []
-    load = loader(folders)
+    load = Load(folders)
     for number, job in enumerate(jobs, start=1):
         try:
             run = compose_job(job, load, folders)
@@ -59,7 +59,7 @@ def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] 
     """Compose one job of each command. One that is wrong gives its error and does not stop the others."""
     folders = search_path(config_dirs)
     found: list[RunConfig | ConfigError] = []
-    load = loader(folders)
+    load = Load(folders)
     for overrides in commands:
         try:
             (job,) = make_jobs(overrides, False, folders)

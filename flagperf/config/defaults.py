@@ -11,6 +11,7 @@ from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.defaults_list import create_defaults_list
 from hydra.core.default_element import ResultDefault
 from hydra.core.override_parser.types import Override, OverrideType, ValueType
+from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 
@@ -37,8 +38,20 @@ class Files(ConfigRepository):
             HydraException, OmegaConfBaseException, ValueError, YAMLError: a file is wrong, or an option not there.
         """
         version.setbase("1.3")
-        found = create_defaults_list(self, "config", [_override(choice) for choice in choices], False, False)
+        found = create_defaults_list(
+            self, "config", list(map(_override, choices)), prepend_hydra=False, skip_missing=False
+        )
         return [self._part(one) for one in found.defaults], dict(found.overrides.known_choices)  # type: ignore[arg-type]
+
+    def parts_beside(self, name: str) -> list[Tree] | None:
+        """What a file says, with the files beside it that its defaults list names; None where the list says more."""
+        try:
+            found = create_defaults_list(self, name, [], prepend_hydra=False, skip_missing=False).defaults
+        except HydraException:
+            return None
+        folder = name.rpartition("/")[0]
+        beside = all(Path(one.config_path or "").parent.as_posix() == folder for one in found)
+        return [self._part(one) for one in found] if beside else None
 
     def load_config(self, config_path: str) -> ConfigResult | None:
         if config_path not in self._read:

@@ -6,9 +6,16 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Literal
 
 from flagperf.fields import Field
+
+
+@cache
+def hints_of(cls: Any) -> dict[str, Any]:
+    """Field → type hint. Each is compiled from its text, which takes longer than the check of a value."""
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def without_none(hint: Any) -> tuple[Any, bool]:
@@ -35,7 +42,7 @@ def of_hint(kind: Any, null: bool) -> Field:
 def of_dataclass(cls: Any, prefix: str = "") -> dict[str, Field]:
     """Dotted key → what it accepts, for each field of a dataclass and of the dataclasses in it."""
     found: dict[str, Field] = {}
-    for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+    for name, hint in hints_of(cls).items():
         kind, null = without_none(hint)
         found |= of_dataclass(kind, f"{prefix}{name}.") if is_dataclass(kind) else {prefix + name: of_hint(kind, null)}
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import os
 import re
 from collections.abc import Mapping
@@ -165,8 +164,11 @@ def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
     return digest.hexdigest()
 
 
+@cache
 def _own_requirements(extra: str | None) -> list[str]:
     """What flagperf's trainer needs, as pyproject.toml says it: always, and in the extra of a framework."""
+    import importlib.metadata  # heavy, and needed for an image that is built
+
     found = []
     for line in importlib.metadata.requires("flagperf") or []:
         requirement, _, condition = (part.strip() for part in line.partition(";"))

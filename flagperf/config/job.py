@@ -20,7 +20,7 @@ from flagperf.config.fingerprint import stated_fingerprint
 from flagperf.config.framework import framework, local_python
 from flagperf.config.keys import IN_NAME, is_platform, is_under
 from flagperf.config.layer import Layer
-from flagperf.config.layers import Layers, Load, compose_layers, loader
+from flagperf.config.layers import Layers, Load, compose_layers
 from flagperf.config.own_code import own_code, takes_place
 from flagperf.config.platform import Framework, Hardware, RuntimeSettings, Vendor
 from flagperf.config.provenance import Where, changes, origin
@@ -125,7 +125,7 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
 
 
 def _compose_alone(job: Job, folders: Sequence[Path]) -> RunConfig:
-    return compose_job(job, loader(folders), folders)
+    return compose_job(job, Load(folders), folders)
 
 
 def _lay(job: Job, load: Load, folders: Sequence[Path]) -> _Laid:

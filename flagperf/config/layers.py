@@ -7,9 +7,9 @@ first, the tuning is looked up by the hardware and scale that they give, and the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 from flagperf.config.keys import GROUPS, SUITE
@@ -39,25 +39,33 @@ class Layers:
     files: tuple[str, ...]  # all files that took part, the one that wins first
 
 
-Load = Callable[..., Layer]  # choices → what they compose
+class Load:
+    """Composes files of some folders, of which the last is the shipped one. Each composition is kept."""
 
+    def __init__(self, folders: Sequence[Path]) -> None:
+        from flagperf.config.defaults import Files  # heavy
 
-def loader(folders: Sequence[Path]) -> Load:
-    """A function that composes choices of files in the folders, of which the last is the shipped one."""
-    from flagperf.config.defaults import Files
+        self._files = Files(folders)
+        self._made: dict[tuple[Choice, ...], Layer] = {}
 
-    files = Files(folders)
+    def __call__(self, *choices: Choice) -> Layer:
+        """What the choices compose."""
+        if choices not in self._made:
+            with config_errors():
+                parts, chosen = self._files.parts_of(choices)
+                nothing: Tree = {}
+                tree = reduce(merged, parts, nothing)
+            self._made[choices] = Layer({key: value for key, value in tree.items() if key not in OF_MANY}, chosen)
+        return self._made[choices]
 
-    @cache
-    def load(*choices: Choice) -> Layer:
+    def tuned(self, tuning: str, *choices: Choice) -> Layer:
+        """The same with a tuning over all but experiments. Where it holds values alone, only they are composed."""
         with config_errors():
-            parts, chosen = files.parts_of(choices)
-            tree: Tree = {}
-            for part in parts:
-                tree = merged(tree, part)
-        return Layer({key: value for key, value in tree.items() if key not in OF_MANY}, chosen)
-
-    return load
+            parts = None if any(choice.added for choice in choices) else self._files.parts_beside(tuning)
+            if parts is None:
+                return self(_of_tuning(tuning), *choices)
+            chosen = self(*choices)
+            return Layer(reduce(merged, parts, chosen.tree), chosen.choices)
 
 
 def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
@@ -78,7 +86,7 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
     files = _files(job, choices, tuning)
     check_user_files(files, folders)
-    final = load(_of_tuning(tuning), *wanted) if tuning else chosen
+    final = load.tuned(tuning, *wanted) if tuning else chosen
     if tuning and choices["size"] != "full":  # its values are made for the full case; code is the same in any size
         final, tuned = chosen, final
         if tuned.get(EXTENSION) != chosen.get(EXTENSION):
@@ -117,7 +125,7 @@ def _as_shipped(case: Layer, folders: Sequence[Path]) -> Layer:
 
 @cache
 def _load_shipped(*choices: Choice) -> Layer:
-    return loader((CONF,))(*choices)
+    return Load((CONF,))(*choices)
 
 
 def _model_of(framework: str | None, choices: Mapping[str, str], folders: Sequence[Path]) -> str | None:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -104,7 +103,7 @@ class Table:
         shown = [power for device in card if (power := device.possible().power) is not None]
         if self.card == 1 or not shown:
             return card
-        return [replace(device, power=statistics.fmean(shown) / len(card)) for device in card]
+        return [replace(device, power=sum(shown) / len(shown) / len(card)) for device in card]
 
 
 def make_table(

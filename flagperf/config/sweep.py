@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from flagperf.config.user_files import sweep_of
 from flagperf.errors import ConfigError, meant
 
 if TYPE_CHECKING:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Override
 
     # What a job is told together, what of it names the job, and the experiment that tells it; "": the command line.
@@ -104,13 +106,20 @@ def _needs_multirun(experiment: str, what: str) -> ConfigError:
     return ConfigError(f"this experiment is {what}", key="experiment", given=experiment, advice=advice)
 
 
-def _parse(text: str) -> Override:
+@cache
+def _parser() -> OverridesParser:
     from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    return OverridesParser.create()
+
+
+@cache
+def _parse(text: str) -> Override:
     from hydra.errors import HydraException
 
     advice = "docs/configuration.md explains overrides; text with commas or brackets needs quotes: key=\"'a,b'\""
     try:
-        override = OverridesParser.create().parse_override(text)
+        override = _parser().parse_override(text)
     except HydraException:
         if plain := PLAIN.fullmatch(text):
             return _parse(f"{plain[1]}='{plain[2]}'")

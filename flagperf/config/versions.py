@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.version import InvalidVersion
-
 ABSENT = "not installed"  # in place of a version
 
 
@@ -24,6 +21,8 @@ def is_older(version: str, lowest: str) -> bool:
 
 def package_of(requirement: str) -> str:
     """The name of the package that a line of a requirements file asks for; the line where it has none."""
+    from packaging.requirements import InvalidRequirement, Requirement  # heavy, and not for every job
+
     try:
         return Requirement(requirement).name
     except InvalidRequirement:
@@ -32,6 +31,9 @@ def package_of(requirement: str) -> str:
 
 def satisfies(version: str, requirement: str) -> bool:
     """Whether a version is what a line of a requirements file asks for; one that cannot be read is not."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.version import InvalidVersion
+
     try:
         wanted = Requirement(requirement)
         return version != ABSENT and wanted.specifier.contains(version, prereleases=True)

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from user_folder import write
 
 from flagperf.config.layer import Choice, Layer, merged
-from flagperf.config.layers import OF_MANY, loader
+from flagperf.config.layers import OF_MANY, Load
 from flagperf.config.search_path import CONF
 from flagperf.errors import ConfigError
 
@@ -122,7 +122,25 @@ def test_files_make_the_configuration_that_hydra_composes(tmp_path: Path, choice
         config: Any = compose("config", [f"hydra.searchpath=[{bench}]", *choices])
     made: Any = OmegaConf.to_container(config)
     expected = {key: value for key, value in made.items() if key not in OF_MANY}
-    assert loader((bench, CONF))(*map(choice, choices)).tree == expected
+    assert Load((bench, CONF))(*map(choice, choices)).tree == expected
+
+
+@pytest.mark.parametrize(
+    "defaults",
+    [
+        pytest.param("[_self_]", id="values"),
+        pytest.param("[A100, _self_]", id="values over those for the product"),
+        pytest.param("[_self_, A100]", id="values below them"),
+        pytest.param("[_self_, {override /runtime: process}]", id="a choice"),
+    ],
+)
+def test_a_tuning_lies_over_the_rest_as_hydra_composes_it(tmp_path: Path, defaults: str) -> None:
+    top = "# @package _global_\n"
+    files = {"A100": "lr: 0.5\nseed: 2\n", "A100x1x1": f"defaults: {defaults}\nlr: 0.25\noptimizer: {{new: 1}}\n"}
+    bench = write(tmp_path, {f"vendor/nvidia/resnet50/{name}": top + text for name, text in files.items()})
+    choices, load = (Choice("vendor", "nvidia"), Choice("hardware", "A100")), Load((bench, CONF))
+    tuning = Choice("vendor/nvidia/resnet50", "A100x1x1", "_global_", added=True)
+    assert load.tuned("vendor/nvidia/resnet50/A100x1x1", *choices).tree == load(tuning, *choices).tree
 
 
 def choice(override: str) -> Choice:
