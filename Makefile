@@ -2,8 +2,8 @@
 # make quick   run the tests that need neither torch nor docker nor a browser: after each change
 # make test    run the tests
 # make slow    run the tests that are left out of `make test`: long ones, and those of the other frameworks
-# make oldest  an environment with the oldest PyTorch and the oldest Python found that the trainer runs on
-# make oldest-test     run the tests that train with it
+# make oldest, middle  an environment with the oldest PyTorch and Python that the trainer runs on; and with PyTorch 2.4
+# make oldest-test, middle-test    run the tests that train with it
 # make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
 # make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
 # make check   lint, types, imports, shell
@@ -13,6 +13,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/.installed-run
 DEV    := $(VENV)/.installed-dev
 FRAMEWORKS := paddle tensorflow2 mindspore
+STACKS     := oldest middle
 
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
@@ -21,13 +22,14 @@ PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 TORCH   := cases trainer
 # Folders whose tests need torch or docker.
 HEAVY   := $(TORCH) cluster faults
-DEFAULT := not (slow or paddle or tensorflow2 or mindspore or oldest)
+SLOW    := slow or paddle or tensorflow2 or mindspore or oldest or middle
+DEFAULT := not ($(SLOW))
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
 RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target hosts/versions) \
 	flagperf/trainer flagperf/modelzoo/scripts flagperf/hosts/slurm/agent.py flagperf/docker/discard.py cases
 
-.PHONY: run environment quick test slow check clean packages oldest oldest-test $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
+.PHONY: run environment quick test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
@@ -35,7 +37,7 @@ run: $(RUN)
 environment: $(DEV)
 
 quick: $(DEV)
-	$(PYTEST) -m "not (slow or torch or browser or paddle or tensorflow2 or mindspore or oldest)" $(HEAVY:%=--ignore=tests/%)
+	$(PYTEST) -m "not ($(SLOW) or torch or browser)" $(HEAVY:%=--ignore=tests/%)
 
 test: $(DEV)  ## in two calls: the second runs also where the first fails, and either fails the target
 	@set -x; light=0; torch=0; \
@@ -43,18 +45,20 @@ test: $(DEV)  ## in two calls: the second runs also where the first fails, and e
 	$(PYTEST) -n $(or $(filter 0 1,$(WORKERS)),2) -m "$(DEFAULT)" $(TORCH:%=tests/%) || torch=$$?; \
 	set +x; exit $$((light ? light : torch))
 
-slow: $(DEV) $(FRAMEWORKS) oldest
-	$(PYTEST) -m "slow or paddle or tensorflow2 or mindspore or oldest"
+environments: $(FRAMEWORKS) $(STACKS)  ## all that `make slow` needs beside the first
+
+slow: $(DEV) environments
+	$(PYTEST) -m "$(SLOW)"
 
 $(FRAMEWORKS): %: $(VENV)-%/.installed
 
 $(FRAMEWORKS:%=%-test): %-test: $(DEV) %
 	$(PYTEST) -m "$* and not slow" $(HEAVY:%=tests/%)
 
-oldest: $(VENV)-oldest/.installed
+$(STACKS): %: $(VENV)-%/.installed
 
-oldest-test: $(DEV) oldest
-	$(PYTEST) -m oldest tests/cases
+$(STACKS:%=%-test): %-test: $(DEV) %
+	$(PYTEST) -m $* tests/cases
 
 check: $(DEV)
 	$(VENV)/bin/ruff check .
@@ -89,22 +93,25 @@ $(VENV)-%/.installed: pyproject.toml
 	$(VENV)-$*/bin/python -m pip install -q -e '.[$*]'
 	@touch $@
 
-# The first of Python 3.8 to 3.11 that starts, on the path or among pyenv's, with the packages of the extra train-oldest.
-# flagperf itself asks for a newer Python: what ranks run of it is found here by its folder.
-$(VENV)-oldest/.installed: pyproject.toml $(RUN)
-	@for minor in 8 9 10 11; do \
+# The first of these minors of Python 3 that starts, on the path or among pyenv's, with the packages of
+# the extras train-<stack> and train-older.
+# flagperf itself may ask for a newer Python: what ranks run of it is found here by its folder.
+oldest_PYTHONS := 8 9 10 11
+middle_PYTHONS := 10 11 12
+$(STACKS:%=$(VENV)-%/.installed): $(VENV)-%/.installed: pyproject.toml $(RUN)
+	@for minor in $($*_PYTHONS); do \
 	    for python in python3.$$minor "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.$$minor.*/bin/python; do \
 	        "$$python" -c 'import ensurepip, venv' 2>/dev/null || continue; \
-	        echo "installing the oldest PyTorch with $$("$$python" -V) into $(VENV)-oldest: 4 GB, once"; \
-	        exec "$$python" -m venv --clear $(VENV)-oldest; \
+	        echo "installing the $* PyTorch with $$("$$python" -V) into $(VENV)-$*: 4 GB, once"; \
+	        exec "$$python" -m venv --clear $(VENV)-$*; \
 	    done; \
-	done; echo "no Python of 3.8 to 3.11 starts here, and PyTorch 2.0 needs one"; exit 1
-	$(VENV)/bin/python -c "from importlib.metadata import requires; \
-	    print(*(line.partition(';')[0] for line in requires('flagperf') if 'train-oldest' in line), sep='\n')" \
-	    > $(VENV)-oldest/requirements.txt
-	$(VENV)-oldest/bin/python -m pip install -q -r $(VENV)-oldest/requirements.txt
-	echo "$(CURDIR)" > "$$($(VENV)-oldest/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/flagperf.pth"
+	done; echo "no Python 3 of the minors $($*_PYTHONS) starts here, and the $* PyTorch needs one"; exit 1
+	$(VENV)/bin/python -c "import re; from importlib.metadata import requires; \
+	    lines = [line for line in requires('flagperf') if re.search('train-($*|older)', line)]; \
+	    print(*(line.partition(';')[0] for line in lines), sep='\n')" > $(VENV)-$*/requirements.txt
+	$(VENV)-$*/bin/python -m pip install -q -r $(VENV)-$*/requirements.txt
+	echo "$(CURDIR)" > "$$($(VENV)-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/flagperf.pth"
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(FRAMEWORKS:%=$(VENV)-%) build dist *.egg-info result
+	rm -rf $(VENV) $(STACKS:%=$(VENV)-%) $(FRAMEWORKS:%=$(VENV)-%) build dist *.egg-info result

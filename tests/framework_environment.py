@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import toy
 import yaml
@@ -42,6 +46,11 @@ def run(
     )
 
 
+def configured(framework: str, *overrides: str) -> dict[str, Any]:
+    """The configuration of a tiny case of the framework."""
+    return dict(compose([f"framework={framework}", "size=tiny", "division=open", "dry_run=true", *overrides]).config)
+
+
 def train(
     folder: Path, framework: str, *overrides: str, nproc: int = 1, resume: Path | None = None
 ) -> list[list[Event]]:
@@ -51,8 +60,7 @@ def train(
         Ended: with the output of the first rank.
     """
     folder.mkdir()
-    given = [f"framework={framework}", "size=tiny", "division=open", "dry_run=true", *overrides]
-    config = {**compose(given).config, "resume": resume and str(resume)}
+    config = {**configured(framework, *overrides), "resume": resume and str(resume)}
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -65,4 +73,21 @@ def train(
     done = run(framework, *arguments, **variables)
     if done.returncode:
         raise Ended((log / "rank0.out.log").read_text() + done.stdout + done.stderr)
-    return [toy.read_log(log / f"rank{rank}.out.log") for rank in range(nproc)]
+    return events(folder)
+
+
+def events(folder: Path) -> list[list[Event]]:
+    """What each rank of a training logged."""
+    return [toy.read_log(log) for log in sorted(folder.glob("node/rank*.out.log"))]
+
+
+def once(folder: Path, train: Callable[[Path], list[list[Event]]]) -> list[list[Event]]:
+    """The events of the training in `folder`, which the first worker that asks makes; the others wait for its end."""
+    with Path(f"{folder}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            attempt = folder.with_suffix(".attempt")
+            shutil.rmtree(attempt, ignore_errors=True)
+            train(attempt)
+            attempt.rename(folder)
+        return events(folder)

@@ -7,7 +7,7 @@ from typing import Any
 import accelerator
 import pytest
 import toy
-from test_oldest import OLDEST
+from test_older_stacks import python_of
 
 TWO_RANKS = {"ranks": 2, "max_epochs": 3, "gradient_accumulation_steps": 2, "clip_grad": 1.0, "num_workers": 1}
 NAN = {"max_epochs": 9, "log_freq": 1, "train_data": toy.node("Points", count=64, nan_at=20)}
@@ -25,12 +25,11 @@ pytestmark = [pytest.mark.oldest, pytest.mark.torch]
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, accelerator.Answer]]:
     """All trainings on the oldest, by device; the chip must be there before the first backward of a process."""
-    assert OLDEST.exists(), "no environment with the oldest PyTorch; do: make oldest"
-    folder = tmp_path_factory.mktemp("oldest")
+    python, folder = python_of("oldest"), tmp_path_factory.mktemp("oldest")
     cpu = {name: toy.config(**settings) for name, settings in TRAININGS.items()}
     chip = {name: {**config, "vendor": accelerator.ACME} for name, config in cpu.items()}
     runs = {"cpu": cpu, "chip": chip}
-    return {device: accelerator.train_each(trainings, folder / device, OLDEST) for device, trainings in runs.items()}
+    return {device: accelerator.train_each(trainings, folder / device, python) for device, trainings in runs.items()}
 
 
 @pytest.mark.timeout(600)

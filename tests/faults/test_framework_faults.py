@@ -1,8 +1,9 @@
-"""Faults in real trainings of a case on each framework: the cause that the user reads is the same on all of them."""
+"""Faults in real trainings of a case on each framework: a killed rank on all of them, each other fault on one."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,30 +19,45 @@ MARKS = {
 SMALL = ("size=tiny", "division=open", "train_batch_size=4", "num_workers=0", "log_freq=1", "max_steps=20")
 HERE = rf"on {HOST} \(node rank 0\): "
 
-# name → the fault and the rank that has it, further words, an expression for the cause
-FAULTS = {
-    "a rank raises": (
-        ("raise", 1),
-        (),
-        rf"rank 1 {HERE}RuntimeError: the workload fails as it was told \(exit code 1\)",
+
+@dataclass(frozen=True)
+class Case:
+    """A fault of a rank, the frameworks that it is tried on, and an expression for the cause that the user reads."""
+
+    fault: str
+    rank: int
+    cause: str
+    frameworks: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+CASES = {
+    "the first rank is killed": Case("kill", 0, rf"rank 0 {HERE}signal SIGKILL", tuple(MODELS)),
+    "a rank raises": Case(
+        "raise", 1, rf"rank 1 {HERE}RuntimeError: the workload fails as it was told \(exit code 1\)", ("tensorflow2",)
     ),
-    "the first rank is killed": (("kill", 0), (), f"rank 0 {HERE}signal SIGKILL"),
-    "a rank is killed on the second of two nodes": (
-        ("kill", 1),
-        TWO_NODES,
-        r"rank 1 on right \(node rank 1\): signal SIGKILL",
+    "a rank is killed on the second of two nodes": Case(
+        "kill", 1, r"rank 1 on right \(node rank 1\): signal SIGKILL", ("mindspore",), TWO_NODES
     ),
-    "a rank hangs": (
-        ("hang", 1),
-        ("deadlines.stall=4",),
+    "a rank hangs": Case(
+        "hang",
+        1,
         rf"rank 1 {HERE}hang: no progress for 4 s \(deadlines.stall\)",
+        ("paddle",),
+        ("deadlines.stall=4",),
     ),
-    "the loss is no number, of all ranks at once": (
-        ("diverge", 1),
-        (),
+    "the loss is no number, of all ranks at once": Case(
+        "diverge",
+        1,
         rf"rank [01] {HERE}TrainingError: training diverged: the loss was nan at step 1 \(exit code 1\)",
+        ("pytorch",),
     ),
 }
+EACH = [
+    pytest.param(framework, case, id=f"{name}-{framework}", marks=MARKS[framework])
+    for name, case in CASES.items()
+    for framework in case.frameworks
+]
 
 
 @pytest.fixture(scope="module")
@@ -50,22 +66,13 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("samples")
 
 
-@pytest.mark.parametrize("framework", [pytest.param(name, marks=marks) for name, marks in MARKS.items()])
-@pytest.mark.parametrize(("fault", "words", "cause"), FAULTS.values(), ids=FAULTS.keys())
-def test_a_fault_is_named_alike_on_each_framework(
-    tmp_path: Path,
-    samples: Path,
-    framework: str,
-    fault: tuple[str, int],
-    words: tuple[str, ...],
-    cause: str,
-) -> None:
-    kind, rank = fault
-    task = (f"task._target_=faulty.{framework}.Faulty", f"+task.fault={kind}", f"+task.rank={rank}")
-    case = (f"model={MODELS[framework]}", f"framework={framework}", f"sample_dir={samples}")
-    flagperf = launch(tmp_path / "run", *case, *SMALL, *task, *words)
+@pytest.mark.parametrize(("framework", "case"), EACH)
+def test_a_fault_is_named_on_each_framework(tmp_path: Path, samples: Path, framework: str, case: Case) -> None:
+    task = (f"task._target_=faulty.{framework}.Faulty", f"+task.fault={case.fault}", f"+task.rank={case.rank}")
+    model = (f"model={MODELS[framework]}", f"framework={framework}", f"sample_dir={samples}")
+    flagperf = launch(tmp_path / "run", *model, *SMALL, *task, *case.words)
     code, output = flagperf.wait()
-    assert re.search(f"  failed  {cause}, during training\n", output), output
+    assert re.search(f"  failed  {case.cause}, during training\n", output), output
     assert (code, flagperf.left()) == (5, [])
 
 

@@ -7,6 +7,7 @@ device, such as torch.cuda or the torch.npu of a plug-in.
 from __future__ import annotations
 
 import importlib.metadata
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -201,6 +202,14 @@ def newest_group(optimizer: Optimizer, group: Mapping[str, Any]) -> Mapping[str,
     decoupled = {torch.optim.Adam: False, torch.optim.AdamW: True}
     kind = type(optimizer)
     return {"decoupled_weight_decay": decoupled[kind], **group} if kind in decoupled else group
+
+
+def step_of(optimizer: Optimizer) -> Any:
+    """The optimizer's step itself, below what profilers and schedulers lay around it."""
+    step = optimizer.step
+    if VERSION == (2, 4) and getattr(step, "__module__", "") == "torch.optim.lr_scheduler":
+        step = inspect.getclosurevars(step).nonlocals["func"]  # this version's scheduler does not say what it wraps
+    return inspect.unwrap(step)
 
 
 def plain_attention() -> AbstractContextManager[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from flagperf.trainer.components import component, path_of
 from flagperf.trainer.digest import digest
 from flagperf.trainer.extension import Rename
 from flagperf.trainer.imports import imported_anew
-from flagperf.trainer.pytorch.by_version import newest_group
+from flagperf.trainer.pytorch.by_version import newest_group, step_of
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.schedule import intervals_of
 
@@ -38,7 +37,7 @@ def optimizer_of(optimizer: Optimizer, network: nn.Module, rename: Rename = str)
     `rename`: the network's name of a parameter → the case's.
     """
     names = {id(parameter): rename(name) for name, parameter in network.named_parameters()}
-    step: Any = inspect.unwrap(optimizer.step)
+    step: Any = step_of(optimizer)
     return {
         "class": path_of(optimizer),
         "step": getattr(step, "__globals__", {}).get("__name__", type(step).__module__),
