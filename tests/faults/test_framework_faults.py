@@ -82,9 +82,7 @@ def test_a_fault_is_named_on_each_framework(tmp_path: Path, samples: Path, frame
     ("rank", "words"),
     [
         pytest.param(1, (), id="parameters divided over two"),
-        pytest.param(1, ("parallel.mesh.dp_replicate=2",), id="two copies"),
         pytest.param(1, ("parallel.mesh.tp=2",), id="layers divided over two"),
-        pytest.param(3, ("nproc=4", "parallel.mesh.dp_replicate=2"), id="two copies, each divided over two"),
         pytest.param(
             2, ("nproc=4", "parallel.mesh.tp=2", "train_batch_size=8"), id="parameters and layers, each over two"
         ),

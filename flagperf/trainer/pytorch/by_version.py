@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+LEFT: list[Any] = []  # process groups, kept to the end of the process: torch 2.4 was seen to hang when it frees one
 
 
 def fill_in() -> None:
@@ -96,6 +97,7 @@ def streams(device: torch.device) -> tuple[Any, Any, Callable[[], AbstractContex
 def leave_group() -> None:
     """Leave the process group. With torch 2.0 a rank was seen to hang in it; there the end of its process does it."""
     if VERSION >= (2, 4):
+        LEFT.append(torch.distributed.group.WORLD)
         torch.distributed.destroy_process_group()
 
 
