@@ -60,16 +60,14 @@ def test_the_ranks_of_each_node_run_in_a_container(docker_slurm: SlurmLab, tmp_p
 @pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("shared", [True, False], ids=["with this machine's files", "with files of their own"])
-def test_a_training_in_containers_reaches_its_target(docker_slurm: SlurmLab, tmp_path: Path, shared: bool) -> None:
-    user = user_of(docker_slurm, tmp_path, shared=shared)
+def test_a_training_on_nodes_with_files_of_their_own_reaches_its_target(docker_slurm: SlurmLab, tmp_path: Path) -> None:
+    user = user_of(docker_slurm, tmp_path, shared=False)
     done = user.end(user.start(*TRAINING, *DOCKER, "require_target=true"), timeout=800)
     assert done.exit_code == 0, done.output
     result = done.result(NAME)
     assert (result["verdict"], result["target_reached"]) == ("VALID", True)
     assert containers(docker_slurm) == {}
-    if not shared:
-        assert [docker_slurm.on(node, "ls", "/srv/work") for node in NODES] == ["sample\n", "sample\n"]
+    assert [docker_slurm.on(node, "ls", "/srv/work") for node in NODES] == ["sample\n", "sample\n"]
 
 
 @pytest.mark.slow
