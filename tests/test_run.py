@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -97,8 +98,11 @@ def test_rounds_have_their_own_seeds_and_are_summed_up(tmp_path: Path) -> None:
         "p_whole": 2,
         "e2e_time": 2,
     }
+    digest = hashlib.sha256((path.parent / "round1" / "result.json").read_bytes()).hexdigest()
     first, second = summary["results"]
     assert (first["seed"], second["seed"]) == (5, 6)
+    assert (first["previous"], second["previous"]) == ("", digest)
+    assert all(0 <= one["trained"] < one["seconds"] for one in (first, second))
     assert first["values"]["final_loss"] != second["values"]["final_loss"]
     read = [yaml.safe_load((path.parent / f"round{number}/config.yaml").read_text())["seed"] for number in (1, 2)]
     assert (read, summary["config"]["seed"]) == ([5, 6], 5)

@@ -43,6 +43,7 @@ def main(options: argparse.Namespace) -> int:
         if not is_trusted:
             trust.check_writers("collect", folder, summaries[0].config)
         Terminal().print(report.terminal_table(summaries))
+        report.write_summaries(folder, summaries)
         for path in report.write(folder, summaries):
             print(path)
     return code

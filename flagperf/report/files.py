@@ -20,7 +20,7 @@ from flagperf.errors import ConfigError
 from flagperf.fields import Field
 from flagperf.results import batch_sizes, parts
 from flagperf.results import result as results
-from flagperf.results.reread import read_again
+from flagperf.results.reread import read_again, with_reason
 from flagperf.results.summary import FILE, summary_of
 from flagperf.results.values import Result, Summary
 from flagperf.run import command_file
@@ -47,7 +47,7 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
         run = next(folder for folder in run_dir.resolve().parents if not is_job(folder))
         raise ConfigError("this folder is a part of a run", given=run_dir, advice=f"give the folder of the run: {run}")
     jobs = [path.parent for path in run_dir.glob("*/config.yaml")]
-    goes_on = is_held(run_dir)
+    goes_on, asked = is_held(run_dir), _asked_rounds(run_dir)
     if not jobs:
         raise ConfigError(
             "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
@@ -56,7 +56,7 @@ def read_run(run_dir: Path) -> tuple[Summary, ...]:
     damaged: list[ConfigError] = []
     for job in jobs:
         try:
-            found.append(_read_job(job, goes_on and not (job / FILE).exists()))
+            found.append(_read_job(job, goes_on and not (job / FILE).exists(), asked))
         except ConfigError as error:
             damaged.append(error)
     if not found:
@@ -87,7 +87,17 @@ def command_of(run_dir: Path) -> tuple[str, str] | None:
     return command.line(), f"{datetime.fromtimestamp(command.began):%Y-%m-%d %H:%M:%S} in {command.folder}"
 
 
-def _read_job(folder: Path, goes_on: bool) -> Summary:
+def _asked_rounds(run_dir: Path) -> int | None:
+    """How many rounds the command asked for; None where that is not known, or each job may have its own number."""
+    try:
+        command = command_file.read(run_dir)
+    except ConfigError:
+        return None
+    given = [value for key, _, value in (text.partition("=") for text in command.overrides) if key == "repeat"]
+    return int(given[-1]) if given and given[-1].isdecimal() and not command.multirun else None
+
+
+def _read_job(folder: Path, goes_on: bool, asked: int | None) -> Summary:
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
         _check_config(config, str(folder / "config.yaml"))
@@ -95,6 +105,9 @@ def _read_job(folder: Path, goes_on: bool) -> Summary:
         there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
         rounds = range(1, max([config["repeat"], *there]) + 1)
         found = [_read_round(folder, number, config, changes, goes_on) for number in rounds]
+        if asked not in (None, config["repeat"]):
+            why = f"the command asked for {asked} rounds, config.yaml says {config['repeat']}"
+            found = [with_reason(result, "INVALID", why) for result in found]
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
         problem = "config.yaml or changes.yaml of this job cannot be read"
         raise ConfigError(problem, where=str(folder), given=str(error) or type(error).__name__) from None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from flagperf.errors import FlagperfError
+from flagperf.results import summary
 from flagperf.results.values import Summary
 from flagperf.trainer.components import with_write
 
@@ -40,6 +41,13 @@ def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
             name = type(writer).__name__
             log.warning("%s wrote no report: %s: %s", name, type(error).__name__, error, exc_info=True)
     return paths
+
+
+def write_summaries(run_dir: Path, summaries: Iterable[Summary]) -> None:
+    """Write summary.json of each job that has ended: what reads no logs then says the same as the report."""
+    for job in summaries:
+        if summary.verdict(job) != "RUNNING":
+            summary.write(job, run_dir / job.name)
 
 
 def make_writers(config: Mapping[str, Any]) -> list[Writer]:

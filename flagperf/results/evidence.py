@@ -27,7 +27,10 @@ class Evidence:
     world_size: int
     logs: Sequence[RankLog]
     failure: Failure | None = None
+    round: int = 1
     seconds: float | None = None  # the round by the launcher's clock
+    trained: float | None = None  # from TRAIN_START to TRAIN_END by the launcher's clock; None: not recorded
+    unseen: float = 0.0  # seconds in which the launcher did not reach a host
     limits: Mapping[str, float] = field(default_factory=dict)  # those of TRAINING_LIMITS that are set
     asked: Sequence[str] = ()  # those of TRAINING_LIMITS that the user set, not the case
     target: Target | None = None

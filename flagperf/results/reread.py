@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.values import Change
-from flagperf.results.result import result_of_logs
-from flagperf.results.values import Result
+from flagperf.results.result import digest, result_of_logs
+from flagperf.results.values import Result, Verdict
 from flagperf.results.verdict import same, worst
 
 SHOWN = 3  # figures that a reason names
+ANOTHER = "the hash of that result.json is not the recorded one"
 NO_LOGS = "the logs of its ranks are not there: the figures are those of result.json"
 
 
@@ -32,14 +33,18 @@ def read_again(recorded: Result, config: Mapping[str, Any], changes: Iterable[Ch
         status=recorded.status,
         failure=recorded.failure,
         seconds=recorded.seconds,
+        trained=recorded.trained,
+        outages=recorded.outages,
         sweep=recorded.sweep,
     )
     if recorded.values and not found.values:  # what else it says of them cannot be checked
         found = dataclasses.replace(recorded, monitors={}, built={})
-        found = _with_reason(found, "SUSPECT", NO_LOGS)
+        found = with_reason(found, "SUSPECT", NO_LOGS)
     elif told := list(_differences(recorded.values, found.values)):
-        found = _with_reason(found, "INVALID", f"result.json is not what the ranks logged: {', '.join(told[:SHOWN])}")
-    return dataclasses.replace(found, phases=recorded.phases, outages=recorded.outages, started=recorded.started)
+        found = with_reason(found, "INVALID", f"result.json is not what the ranks logged: {', '.join(told[:SHOWN])}")
+    if recorded.previous and recorded.previous != digest(folder.parent / f"round{recorded.round - 1}"):
+        found = with_reason(found, "INVALID", f"the round before it was another one: {ANOTHER}")
+    return dataclasses.replace(found, phases=recorded.phases, previous=recorded.previous, started=recorded.started)
 
 
 def _differences(recorded: Mapping[str, Any], logged: Mapping[str, Any]) -> Iterator[str]:
@@ -48,5 +53,6 @@ def _differences(recorded: Mapping[str, Any], logged: Mapping[str, Any]) -> Iter
             yield f"{name} is {recorded.get(name)}, they say {logged.get(name)}"
 
 
-def _with_reason(result: Result, verdict: Any, reason: str) -> Result:
+def with_reason(result: Result, verdict: Verdict, reason: str) -> Result:
+    """The result with one more reason, ahead of the others, and a verdict that is at least as bad."""
     return dataclasses.replace(result, verdict=worst((result.verdict, verdict)), reasons=(reason, *result.reasons))

@@ -11,6 +11,7 @@ from typing import Any
 from flagperf.config.build import build
 from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
+from flagperf.hosts.transport import Outage
 from flagperf.perflog import Event, decode, encode, fits
 from flagperf.results.closed import notes
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
@@ -24,6 +25,7 @@ from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
 from flagperf.run.values import Failure, Outcome
 from flagperf.target import Target
+from flagperf.trainer.digest import sha256_of
 from flagperf.trainer.extent import extent_of
 from flagperf.trainer.sample_data import is_sample
 
@@ -44,10 +46,12 @@ def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path
             status=outcome.status,
             failure=outcome.failure,
             seconds=outcome.seconds,
+            trained=outcome.trained,
+            outages=outcome.outages,
             sweep=run.sweep,
         ),
         phases=outcome.phases,
-        outages=outcome.outages,
+        previous=digest(folder.parent / f"round{round_number - 1}"),
         started=outcome.started,
     )
 
@@ -61,6 +65,8 @@ def result_of_logs(
     status: str,
     failure: Failure | None = None,
     seconds: float | None = None,
+    trained: float | None = None,
+    outages: Sequence[Outage] = (),
     sweep: Mapping[str, str] | None = None,
 ) -> Result:
     """The result of a round from its logs alone, however few there are.
@@ -73,6 +79,8 @@ def result_of_logs(
         status: how the round ended, see `Result.status`.
         failure: what failed, where the executor could tell.
         seconds: the whole round by the launcher's clock, where known.
+        trained: the training by the launcher's clock, where known.
+        outages: of hosts that came back.
         sweep: swept key → value, of a job of a multirun.
     """
     target, logs = _target(config), read_rank_logs(folder)
@@ -84,7 +92,10 @@ def result_of_logs(
         world_size=config["nnodes"] * config["nproc"],
         logs=logs,
         failure=failure,
+        round=round_number,
         seconds=seconds,
+        trained=trained,
+        unseen=sum(outage.seconds for outage in outages),
         limits=limits,
         asked=asked,
         target=target,
@@ -119,6 +130,8 @@ def result_of_logs(
         clocks={path.name: offset for _, _, path in node_folders(folder) if (offset := clock_offset(path))},
         sweep=sweep or {},
         seconds=seconds,
+        trained=trained,
+        outages=tuple(outages),
         built=with_image(next(iter(evidence.built.values()), {}), folder),
         seed=_seed(logs),
         synthetic=synthetic,
@@ -156,6 +169,12 @@ def write(result: Result, folder: Path) -> Path:
     """Write result.json into the round's folder."""
     folder.mkdir(parents=True, exist_ok=True)
     return write_json(dataclasses.asdict(result), folder / FILE)
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 of a round's result.json; "" where there is none."""
+    path = folder / FILE
+    return sha256_of(path) if path.is_file() else ""
 
 
 def read(folder: Path) -> Result:

@@ -53,6 +53,8 @@ class Result:
     sweep: Mapping[str, str] = field(default_factory=dict)
     started: Moment | None = None  # by the clock of the launcher
     seconds: float | None = None  # the whole round, by the launcher's clock
+    trained: float | None = None  # from TRAIN_START to TRAIN_END, by the launcher's clock; None: not recorded
+    previous: str = ""  # SHA-256 of result.json of the round before; "" where there is none, or it is not recorded
     built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
     seed: int | None = None  # as the ranks read it; None: no rank got so far
     synthetic: bool = False  # trained on batches that stay in device memory

@@ -15,13 +15,14 @@ from flagperf.results.closed import BUILT
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.extent import DATA
 from flagperf.results.learning import LEARNING
-from flagperf.results.one_configuration import one_configuration
+from flagperf.results.one_configuration import as_recorded, one_configuration
 from flagperf.results.running import GOES_ON, so_far
 from flagperf.results.values import Finding, Verdict
 
 VERDICTS: tuple[Verdict, ...] = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # the worst last
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
+SEEN_SECONDS = 3.0  # more, of the launcher: it looks at logs of other hosts
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
 EXPLAINED = ("failed", "interrupted", "not started")  # with this status it is plain why ranks have no FINISHED
 
@@ -179,6 +180,14 @@ def _times_nest(evidence: Evidence) -> Iterator[Finding]:
         yield "INVALID", f"e2e_time {e2e:.2f} s is longer than the launcher waited, {waited:.2f} s"
 
 
+def _as_the_launcher_saw(evidence: Evidence) -> Iterator[Finding]:
+    measured, seen = evidence.number("raw_train_time"), evidence.trained
+    if measured is None or seen is None:
+        return
+    if abs(measured - seen) > CLOCK_SHARE * max(measured, seen) + SEEN_SECONDS + evidence.unseen:
+        yield "SUSPECT", f"the ranks measured {measured:.2f} s of training, the launcher saw it go on for {seen:.2f} s"
+
+
 def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
     stop = str(evidence.finished.get("stop_reason"))
     if not evidence.number("global_steps"):
@@ -241,6 +250,7 @@ COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _status,
     _ranks_present,
     one_configuration,
+    as_recorded,
     _lines_read,
     _finished_once,
 )
@@ -254,6 +264,7 @@ CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _target_claim,
     _throughput,
     _times_nest,
+    _as_the_launcher_saw,
     _enough_steps,
     _steps_fill_the_time,
     _wall_clock,

@@ -75,6 +75,7 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress, 
         phases={node.folder.name: node.times.seconds for node in round_.nodes},
         started=began,
         seconds=time.monotonic() - clock,
+        trained=round_.nodes[0].times.trained if round_.nodes[0].rank == 0 else None,
         outages=tuple(outage for node in round_.nodes for outage in node.transport.outages),
     )
 

@@ -21,6 +21,8 @@ class PhaseTimes:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.trained: float | None = None  # seconds between its TRAIN_START and TRAIN_END, by the launcher's clock
+        self._train_start: float | None = None
         self._launched = 0.0
         self._milestone_ms = 0.0
 
@@ -47,6 +49,10 @@ class PhaseTimes:
         if event.event == "INIT_END" and "rendezvous" in event.value:
             self.seconds["rendezvous"] = event.value["rendezvous"]  # within what would else be called init
             self._milestone_ms += 1000 * event.value["rendezvous"]
+        if event.event == "TRAIN_START":
+            self._train_start = time.monotonic()
+        elif event.event == "TRAIN_END" and self._train_start is not None:
+            self.trained = time.monotonic() - self._train_start
         phase = MILESTONES.get(event.event)
         if phase is None or phase in self.seconds:
             return

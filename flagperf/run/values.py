@@ -84,4 +84,5 @@ class Outcome:
     phases: Mapping[str, Mapping[str, float]]  # node name → phase → seconds
     started: float  # wall clock, seconds since the epoch
     seconds: float
+    trained: float | None = None  # from TRAIN_START to TRAIN_END of rank 0, as the launcher saw them
     outages: tuple[Outage, ...] = ()  # of hosts that came back

@@ -1,0 +1,141 @@
+"""A recorded run whose files somebody edited: report and verify hold them against what the ranks logged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded import recorded_run
+
+from flagperf import report
+from flagperf.cli.main import run_command
+from flagperf.report.runs import listed
+from flagperf.results import summary
+from flagperf.run import command_file
+from flagperf.run.folder import RUN_LOG
+
+JOB = "resnet50-pytorch-cpux1x2"
+Edit = Callable[[Path], object]
+
+
+def replaced(files: str, old: str, new: str) -> Edit:
+    """Replaces a text in each of the files of the job; it is in all of them."""
+
+    def edit(job: Path) -> None:
+        for path in sorted(job.glob(files)):
+            text, count = re.subn(old, new, path.read_text(), count=1)
+            assert count == 1
+            path.write_text(text)
+
+    return edit
+
+
+def together(*edits: Edit) -> Edit:
+    return lambda job: [edit(job) for edit in edits]
+
+
+def recorded(number: int, **values: Any) -> Edit:
+    """Sets fields of a round's result.json."""
+
+    def edit(job: Path) -> None:
+        path = job / f"round{number}" / "result.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}, indent=2))
+
+    return edit
+
+
+def without_round(job: Path) -> None:
+    """Round 1 of two is gone, and the other one bears its number."""
+    shutil.rmtree(job / "round1")
+    (job / "round2").rename(job / "round1")
+    recorded(1, round=1)(job)
+
+
+def asked_for(rounds: int) -> Edit:
+    """Keeps the command of the run."""
+    command = command_file.Command((f"repeat={rounds}",), False, (), "/home/me", 5.0)
+    return lambda job: command_file.keep(command, job.parent)
+
+
+def linked(job: Path) -> None:
+    """Records the hash of round 1 in round 2."""
+    recorded(2, previous=hashlib.sha256((job / "round1/result.json").read_bytes()).hexdigest())(job)
+
+
+def finished_run(folder: Path) -> Path:
+    """A copy of a recorded run whose launcher saw it to its end."""
+    run = recorded_run(folder)
+    for number in (1, 2):
+        recorded(number, status="finished")(run / JOB)
+    report.write_summaries(run, report.read_run(run))
+    return run
+
+
+OWN_SEEDS = together(
+    replaced("config.yaml", "(?m)^seed: 0$", "seed: 0\nrepeat_seed: own"),
+    replaced("round*/*/rank*.out.log", '"seed": 0', '"seed": 0, "repeat_seed": "own"'),
+    replaced("round2/*/rank*.out.log", '"seed": 0', '"seed": 1'),
+    recorded(2, seed=1),
+)
+NOT_READ = "config.yaml is not what the ranks read: "
+CHAIN = "the round before it was another one: the hash of that result.json is not the recorded one"
+LONGER = "the ranks measured {} s of training, the launcher saw it go on for 62.00 s"
+EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...]]] = {
+    # what was done to the run → the reasons of each round
+    "nothing": (lambda _: None, ((), ())),
+    "nothing, with hashes, seeds and the command": (together(OWN_SEEDS, linked, asked_for(2)), ((), ())),
+    "the product": (
+        replaced("config.yaml", "(?m)^  name: cpu$", "  name: H100"),
+        ((NOT_READ + "hardware.name",),) * 2,
+    ),
+    "the division": (replaced("config.yaml", "division: closed", "division: open"), ((NOT_READ + "division",),) * 2),
+    "a fingerprint": (
+        replaced("config.yaml", r"\A", "fingerprint: null\n"),
+        ((NOT_READ + "fingerprint",),) * 2,
+    ),
+    "a round is gone": (
+        together(OWN_SEEDS, without_round),
+        (("the ranks read seed 1, that of round 1 is 0",), ("not started",)),
+    ),
+    "a round is gone, and the number of rounds changed": (
+        together(OWN_SEEDS, without_round, replaced("config.yaml", "repeat: 2", "repeat: 1")),
+        ((NOT_READ + "repeat",),),
+    ),
+    "the command asked for more": (asked_for(3), (("the command asked for 3 rounds, config.yaml says 2",),) * 2),
+    "an earlier result, after its hash was recorded": (together(linked, recorded(1, seconds=99.0)), ((), (CHAIN,))),
+    "the launcher saw a longer training": (recorded(1, trained=62.0), ((LONGER,), ())),
+    "the launcher did not reach a host meanwhile": (
+        recorded(1, trained=62.0, outages=[{"host": "h", "began": 0.0, "seconds": 30.0}]),
+        ((), ()),
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "reasons"), EDITS.values(), ids=EDITS)
+def test_report_says_what_does_not_fit(tmp_path: Path, edit: Edit, reasons: tuple[tuple[str, ...], ...]) -> None:
+    run = finished_run(tmp_path)
+    edit(run / JOB)
+    (job,) = report.read_run(run)
+    found = tuple(
+        tuple(re.sub(r"measured [0-9.]+", "measured {}", one) for one in round_.reasons) for round_ in job.results
+    )
+    assert found == reasons
+    assert [round_.verdict for round_ in job.results] == [
+        "VALID" if not said else "SUSPECT" if LONGER in said else "INVALID" for said in reasons
+    ]
+
+
+def test_what_reads_no_logs_says_the_same_as_the_report(tmp_path: Path) -> None:
+    run = finished_run(tmp_path)
+    (run / RUN_LOG).touch()
+    before = [job.verdict for job in listed(tmp_path)]
+    replaced("config.yaml", "division: closed", "division: open")(run / JOB)
+    assert run_command(["report", str(run)]) == 0
+    after = [job.verdict for job in listed(tmp_path)]
+    assert (before, after, summary.verdict(summary.read(run / JOB))) == (["VALID"], ["INVALID"], "INVALID")
