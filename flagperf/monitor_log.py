@@ -147,5 +147,5 @@ def node_samples(text: str) -> Iterator[tuple[float, list[float]]]:
 
 def monitor_logs(folder: Path) -> Iterator[tuple[str, str]]:
     """Name of the monitor, and text, of each log in a node's folder."""
-    for log in sorted(folder.glob(f"*{SUFFIX}")):
+    for log in filter(Path.is_file, sorted(folder.glob(f"*{SUFFIX}"))):
         yield log.name.removesuffix(SUFFIX), log.read_text(encoding="utf-8", errors="replace")

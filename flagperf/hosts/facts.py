@@ -14,6 +14,7 @@ from flagperf.config.platform import MonitorTool
 from flagperf.errors import HostError
 from flagperf.hosts.shell import LIMITED, script, shell
 from flagperf.hosts.transport import Transport
+from flagperf.plain import plain
 
 LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
@@ -57,8 +58,8 @@ class Facts:
 
 
 def sys_info(fields: Mapping[str, str]) -> str:
-    """The content of sys_info.log: facts of a host, and of the environment in which its ranks run."""
-    shown = {name: value.strip() for name, value in fields.items() if name not in PASSING}
+    """The content of sys_info.log: facts of a host, and of the environment of its ranks. It steers no terminal."""
+    shown = {name: plain(value.strip()) for name, value in fields.items() if name not in PASSING}
     return "".join(f"{name}: {value or ABSENT.get(name, 'unknown')}\n" for name, value in shown.items())
 
 
@@ -83,6 +84,6 @@ async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:
         told = (await transport.run(command, timeout=tool.timeout + LOOK_TIMEOUT)).stdout
     except HostError as error:
         told = error.problem
-    lines = ["accelerators, by the vendor's tool:", *told.strip("\n").splitlines()]
+    lines = ["accelerators, by the vendor's tool:", *plain(told.strip("\n")).splitlines()]
     with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:  # a full disk fails the training
         file.write("\n" + "\n    ".join(lines) + "\n")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from flagperf.plain import plain
+from flagperf.regular import write_whole
 from flagperf.report import cells, scaling, tables
 from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.files import command_of
@@ -14,14 +16,14 @@ from flagperf.report.probe import probe_rows
 from flagperf.results.summary import usable
 from flagperf.results.values import Result, Summary
 
+_TAG = re.compile(r'<(?!a id="job\d+"></a>|/a>)(?=[A-Za-z/!?])')  # the start of any but our own
+
 
 class MarkdownReport:
     """Writes report.md."""
 
     def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
-        path = run_dir / "report.md"
-        path.write_text(markdown(run_dir, summaries), encoding="utf-8")
-        return path
+        return write_whole(run_dir / "report.md", markdown(run_dir, summaries))
 
 
 def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
@@ -40,13 +42,24 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
         *_scaling(summaries, links),
         *(block for number, summary in enumerate(summaries, 1) for block in _job(number, summary, run_dir)),
     ]
-    return plain("\n\n".join(block for block in blocks if block) + "\n")
+    return plain("\n\n".join(_without_tags(block) for block in blocks if block) + "\n")
 
 
 def _command(run_dir: Path) -> Iterator[str]:
     if found := command_of(run_dir):
-        yield f"~~~~sh\n{found[0]}\n~~~~"
+        yield _fenced("sh", found[0])
         yield f"given {found[1]}"
+
+
+def _fenced(language: str, text: str) -> str:
+    """Text as it is, between fences that are longer than what it holds itself."""
+    fence = "~" * max(4, 1 + max(map(len, re.findall("~+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _without_tags(block: str) -> str:
+    """A block in which what a host or a rank printed makes no HTML."""
+    return block if block.startswith("~~~~") else _TAG.sub("&lt;", block)
 
 
 def table(rows: Sequence[Mapping[str, str]], links: Sequence[str] = ()) -> str:
@@ -76,7 +89,7 @@ def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
     for name, part, verdict, reasons, failure in problems:
         yield f"**{name}, {part}: {verdict}**\n\n" + "\n".join(f"- {reason}" for reason in reasons)
         if failure:
-            yield f"~~~~text\n{failure}\n~~~~"
+            yield _fenced("text", str(failure))
 
 
 def _sweep(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import yaml
 
 from flagperf import __version__
 from flagperf.plain import plain
+from flagperf.regular import write_whole
 from flagperf.report import cells, scaling, tables
 from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.charts import Logs, job_charts, read_logs
@@ -38,9 +39,7 @@ class HtmlReport:
     """Writes report.html."""
 
     def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
-        path = run_dir / "report.html"
-        path.write_text(page(run_dir, summaries), encoding="utf-8")
-        return path
+        return write_whole(run_dir / "report.html", page(run_dir, summaries))
 
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:

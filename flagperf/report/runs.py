@@ -13,6 +13,7 @@ from typing import Any
 
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
+from flagperf.regular import regular
 from flagperf.report import cells
 from flagperf.results import summary as summaries
 from flagperf.results.values import Summary
@@ -102,7 +103,7 @@ def _began(run: Path) -> float:
 def _read_index(folder: Path) -> dict[str, Any]:
     """What the index knows; nothing where it is missing, damaged or of another version."""
     try:
-        found = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        found = json.loads(regular(folder / INDEX).read_text(encoding="utf-8"))
         if found["version"] == VERSION and all(_is_entry(entry) for entry in found["runs"].values()):
             return dict(found["runs"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

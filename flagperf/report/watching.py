@@ -15,6 +15,7 @@ from flagperf.hosts.log_lines import Lines
 from flagperf.monitor_log import NODE_FIGURES, Device, device_blocks, monitor_logs, node_samples
 from flagperf.perflog import Event, parse
 from flagperf.plan.values import CONFIG
+from flagperf.regular import regular
 from flagperf.report.runs import Listed, listed_run
 from flagperf.results import result
 from flagperf.results.rank_log import find_logs, node_folders
@@ -92,7 +93,7 @@ def _round(folder: Path) -> Iterator[str]:
 
 def _config(job: Path) -> Mapping[str, Any]:
     try:
-        found = yaml.safe_load((job / CONFIG).read_text(encoding="utf-8"))
+        found = yaml.safe_load(regular(job / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -131,7 +132,7 @@ def _events(log: Path) -> list[Event]:
 def _tail(path: Path) -> list[str]:
     """The last lines of a file; the first of them may be torn."""
     lines = Lines()
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
         found = lines.feed(file.read(TAIL))
     return [line.decode(errors="replace") for line in found]

@@ -60,7 +60,7 @@ def find_logs(round_folder: Path) -> list[tuple[int, str, int, Path]]:
         (int(match["rank"]), host, node_rank, path)
         for host, node_rank, folder in node_folders(round_folder)
         for path in folder.glob("rank*.out.log")
-        if (match := _RANK.fullmatch(path.name))
+        if (match := _RANK.fullmatch(path.name)) and path.is_file()
     ]
     return sorted(logs, key=lambda log: log[0])
 

@@ -13,6 +13,7 @@ from flagperf.config.values import Change, RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.transport import Outage
 from flagperf.perflog import Event, decode, encode, fits
+from flagperf.regular import regular, write_whole
 from flagperf.results.closed import notes
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
@@ -196,18 +197,13 @@ def from_record(record: Mapping[str, Any], path: Path) -> Result:
 def write_json(record: Mapping[str, Any], path: Path) -> Path:
     """Write a record with its schema number; a reader never sees half of it."""
     text = json.dumps(encode({"schema": SCHEMA, **record}), indent=2, ensure_ascii=False, allow_nan=False)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_text(text + "\n", encoding="utf-8")
-        return partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    return write_whole(path, text + "\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a record that `write_json` wrote."""
     try:
-        record = decode(json.loads(path.read_text(encoding="utf-8")))
+        record = decode(json.loads(regular(path).read_text(encoding="utf-8")))
         schema = record.pop("schema")
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError, OSError) as error:
         raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None

@@ -12,6 +12,7 @@ from pathlib import Path
 from flagperf import __version__
 from flagperf.config.search_path import CONF
 from flagperf.errors import ConfigError
+from flagperf.regular import regular
 from flagperf.run import made_here
 from flagperf.secret import Mask, quoted, without_values
 from flagperf.trainer.sent_code import identities
@@ -88,7 +89,7 @@ def read(run: Path) -> Command:
     """
     path = run / FILE
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(regular(path).read_text(encoding="utf-8"))
         lists = {name: _texts(record[name]) for name in ("overrides", "config_dirs")}
         return Command(**{**record, **lists, "began": float(record["began"])})
     except FileNotFoundError:

@@ -17,6 +17,7 @@ import yaml
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG, Plan
+from flagperf.regular import regular
 from flagperf.run import made_here
 
 RUN_LOG = "flagperf_run.log"
@@ -80,7 +81,7 @@ def held(folder: Path) -> Iterator[None]:
 def is_held(folder: Path) -> bool:
     """Whether a launcher holds the run folder: its run goes on."""
     try:
-        with (folder / RUN_LOG).open() as file:
+        with regular(folder / RUN_LOG).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -119,7 +120,7 @@ def submitted(folder: Path) -> Submitted:
         ConfigError: it cannot be read.
     """
     try:
-        return Submitted(**json.loads((folder / SUBMITTED).read_text(encoding="utf-8")))
+        return Submitted(**json.loads(regular(folder / SUBMITTED).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{SUBMITTED} cannot be read", where=str(folder), given=str(error)) from None
 

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import gzip
 import io
 import re
 import shutil
 import tarfile
+import tempfile
+import zlib
 from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 import yaml
 
@@ -32,6 +36,8 @@ from flagperf.run.values import Failure, Outcome
 
 BEGIN, END = "-----BEGIN FLAGPERF LOGS-----", "-----END FLAGPERF LOGS-----"  # as pod.sh prints them
 ROTATED = "the pod's output has lost its beginning: it is longer than the kubelet keeps (containerLogMaxSize)"
+LARGEST = 1 << 30  # bytes that the logs of a pod may have, unpacked
+CHUNK = 1 << 20
 LAUNCHER = re.compile(r"start_(?P<framework>.+)_task\.log")
 
 
@@ -81,18 +87,30 @@ def _unpack(output: str, folder: Path) -> str | None:
     if not found or not begun:
         return ROTATED if found else "its pod was ended before it could print its logs"
     try:
-        with tarfile.open(fileobj=io.BytesIO(b64decode(archive)), mode="r:gz") as tar:
-            for member in tar:
-                _extract(tar, member, folder)
-    except (tarfile.TarError, EOFError, OSError, binascii.Error) as error:
+        with tempfile.TemporaryFile() as plain:
+            _decompress(b64decode(archive), plain)
+            with tarfile.open(fileobj=plain, mode="r:") as tar:
+                for member in tar:
+                    _extract(tar, member, folder)
+    except (tarfile.TarError, EOFError, OSError, zlib.error, binascii.Error) as error:
         return f"the logs that its pod printed are damaged: {error}"
     return None
 
 
+def _decompress(packed: bytes, target: IO[bytes]) -> None:
+    """Raises TarError where a few bytes would fill the disk."""
+    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as source:
+        while data := source.read(CHUNK):
+            target.write(data)
+            if target.tell() > LARGEST:
+                raise tarfile.ReadError(f"unpacked they have more than {LARGEST >> 20} MiB")
+    target.seek(0)
+
+
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Write one file of the node's folder. Links, devices and names that lead elsewhere are left out."""
+    """Write one file of the node's folder. Links, devices, holes and names that lead elsewhere are left out."""
     top, *rest = PurePosixPath(member.name).parts
-    if member.isreg() and top == folder.name and rest and ".." not in rest:
+    if member.isreg() and not member.issparse() and top == folder.name and rest and ".." not in rest:
         target, source = folder.joinpath(*rest), tar.extractfile(member)
         assert source is not None  # it is a plain file
         target.parent.mkdir(parents=True, exist_ok=True)

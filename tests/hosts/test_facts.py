@@ -85,6 +85,7 @@ DEAF = "sleep 1010"  # once SIGTERM is ignored
         pytest.param(
             ("sh", "-c", f"(trap '' TERM; {DEAF}) & wait"), "    no answer within 0.5 s\n", id="leaves another"
         ),
+        pytest.param(("printf", "\\033]0;owned\\007\\n"), "    \\x1b]0;owned\\x07\n", id="steers the terminal"),
         pytest.param(("yes",), "    y\n" * (TOOL_OUTPUT // 2), id="never ends"),
     ],
 )

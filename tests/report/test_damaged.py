@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 from flagperf import report
 from flagperf.errors import ConfigError
 from flagperf.hosts.monitors.node import BusyFraction, largest_watts, used_fraction
+from flagperf.report.markdown import markdown
 from flagperf.results.monitors import summarize
 from flagperf.run.console import Terminal
 
@@ -171,3 +174,69 @@ def test_any_output_of_a_monitor_is_read_or_refused(text: str) -> None:
     for read in (BusyFraction(), used_fraction, largest_watts):
         with contextlib.suppress(ValueError, LookupError):
             assert all(isinstance(line, str) for line in read(text))
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+SPECIAL: dict[str, tuple[str, tuple[str, tuple[str, ...]] | str]] = {
+    "the log of a rank": ("{round}/node0_noderank0/rank1.out.log", ("INVALID", ("no log of rank 1",))),
+    "a monitor's log": ("{round}/node0_noderank0/cpu_monitor.log", WHOLE),
+    "sys_info.log": ("{round}/node0_noderank0/sys_info.log", WHOLE),
+    "result.json": ("{round}/result.json", ("SUSPECT", (LAUNCHER_DIED,))),
+    "the run's log": ("{run}/flagperf_run.log", WHOLE),
+    "the command": ("{run}/command.json", WHOLE),
+    "the changes": ("{job}/changes.yaml", "[Errno 22] not a regular file: '{job}/changes.yaml'"),
+    "the configuration": ("{job}/config.yaml", "[Errno 22] not a regular file: '{job}/config.yaml'"),
+}
+
+
+@pytest.mark.parametrize("special", [pipe, endless], ids=["pipe", "endless"])
+@pytest.mark.parametrize(("file", "told"), SPECIAL.values(), ids=SPECIAL.keys())
+def test_only_regular_files_are_opened(
+    file: str, told: tuple[str, tuple[str, ...]] | str, special: Callable[[Path], None], tmp_path: Path
+) -> None:
+    job, run = make_run(tmp_path), tmp_path
+    places = {"run": run, "job": job, "round": job / "round2"}
+    special(Path(file.format(**places)))
+    if isinstance(told, str):
+        with pytest.raises(ConfigError) as caught:
+            report.read_run(run)
+        assert caught.value.given == told.format(**places)
+        return
+    (summary,) = report.read_run(run)
+    assert (summary.results[1].verdict, summary.results[1].reasons) == told
+    assert [path.name for path in report.write(run, [summary])] == ["report.md", "report.html"]
+
+
+def test_a_report_is_written_in_the_place_of_links(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run").parent
+    (tmp_path / "precious").write_text("mine")
+    names = ("report.md", "report.html", ".report.md.partial", ".report.html.partial")
+    for name in names:
+        (run / name).symlink_to(tmp_path / "precious")
+    report.write(run, report.read_run(run))
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert [(run / name).is_symlink() for name in names[:2]] == [False, False]
+
+
+def test_what_a_rank_printed_makes_no_html(tmp_path: Path) -> None:
+    """A program that shows report.md may take HTML in it for HTML."""
+    run, result = tmp_path, make_run(tmp_path) / "round2/result.json"
+    record = json.loads(result.read_text())
+    said = "<script>alert(1)</script>"
+    failure = {"cause": f"{said} </b>", "rank": 1, "last_lines": ["~~~~", said]}
+    record |= {"status": "failed", "failure": failure}
+    result.write_text(json.dumps(record))
+    text = markdown(run, report.read_run(run))
+    assert text.count(said) == 2  # both in the block of text, which ~~~~ does not end
+    outside = re.sub("^~~~~~text.*?^~~~~~$", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert "&lt;script>alert(1)&lt;/script> &lt;/b>" in outside
+    assert re.findall("<[a-z/!?][^>]*>", outside, re.IGNORECASE) == ['<a id="job1">', "</a>"]

@@ -7,6 +7,7 @@ only Kubernetes is missing. A script in the place of kubectl tells what the proc
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import os
@@ -28,9 +29,11 @@ import yaml
 from flagperf.cli.main import run_command
 from flagperf.hosts import kubectl
 from flagperf.report import read_run
+from flagperf.run import pod_logs
 from flagperf.run.values import Failure
 
 POD_SH = Path(kubectl.__file__).with_name("pod.sh")
+MOST = 8 << 20  # bytes of a pod's logs here
 NODE = "resnet50-pytorch-cpux2x1/round1"
 KUBECTL = """\
 #!/bin/sh
@@ -261,7 +264,18 @@ LOST: dict[str, tuple[str, dict[str, Any], Failure]] = {
         f"{BEGIN}abcd\n{END}",
         ended(0),
         Failure(
-            "the logs that its pod printed are damaged: not a gzip file: Completed",
+            "the logs that its pod printed are damaged: Not a gzipped file (b'i\\xb7'): Completed",
+            "JOB-1",
+            1,
+            phase="collect",
+            exit_status=0,
+        ),
+    ),
+    "an output that would fill the disk": (
+        f"{BEGIN}{base64.b64encode(gzip.compress(bytes(MOST + 1))).decode()}\n{END}",
+        ended(0),
+        Failure(
+            "the logs that its pod printed are damaged: unpacked they have more than 8 MiB: Completed",
             "JOB-1",
             1,
             phase="collect",
@@ -282,6 +296,7 @@ def test_logs_that_are_lost(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The node whose logs are lost is told, and the round is INVALID."""
+    monkeypatch.setattr(pod_logs, "LARGEST", MOST)
     well = pod_output(rendered.node_folder(0).name, tmp_path, "true")
     kubectl_says(tmp_path, rendered.job, {0: (well, ended(0)), 1: (output, status)}, monkeypatch)
     assert run_command(["collect", str(rendered.folder)]) == 3
