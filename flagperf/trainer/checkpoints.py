@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import pickle
 import shutil
 import socket
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -174,6 +176,34 @@ def check_agreed(names: Sequence[str]) -> None:
             allowed="the same checkpoint, whole on every node",
             advice="copy the folder from the node that has the newest one",
         )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A block that reads a file with a hash of its own, which anyone may have written.
+
+    Raises:
+        ConfigError: the file is no checkpoint. Which error says so depends on what it is.
+    """
+    try:
+        yield
+    except (
+        pickle.UnpicklingError,
+        zipfile.BadZipFile,
+        RuntimeError,
+        EOFError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ConfigError(
+            "this is no checkpoint of flagperf",
+            where=str(path),
+            key="resume",
+            given=f"a file that holds other objects, or parts of one ({type(error).__name__})",
+            allowed="a file of a training: tensors and plain values",
+            advice="begin anew, without resume, or ask who wrote the file; nothing in it was executed",
+        ) from error
 
 
 def identity(config: Mapping[str, Any], size: int) -> dict[str, Any]:

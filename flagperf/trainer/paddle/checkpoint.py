@@ -14,7 +14,16 @@ import numpy as np
 import paddle
 
 from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import Alone, check_identity, checkpoint_folder, identity, newest_whole, save
+from flagperf.trainer.checkpoints import (
+    Alone,
+    check_identity,
+    checkpoint_folder,
+    identity,
+    newest_whole,
+    reading,
+    save,
+)
+from flagperf.trainer.paddle.pickled import check_pickle
 from flagperf.trainer.ranks import Ranks
 
 log = logging.getLogger(__name__)
@@ -52,8 +61,10 @@ def load(config: Mapping[str, Any], ranks: Ranks) -> Saved:
     path, notes = newest_whole(Path(config["resume"]), Alone(ranks.rank))
     for note in notes:
         log.warning("resume: %s", note)
-    state = paddle.load(str(path))
-    check_identity(path, state["identity"], identity(config, ranks.size))
+    with reading(path):
+        check_pickle(path)
+        state = paddle.load(str(path))
+        check_identity(path, state["identity"], identity(config, ranks.size))
     return Saved(path.name, notes, Position(**state["progress"]), state, state["random"][ranks.rank])
 
 

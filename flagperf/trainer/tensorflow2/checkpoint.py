@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest_whole, save
+from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest_whole, reading, save
 from flagperf.trainer.ranks import Ranks
 
 log = logging.getLogger(__name__)
@@ -56,10 +56,11 @@ def load(config: Mapping[str, Any], ranks: Ranks) -> Saved:
     path, notes = newest_whole(Path(config["resume"]), ranks)
     for note in notes:
         log.warning("resume: %s", note)
-    with np.load(path) as file:
-        arrays = dict(file)
-    told = json.loads(str(arrays.pop(TRAINING)))
-    check_identity(path, told["identity"], identity(config, ranks.size))
+    with reading(path):
+        with np.load(path) as file:
+            arrays = dict(file)
+        told = json.loads(str(arrays.pop(TRAINING)))
+        check_identity(path, told["identity"], identity(config, ranks.size))
     return Saved(notes, Position(**told["progress"]), arrays)
 
 

@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from flagperf.trainer.checkpoints import save_folder
+from flagperf.trainer.checkpoints import reading, save_folder
 from flagperf.trainer.pytorch.ranks import World
 
 OWN = "own.pt"  # what is no tensor that ranks divide: written by rank 0
@@ -37,7 +37,9 @@ def save_parts(folder: Path, step: int, world: World, stateful: Mapping[str, Any
 
 def read_own(path: Path) -> dict[str, Any]:
     """What rank 0 wrote beside network and optimizer."""
-    own: dict[str, Any] = torch.load(path / OWN, map_location="cpu", weights_only=True)
+    with reading(path):
+        _Reader(path).read_metadata()  # `load` would bring an error of its own
+        own: dict[str, Any] = torch.load(path / OWN, map_location="cpu", weights_only=True)
     return own
 
 

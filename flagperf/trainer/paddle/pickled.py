@@ -1,0 +1,33 @@
+"""paddle.load makes whatever a pickle asks for: a file of someone else is looked through before."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+KNOWN = {  # what paddle.save writes of tensors, random states and plain values
+    "builtins": ("tuple",),
+    "collections": ("OrderedDict",),
+    "numpy": ("ndarray", "dtype"),
+    "numpy.core.multiarray": ("_reconstruct", "scalar"),  # NumPy 1
+    "numpy._core.multiarray": ("_reconstruct", "scalar"),
+}
+RANDOM_STATE = "GeneratorState"  # of Paddle, in a module that differs between versions
+
+
+def check_pickle(path: Path) -> None:
+    """Refuse a file that holds anything else than paddle.save writes of a training.
+
+    Raises:
+        pickle.UnpicklingError: it does.
+    """
+    with path.open("rb") as file:
+        _Looking(file, encoding="latin1").load()
+
+
+class _Looking(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name not in KNOWN.get(module, ()) and not (name == RANDOM_STATE and module.startswith("paddle.")):
+            raise pickle.UnpicklingError(f"the file holds a {module}.{name}")
+        return super().find_class(module, name)
