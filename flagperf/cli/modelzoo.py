@@ -24,6 +24,7 @@ from flagperf.report.submission import jobs_in
 ACCOUNT = "flagperf"  # until the user names an account
 VENDORS = ("tecorigin", "cpu")
 TAKEN = ("model", "framework", "vendor", "hardware", "data_dir", "train_batch_size", "lr")  # overrides of an export
+FAULTS = 9  # exit code: the folder is not what it should be
 OWN = {"python": sys.executable, "limit": "1800"}  # of the short run: interpreter, and most seconds
 
 
@@ -59,7 +60,7 @@ def _export(arguments: Sequence[str], config_dirs: Sequence[Path]) -> int:
 
 
 def _check(arguments: Sequence[str], _: Sequence[Path]) -> int:
-    """Print what is wrong, then how the short run went. Exit code 2 when something is wrong."""
+    """Print what is wrong, then how the short run went. Exit code 9 when something is wrong."""
     folders, given = paths_and_options("modelzoo", arguments, (*OWN, *guide.PARAMS))
     expect("modelzoo", folders, 1, "one folder to check")
     python, limit = (given.pop(key, default) for key, default in OWN.items())
@@ -68,13 +69,13 @@ def _check(arguments: Sequence[str], _: Sequence[Path]) -> int:
         print(plain(f"{fault}\n"))
     print(plain(_short(found)))
     print("nothing is wrong" if not found.faults else f"{len(found.faults)} found")
-    return ConfigError.exit_code if found.faults else 0
+    return FAULTS if found.faults else 0
 
 
 def _short(found: Checked) -> str:
     """What the short run did, in a line."""
     if found.ran is None:
-        return f"no short run: {guide.ENTRY} has to be right first"
+        return f"no short run: {guide.ENTRY} and {guide.REQUIREMENTS} have to be right first"
     log = found.ran.log
     told = f"{len(log.metrics)} metrics in {found.ran.log_name}" if log else "no log"
     return f"short run, {found.ran.seconds:.0f} s, {told}: {shlex.join(found.argv)}"

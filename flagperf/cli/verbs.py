@@ -16,7 +16,7 @@ EXIT_CODES = {
     6: "target missed (require_target=true)",
     7: "compare: outside what gate= or align= allows",
     8: "compare: gate= or align= is undecided",
-    9: "verify: a bundle is not what it states",
+    9: "verify: a bundle is not what it states; modelzoo check: faults",
     INTERRUPTED: "interrupted",
 }
 KINDS = {
@@ -290,7 +290,7 @@ VERBS = {
             "flagperf modelzoo export model=resnet50 vendor=tecorigin runs=result/t100,result/a100 into=resnet50",
             "flagperf modelzoo check resnet50 step=5 device=cpu nproc_per_node=1 autocast=False",
         ),
-        (0, 2, INTERRUPTED),
+        (0, 2, 9, INTERRUPTED),
         (),
     ),
     "doctor": Verb(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from flagperf.errors import ConfigError
+from flagperf.modelzoo import guide
 from flagperf.modelzoo.arguments import accepted, argument_faults
 from flagperf.modelzoo.entry import Entry, read_entry
 from flagperf.modelzoo.fault import Fault
+from flagperf.modelzoo.install import install
 from flagperf.modelzoo.layout import layout_faults
 from flagperf.modelzoo.log_rules import log_faults
 from flagperf.modelzoo.readme import readme_faults
@@ -20,7 +23,7 @@ from flagperf.modelzoo.short_run import Ran, short_run
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found. `ran` is None where the entry cannot be run."""
+    """What was found. `ran` is None where the entry or requirements.txt has to be right first."""
 
     faults: tuple[Fault, ...]
     argv: tuple[str, ...] = ()
@@ -45,8 +48,13 @@ def check(folder: Path, params: Mapping[str, str], python: str, limit: float) ->
     if entry is None:
         return Checked(tuple(faults))
     entry = _changed(entry, params)
-    argv = entry.argv(python, accepted(folder))
-    ran = short_run(folder, argv, limit)
+    with tempfile.TemporaryDirectory(prefix="flagperf-modelzoo-") as scratch:
+        if (folder / guide.REQUIREMENTS).is_file():
+            python, fault = install(folder, python, Path(scratch) / "environment", limit)
+            if fault:
+                return Checked((*faults, fault))
+        argv = entry.argv(python, accepted(folder))
+        ran = short_run(folder, argv, limit)
     faults += _of_run(entry, ran, limit)
     return Checked(tuple(faults), tuple(argv), ran)
 

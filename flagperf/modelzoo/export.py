@@ -17,6 +17,7 @@ from flagperf.config.needs import needs_of
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.modelzoo import guide, results
+from flagperf.modelzoo.wheel import NAME, wheel
 from flagperf.pages.case_text import case_text
 from flagperf.pages.render import render
 from flagperf.plan.container import docker_run_argv
@@ -52,13 +53,15 @@ def export(full: RunConfig, short: RunConfig, jobs: Sequence[Job], folder: Path,
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError("the folder is not empty", key="into", given=folder, advice="give a new or empty folder")
     texts = {folder / name: text for name, text in _texts(full, short, jobs, account).items()}
+    wheel_file = folder / NAME
     try:
         for path, text in texts.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
+        wheel_file.write_bytes(wheel())
     except OSError as error:
         raise ConfigError(f"the folder cannot be written: {error.strerror}", key="into", given=folder) from None
-    return sorted(texts)
+    return sorted([*texts, wheel_file])
 
 
 def _texts(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, str]:
@@ -85,6 +88,7 @@ def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str
     lowest = needs_of(full).lowest
     return {
         "version": __version__,
+        "wheel": NAME,
         "run": full,
         "case": {"model": full.case} | ({} if full.framework.main else {"framework": full.framework.name}),
         "devices": devices,

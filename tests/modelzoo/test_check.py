@@ -9,6 +9,7 @@ import foreign
 import pytest
 
 from flagperf.cli.main import run_command
+from flagperf.modelzoo import check
 
 LOG = "dlloger_example.json"
 SCRIPT = "run_scripts/run_mlp.py"
@@ -233,18 +234,35 @@ FAULTS = [
 ]
 
 
+@pytest.fixture
+def without_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip takes a second, and is tested once."""
+    monkeypatch.setattr(check, "install", lambda folder, python, into, limit: (python, None))
+
+
+def test_requirements_that_pip_cannot_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = foreign.write(tmp_path, **{"requirements.txt": "./absent-1.0-py3-none-any.whl\n"})
+    code, (told,) = checked(folder, capsys, "step=3")
+    first, *_, asked, do = told.splitlines()
+    assert (code, first) == (9, "requirements.txt")
+    assert "absent-1.0-py3-none-any.whl" in told
+    assert (asked, do) == ("  asked:   packages that pip installs", "  do:      run pip install by hand")
+
+
+@pytest.mark.usefixtures("without_install")
 @pytest.mark.parametrize(("files", "faults"), FAULTS)
 def test_each_fault_is_named(
     files: dict[str, str | None], faults: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert checked(foreign.write(tmp_path, **files), capsys, "step=3") == (2, faults)
+    assert checked(foreign.write(tmp_path, **files), capsys, "step=3") == (9, faults)
 
 
+@pytest.mark.usefixtures("without_install")
 def test_a_run_that_hangs_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = foreign.write(tmp_path, **{SCRIPT: "import time\ntime.sleep(600)\n"})
     code, (told,) = checked(folder, capsys, "limit=1")
     assert (code, told) == (
-        2,
+        9,
         fault(
             SCRIPT, "still running after 1 s; it printed nothing", "the entry's command ends with 0", "run it by hand"
         ),

@@ -16,10 +16,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from flagperf.cli.main import run_command
 from flagperf.config.search_path import cases, search_path
 from flagperf.modelzoo.guide import FRAMEWORKS
+from flagperf.modelzoo.install import install
+from flagperf.modelzoo.wheel import NAME
 
 RUN = "run_scripts/run_resnet50.py"
 FILES = [
-    *("Dockerfile", "README.md", "model.yaml", "requirements.txt"),
+    *("Dockerfile", "README.md", NAME, "model.yaml", "requirements.txt"),
     *(f"run_scripts/{name}" for name in ("README.md", "argument.py", "formate_cmd.py", "run_resnet50.py")),
 ]
 
@@ -64,6 +66,18 @@ def test_files(folder: Path) -> None:
             },
         }
     ]
+
+
+def test_its_requirements_bring_flagperf(tmp_path: Path) -> None:
+    """As the README says: no index has flagperf."""
+    into = tmp_path / "zoo"
+    assert run_command(["modelzoo", "export", "model=resnet50", "vendor=cpu", f"into={into}"]) == 0
+    python, fault = install(into, sys.executable, tmp_path / "environment", 100)
+    assert fault is None
+    ask = "from flagperf.config.search_path import CONF, VENDORS, CASE_PAGES as pages; print(CONF, VENDORS, pages)"
+    done = subprocess.run([python, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True)
+    folders = [Path(text) for text in done.stdout.split()]
+    assert [(path.is_relative_to(tmp_path / "environment"), path.is_dir()) for path in folders] == [(True, True)] * 3
 
 
 def test_holes_are_said(folder: Path) -> None:
@@ -180,7 +194,7 @@ def test_faults_in_an_exported_folder(folder: Path, tmp_path: Path, capsys: pyte
         (spoilt / name).write_text(text.replace(old, new), encoding="utf-8")
     for name in ("requirements.txt", "run_scripts/formate_cmd.py"):
         (spoilt / name).unlink()
-    assert run_command(["modelzoo", "check", str(spoilt)]) == 2
+    assert run_command(["modelzoo", "check", str(spoilt)]) == 9
     *faults, _, last = capsys.readouterr().out.splitlines()
     found = [line.removeprefix("  found:   ") for line in faults if line.startswith("  found: ")]
     assert [one.partition(":")[0] for one in found] == [
