@@ -158,6 +158,10 @@ AbsolutePath = Annotated[str, Field(str, form=r"/[^\0]*", said="an absolute path
 Variable = Annotated[
     str, Field(str, form="[A-Za-z_][A-Za-z0-9_]*", said="the name of a variable: letters, digits and _, no digit first")
 ]
+VariablePattern = Annotated[
+    str,
+    Field(str, form=r"[A-Za-z_][A-Za-z0-9_]{2,}\*?", said="the name of a variable, or its beginning and a *: NCCL_*"),
+]
 Pattern = Annotated[str, Field(str, pattern=True, said="a regular expression")]
 ByteSize = Annotated[str, Field(str, form=f"(?i:{SIZE})", said="a number with b, k, m, g or t, such as 512m")]
 Gpus = Annotated[str, Field(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", said="all, a count, or device=0,1")]

@@ -26,8 +26,9 @@ SHORT = ("max_steps=3",)
 pytestmark = pytest.mark.torch
 
 
-def flagperf(*words: str, cwd: Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*FLAGPERF, *words], capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False)
+def flagperf(*words: str, cwd: Path, timeout: float = 280, **variables: str) -> subprocess.CompletedProcess[str]:
+    env, argv = {**os.environ, **variables}, [*FLAGPERF, *words]
+    return subprocess.run(argv, capture_output=True, text=True, cwd=cwd, timeout=timeout, check=False, env=env)
 
 
 def results(folder: Path) -> dict[str, Any]:
@@ -46,13 +47,31 @@ def descendants_of(mark: str) -> list[psutil.Process]:
 
 
 def test_a_tiny_case_reaches_its_target_and_is_reported_again(tmp_path: Path) -> None:
-    done = flagperf("nproc=2", "require_target=true", cwd=tmp_path)
+    """Whatever the user's shell has set for the interpreter, torchrun, bash and the caches of Python."""
+    cheat, hook = tmp_path / "cheat", tmp_path / "hook.py"
+    for file in (cheat, hook, tmp_path / "bash_env"):
+        file.write_text(f"#!/bin/sh\ntouch {tmp_path}/cheated\n")
+        file.chmod(0o755)
+    others = {
+        "PYTHON_EXEC": str(cheat),
+        "PET_RUN_PATH": "1",
+        "BASH_ENV": str(tmp_path / "bash_env"),
+        "PYTHONWARNINGS": "ignore::hook.Hook",
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "cache"),
+    }
+    done = flagperf("nproc=2", "require_target=true", cwd=tmp_path, **others)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert not (tmp_path / "cheated").exists()
+    told = next(tmp_path.glob("result/run*/flagperf_run.log")).read_text()
+    line = next(line for line in told.splitlines() if "variables that do not reach the ranks: " in line)
+    assert {*others} <= {*re.split("[ ,;]+", line)}
     ((name, result),) = results(tmp_path).items()
     assert name == "resnet50-pytorch-cpux1x2/round1"
     assert (result["verdict"], result["reasons"]) == ("VALID", [])
     assert (result["target_reached"], result["sample_data"], result["values"]["stop_reason"]) == (True, True, "target")
     assert len(result["values"]["ranks"]) == 2
+    python = result["built"]["software"]["python"]
+    assert (python["executable"], python["argv"][1:4]) == (sys.executable, ["-u", "-m", "flagperf.trainer"])
     (run,) = tmp_path.glob("result/run*")
     folder = run / "resnet50-pytorch-cpux1x2"
     assert {path.name for path in folder.iterdir()} >= {"config.yaml", "changes.yaml", "summary.json"}

@@ -11,6 +11,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,18 +24,21 @@ from flagperf.config.rules import OPEN
 from flagperf.errors import ConfigError
 
 SHIPPED = ("flagperf", "cases")
+USUAL_PYTHON = (None, "python3")  # interpreters of the shipped runtimes
 AT_START = ("sitecustomize", "usercustomize")  # Python imports them by itself before anything else
 LIBRARIES = (  # what ranks import on every framework; its own file names those that it and its cases bring
     "PIL", "antlr4", "h5py", "hydra", "numpy", "omegaconf", "packaging", "scipy", "sklearn", "tensorboard", "yaml",
 )  # fmt: skip
 STANDARD = sys.stdlib_module_names - {"test", "this", "antigravity"}
 
-# Variables by which Python finds, or loads, other code. LD_LIBRARY_PATH and LD_PRELOAD are not among them: vendors'
-# libraries and allocators need them.
-VARIABLES = (
-    "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONPLATLIBDIR",
-    "PYTHONEXECUTABLE", "PYTHONBREAKPOINT", "PYTHONINSPECT", "PYTHONCASEOK",
-)  # fmt: skip
+# Variables of Python, a shell and the system's loader by which a process finds, or runs, other code. Not among them are
+# LD_LIBRARY_PATH and LD_PRELOAD, which vendors' libraries and allocators need, and those of Python that run nothing.
+DECIDES = re.compile(
+    r"PYTHON(?!(ASYNCIODEBUG|FAULTHANDLER|HASHSEED|IOENCODING|MALLOC|NOUSERSITE|TRACEMALLOC|UNBUFFERED|UTF8)\Z)\w*"
+    r"|BASH_\w+|BASHOPTS|SHELLOPTS|ENV|LD_(?!(BIND_NOW|LIBRARY_PATH|PRELOAD)\Z)\w+|GCONV_PATH"
+)
+
+STARTING = ("PYTHON_EXEC", "PYTHONPATH", "PET_RUN_PATH", "BASH_ENV", "LD_AUDIT", "MASTER_ADDR", "RANK")  # no * covers
 
 PACKAGES = re.compile(r"(site|dist)-packages|python3(\.\d+)?")  # a part of a path that leads to Python's packages
 HOMES = (  # folders above Python's packages in usual images
@@ -67,8 +71,10 @@ def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[Config
     found = {"code_dir": config["code_dir"]} if config["code_dir"] else {}
     in_pods = config["cluster"].get("kubernetes") is not None
     passed_on = os.environ if config["runtime"]["kind"] == "process" and not in_pods else {}
-    variables = {**passed_on, **maker.environment}
-    found |= {name: variables[name] for name in ("LD_PRELOAD", *VARIABLES) if variables.get(name)}
+    if (python := config["runtime"]["python"]) not in USUAL_PYTHON:
+        found["runtime.python"] = python
+    found |= {name: passed_on[name] for name in ("PYTHONPATH",) if passed_on.get(name)}
+    found |= {name: text for name, text in maker.environment.items() if name == "LD_PRELOAD" or DECIDES.fullmatch(name)}
     entries = [entry["_target_"] for entry in (*config["sinks"], *config["reports"]) if isinstance(entry, Mapping)]
     if classes := [name for name in entries if not name.startswith("flagperf.")]:
         found["classes"] = ", ".join(classes)
@@ -109,10 +115,10 @@ def on_the_path(
 
 def in_environment(maker: Vendor, where: Where) -> Iterator[ConfigError]:
     """Variables of the training processes."""
-    for part in ("environment", "deterministic_environment", "interface_variables"):
+    for part in ("environment", "deterministic_environment", "interface_variables", "passes"):
         for name in getattr(maker, part):
-            if name in VARIABLES:
-                problem, key = "this variable decides which code the ranks import", f"vendor.{part}"
+            if DECIDES.fullmatch(name) or any(fnmatchcase(one, name) for one in STARTING if "*" in name):
+                problem, key = "this variable decides which code the ranks run", f"vendor.{part}"
                 yield ConfigError(problem, where=where(f"{key}.{name}"), key=key, given=name, advice=OPEN)
 
 

@@ -20,6 +20,7 @@ from flagperf.fields import (
     Pattern,
     Positive,
     Variable,
+    VariablePattern,
 )
 
 NumberFormat = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -183,6 +184,7 @@ class Vendor:
     stacks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by `stack` of a product
     environment: Mapping[Variable, str] = field(default_factory=dict)
     deterministic_environment: Mapping[Variable, str] = field(default_factory=dict)  # also, if `deterministic` is true
+    passes: tuple[VariablePattern, ...] = ()  # variables of a host or an image that reach the ranks; others do not
     algorithms: Algorithms = Algorithms()  # in place of the case's; a tuning or a command line may say otherwise
     extension: Extension = Extension()  # code of its own
     monitor: MonitorTool | None = None  # how the accelerators are watched; None: not at all
@@ -232,6 +234,9 @@ class Framework:
     title: str = ""  # its name, a comma, and how its ranks start
     main: bool = False  # nearly every job runs on it: tables leave its name out, and every vendor has an image for it
     environment: Mapping[Variable, str] = field(default_factory=dict)  # of a rank; flagperf.trainer.start fills it in
+    passes: tuple[
+        VariablePattern, ...
+    ] = ()  # variables of a host or an image that reach the ranks, beside the vendor's
     interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
     probes: bool = False  # its ranks can measure their devices

@@ -27,7 +27,11 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.extent import Extent, extent_of
 
 EXCLUSIVE = "cluster.slurm.exclusive"
-OWN_VARIABLES = "FLAGPERF_"  # prefix of the variables by which flagperf speaks to its processes
+OWN_VARIABLES = (
+    re.compile(  # by which flagperf, and what starts the ranks, speak to processes: a user's would mislead them
+        r"FLAGPERF_\w+|PET_\w+|TORCHELASTIC_\w+|PYTHON_EXEC|MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"
+    )
+)
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
 
 
@@ -179,9 +183,9 @@ def vendor(config: Mapping[str, Any], product: Hardware, where: Where) -> Vendor
     made = build(Vendor, config["vendor"], "vendor", where)
     for part in ("environment", "deterministic_environment"):
         for name in getattr(made, part):
-            if name.startswith(OWN_VARIABLES):
+            if OWN_VARIABLES.fullmatch(name):
                 key = f"vendor.{part}"
-                problem, advice = "flagperf itself sets the variables of this prefix", "give it another name"
+                problem, advice = "flagperf itself sets this variable, or leaves it out", "take it out"
                 raise ConfigError(problem, where=where(f"{key}.{name}"), key=key, given=name, advice=advice)
     if made.monitor is not None:
         make_table(made.monitor, product, where)

@@ -10,7 +10,7 @@ from typing import Any
 
 from flagperf.config.cluster import Cluster, Secret
 from flagperf.config.keys import is_under
-from flagperf.config.own_code import VARIABLES
+from flagperf.config.own_code import DECIDES
 from flagperf.config.platform import Vendor
 from flagperf.config.provenance import Where, leaves
 from flagperf.config.resolve import OWN_VARIABLES
@@ -64,7 +64,7 @@ def check_names(cluster: Cluster, maker: Vendor, where: Where) -> None:
     """Refuse secrets that are none, and those that stand among the vendor's variables too."""
     for name, secret in cluster.secrets.items():
         key = f"cluster.secrets.{name}"
-        if name.startswith(OWN_VARIABLES) or name in ("LD_PRELOAD", *VARIABLES):
+        if OWN_VARIABLES.fullmatch(name) or DECIDES.fullmatch(name) or name == "LD_PRELOAD":
             problem = "flagperf itself sets it, or it decides which code the ranks import: this is no secret"
             raise ConfigError(problem, where=where(key), key="cluster.secrets", given=name)
         if (secret.variable is None) == (secret.file is None):

@@ -20,10 +20,11 @@ from flagperf.config.data_layout import moved
 from flagperf.config.kubernetes import Kubernetes
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
+from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import SCRATCH, launch_command
 from flagperf.plan.pod_volumes import PARTS, POD, Volume, data_volumes, own_volumes, sample_dir
 from flagperf.plan.pods import JOB
-from flagperf.plan.values import CONFIG, Plan, Rendezvous, launcher_log, with_script
+from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan, Rendezvous, launcher_log, with_script
 
 # `kubectl apply` writes a whole object into an annotation of it, which may have 256 KiB; in base64 a part has 200 KiB
 PART = 150 * 1024  # bytes of an archive in one ConfigMap
@@ -82,7 +83,11 @@ def manifests(
         made("ConfigMap", name, binaryData={f"code.tar.gz.{number:02}": b64encode(part).decode()})
         for number, (name, part) in enumerate(zip(code_names, parts, strict=True))
     ]
-    config = made("ConfigMap", f"{job}-config", data={CONFIG: _config(run, plan), SCRIPT: payload.script})
+    config = made(
+        "ConfigMap",
+        f"{job}-config",
+        data={CONFIG: _config(run, plan), ENVIRONMENT: environment_script(run), SCRIPT: payload.script},
+    )
     service = made("Service", job, spec=_service(job, plan.master_port))
     volumes = [*own_volumes(run, plan, pods, job, code_names), *data_volumes(run, pods)]
     noted = {"annotations": dict(pods.annotations)} if pods.annotations else {}
@@ -187,7 +192,7 @@ def _container(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: 
         "image": run.image.reference,
         "imagePullPolicy": pods.image_pull_policy,
         "command": ["sh", f"{POD}/{SCRIPT}"],
-        "args": [_referring(text) for text in (*places, *with_script(launch, first.script).argv)],
+        "args": [_referring(text) for text in (*places, *with_script(launch, first.script, first.config_file).argv)],
         "env": variables,
         **({"resources": {"limits": resources}} if resources else {}),
         **({"securityContext": security} if (security := _security(pods)) else {}),

@@ -159,7 +159,7 @@ def _commands(
 ) -> tuple[Command, Container | None]:
     """What starts the ranks of a node, and the container around it where the runtime has one."""
     launch = launch_command(run, node, rank, log_dir, meeting, meeting.interfaces[rank])
-    start = with_script(launch, script)
+    start = with_script(launch, script, str(log_dir.parent / CONFIG))
     start = with_secrets(start, secrets_file(str(log_dir), rank)) if run.secrets else start
     root = log_dir.parent.parent.parent
     return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), start)

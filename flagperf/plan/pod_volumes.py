@@ -11,7 +11,7 @@ from flagperf.config.kubernetes import Kubernetes
 from flagperf.config.values import RunConfig
 from flagperf.plan.container import sample_root, size_in_bytes
 from flagperf.plan.plan import CODE
-from flagperf.plan.values import CONFIG, Plan
+from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 from flagperf.trainer.sample_data import is_sample
 
 POD, PARTS = "/flagperf/pod", "/flagperf/code"  # where a pod finds its script, and the parts of the code
@@ -49,6 +49,7 @@ def own_volumes(run: RunConfig, plan: Plan, pods: Kubernetes, job: str, code_nam
     yield Volume("work", claim, run.cluster.work_dir, read_only=False)
     yield Volume("code", {"emptyDir": {}}, str(PurePosixPath(first.case_dir).parent / CODE), read_only=False)
     yield Volume("config", config, first.config_file, sub_path=CONFIG)
+    yield Volume("config", config, first.environment_file, sub_path=ENVIRONMENT)
     yield Volume("shm", memory, "/dev/shm", read_only=False)
 
 

@@ -13,9 +13,11 @@ from flagperf.config.platform import ContainerOptions
 from flagperf.config.values import Deadlines
 
 CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
+ENVIRONMENT = "environment.sh"  # beside it: starts a command with the variables that may reach the ranks
 SECRETS = ".secrets"  # beside it, one of each node until its ranks start: lines of shell that set variables
 SOURCE = (
-    'prepare() { . "$0"; }; prepare; exec "$@"'  # in a function the script does not see the ranks' command as its own
+    # in a function the script does not see the ranks' command as its own; the ranks tell what it adds to PYTHONPATH
+    'prepare() { . "$0"; }; export FLAGPERF_BEFORE_SCRIPT="${PYTHONPATH-}"; prepare; exec "$@"'
 )
 READ_SECRETS = '. "$0" && { rm -f "$0"; exec "$@"; }'  # what cannot be removed here, the launcher removes
 
@@ -35,9 +37,20 @@ def with_secrets(launch: Command, file: str) -> Command:
     return replace(launch, argv=("sh", "-c", READ_SECRETS, file, *launch.argv))
 
 
-def with_script(launch: Command, script: str | None) -> Command:
-    """The command in bash, which first sources a vendor's script, where there is one. `exit` in it ends the start."""
-    return replace(launch, argv=("bash", "-c", SOURCE, script, *launch.argv)) if script else launch
+def with_listed(command: Command, config_file: str) -> Command:
+    """The command with the variables that may reach the ranks, and no others (`flagperf.plan.environment`)."""
+    return replace(command, argv=("/bin/sh", str(PurePosixPath(config_file).with_name(ENVIRONMENT)), *command.argv))
+
+
+def with_script(launch: Command, script: str | None, config_file: str) -> Command:
+    """What starts the ranks in a clean environment, after a vendor's script, where there is one.
+
+    bash sources it: `exit` in it ends the start. Neither bash nor the ranks see variables that are not listed.
+    """
+    start = with_listed(launch, config_file)
+    return (
+        with_listed(replace(start, argv=("bash", "-c", SOURCE, script, *start.argv)), config_file) if script else start
+    )
 
 
 @dataclass(frozen=True)
@@ -96,8 +109,10 @@ class NodePlan:
     @property
     def start(self) -> Command:
         """What starts the ranks: `launch`, with the secret variables, and after the vendor's script, if any."""
-        launch = self.wrapped(with_script(self.launch, self.script))
-        return with_secrets(launch, self.secrets_file) if self.secrets else launch
+        start = with_script(self.launch, self.script, self.config_file)
+        if self.wrapper:  # it has variables of its own, such as mounts
+            start = with_listed(self.wrapped(start), self.config_file)
+        return with_secrets(start, self.secrets_file) if self.secrets else start
 
     @property
     def sent_code(self) -> str | None:
@@ -113,6 +128,11 @@ class NodePlan:
     def config_file(self) -> str:
         """Path, on the node, of the round's config.yaml."""
         return str(PurePosixPath(self.log_dir).parent / CONFIG)
+
+    @property
+    def environment_file(self) -> str:
+        """Path, on the node, of what starts a command with the listed variables alone; beside config.yaml."""
+        return str(PurePosixPath(self.log_dir).parent / ENVIRONMENT)
 
 
 @dataclass(frozen=True)

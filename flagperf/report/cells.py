@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from flagperf.hosts.transport import MOST_CLOCK
-from flagperf.results.summary import RATES, STEPS, describe, metric, usable, verdict
+from flagperf.results.summary import MAX_CV, RATES, STEPS, describe, metric, usable, verdict
 from flagperf.results.values import Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import VERDICTS
 from flagperf.run.values import Failure
@@ -211,6 +211,8 @@ def notes(summary: Summary) -> list[str]:
     found += dict.fromkeys(text for result in summary.results for text in _of_hosts(result))
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
         found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
+    if (most := summary.config.get("max_cv", MAX_CV)) > MAX_CV:
+        found.append(f"its rounds may differ more than usual (max_cv={number(most)})")
     if extension := summary.config.get("extension"):
         found.append(ext(extension))
     if own := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:

@@ -21,6 +21,7 @@ from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
 from flagperf.results.sys_info import clock_offset
+from flagperf.results.took_part import took_part
 from flagperf.results.used_devices import used_devices
 from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
@@ -137,15 +138,16 @@ def result_of_logs(
         seed=_seed(logs),
         synthetic=synthetic,
         revision=config.get("revision", 1),
-        notes=(*notes(evidence), *_disturbed(config), *evidence.resume_notes, *slower_devices(probe)),
+        notes=(*notes(evidence), *_beside(evidence), *evidence.resume_notes, *slower_devices(probe)),
         probe=probe,
         other_data=evidence.other_data,
     )
 
 
-def _disturbed(config: Mapping[str, Any]) -> Iterator[str]:
-    if config.get("profile"):
+def _beside(evidence: Evidence) -> Iterator[str]:
+    if evidence.config.get("profile"):
         yield "profiled: some steps were traced (trace.json of rank 0), which takes time"
+    yield from took_part(evidence)
 
 
 def _seed(logs: Iterable[RankLog]) -> int | None:

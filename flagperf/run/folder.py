@@ -16,7 +16,8 @@ import yaml
 
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
-from flagperf.plan.values import CONFIG, Plan
+from flagperf.plan.environment import environment_script
+from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 from flagperf.regular import regular
 from flagperf.run import made_here
 
@@ -133,7 +134,7 @@ def is_awaited(folder: Path) -> bool:
 
 
 def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
-    """Write a case's config.yaml and changes.yaml, and the round's config.yaml and plan.json."""
+    """Write a case's config.yaml and changes.yaml, and the round's config.yaml, environment.sh and plan.json."""
     case = folder / run.name
     write_configuration(run, case)
     own = case / f"round{plan.round}" / CONFIG
@@ -141,6 +142,7 @@ def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
     made_here.write(folder, own, _yaml(plan.config, f"# python -m flagperf.trainer {own}"))
     text = json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n"
     made_here.write(folder, own.parent / PLAN, text.encode())
+    own.with_name(ENVIRONMENT).write_text(environment_script(run), encoding="utf-8")
 
 
 def write_configuration(run: RunConfig, case: Path) -> None:

@@ -15,6 +15,7 @@ from flagperf.secret import Mask
 
 READ_TIMEOUT = 10.0  # seconds
 END = 1 << 18  # bytes of a log's end that are looked at: its last lines, with the stacks that a rank was asked for
+LEFT_OUT = "flagperf: left out of the ranks' environment: "  # flagperf/plan/environment.sh, in the launcher's log
 FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
 
 
@@ -33,6 +34,7 @@ class NodeLogs:
         self.node, self.transport, self.folder, self.mask = node, transport, folder, mask
         self.launcher = plan.launcher_log(node)
         self.noticed = False  # the ranks' launcher said that one of them failed
+        self.left_out: set[str] = set()  # names of variables of the host that did not reach the ranks
         self._exits = exits
         self._launcher_tail = self._tail(self.launcher)
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
@@ -49,6 +51,7 @@ class NodeLogs:
         The node's first rank is followed all the time, the others on this machine only until their first sign of life.
         """
         lines = await self._launcher_tail.lines()
+        self.left_out |= {name for line in lines if line.startswith(LEFT_OUT) for name in line[len(LEFT_OUT) :].split()}
         self.noticed |= any(re.search(pattern, line) for line in lines for pattern in self._exits)
         found: list[tuple[int, Event]] = []
         for rank, tail in self._tails.items():

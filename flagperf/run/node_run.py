@@ -25,7 +25,7 @@ from flagperf.hosts.payload import send_code, send_secrets
 from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
 from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
-from flagperf.plan.values import CONFIG, NodePlan, Plan
+from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
 from flagperf.run import preflight
 from flagperf.run.collecting import bring
 from flagperf.run.node_logs import NodeLogs
@@ -134,7 +134,7 @@ class NodeRun:
             await self.transport.put(Path(self.run.resume), self.plan.config["resume"])
 
     async def _send_config(self) -> None:
-        """Bring config.yaml. It names the host's own data folder, where that is another and no container hides it."""
+        """Bring config.yaml, which names the host's own data folder where no container hides it, and environment.sh."""
         source, own = self.folder.parent / CONFIG, self.node.node.data_dir
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             if own and self.node.container is None:
@@ -142,6 +142,7 @@ class NodeRun:
                 file.flush()
                 source = Path(file.name)
             await self.transport.put(source, self.node.config_file)
+        await self.transport.put(self.folder.with_name(ENVIRONMENT), self.node.environment_file)
 
     async def launch(self) -> None:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from flagperf.errors import HostError
@@ -18,6 +19,8 @@ EAGER = 0.05  # seconds between two looks at the logs of this machine until the 
 CALM = 0.25  # … and after it, and at those of other hosts, where a look costs both sides a millisecond a file
 SETTLE = 1.0  # seconds that the ranks' launchers get for their own reports of a failure, …
 SETTLES = 15  # … and how often, while all that failed did so because of another one
+
+log = logging.getLogger(__name__)
 
 
 async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) -> Failure | None:
@@ -51,6 +54,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
     ends = {asyncio.create_task(node.wait()): node for node in nodes}
     running = set(ends)
     local = all(node.transport.local for node in nodes)
+    told = plan.round > 1  # the first round has told
     try:
         while running:
             pause = EAGER if local and "first step" not in watch.milestones else CALM
@@ -60,6 +64,9 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
                     watch.saw(rank, event, clock.now())
                     if rank == watch.first:
                         progress.event(event)
+            if not told and "submitted" in watch.milestones:
+                told = True
+                _tell_left_out(nodes)
             if "first step" not in watch.milestones:
                 progress.starting({node.host: node.times for node in nodes})
             if any(node.failed for node in nodes):
@@ -73,6 +80,13 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
         for task in ends:
             task.cancel()
         await asyncio.gather(*ends, return_exceptions=True)
+
+
+def _tell_left_out(nodes: Sequence[NodeRun]) -> None:
+    """Name the variables that did not reach the ranks."""
+    if names := sorted(set().union(*(node.logs.left_out for node in nodes))):
+        advice = "to give one to them: +vendor.environment.NAME=VALUE"
+        log.info("variables that do not reach the ranks: %s; %s", ", ".join(names), advice)
 
 
 async def _first_cause(nodes: Sequence[NodeRun], running: set[asyncio.Task[None]]) -> Failure | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from flagperf.errors import FlagperfError
 
 PACKAGES = ("flagperf", "cases")  # what training processes import
+BEFORE_SCRIPT = "FLAGPERF_BEFORE_SCRIPT"  # variable: what PYTHONPATH was before a vendor's script
 NO_CODE = ("conf", "docs", "vendors")  # in the package of a wheel; the configuration is sent as config.yaml
 
 

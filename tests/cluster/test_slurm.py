@@ -179,6 +179,7 @@ def test_containers_of_the_site_are_started(
 ) -> None:
     """Neither is here: `env` stands for apptainer, and srun refuses what it would know with pyxis."""
     user, words = SlurmUser(slurm, tmp_path), [word for word in STEPPING if not word.startswith("max_steps")]
+    words.append("+vendor.environment.MINE=outside")
     own = {"title": "a container", "kind": "process", "python": sys.executable, "image": "its image"}
     user.write("runtime/own", {**own, **runtime})
     done = user.run(*words, "max_steps=2", "runtime=own")

@@ -67,13 +67,16 @@ COMMAND_LINES = [
         )
         for key in ("data_dir", "result_dir", "sample_dir", "code_dir", "cluster.ssh.key", "resume")
     ),
-    refused(
-        "a variable that flagperf sets",
-        "+vendor.environment.FLAGPERF_LOG_DIR=/x",
-        "flagperf itself sets the variables of this prefix",
-        key="vendor.environment",
-        given="FLAGPERF_LOG_DIR",
-        do="give it another name",
+    *(
+        refused(
+            f"a variable that flagperf sets, or leaves out: {name}",
+            f"+vendor.environment.{name}=/x",
+            "flagperf itself sets this variable, or leaves it out",
+            key="vendor.environment",
+            given=name,
+            do="take it out",
+        )
+        for name in ("FLAGPERF_LOG_DIR", "PYTHON_EXEC", "PET_RUN_PATH", "MASTER_ADDR", "LOCAL_RANK")
     ),
     refused("unknown key", "nprc=2", "unknown key", given=None, do="did you mean 'nproc'?"),
     refused("unknown nested key", "deadlines.stal=2", "unknown key", given=None, do="did you mean 'deadlines.stall'?"),

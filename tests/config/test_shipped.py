@@ -385,10 +385,12 @@ def test_a_code_dir_of_ones_own_modules_is_recorded(tmp_path: Path) -> None:
     assert run.config["own"]["code_dir"] == str(folder)
 
 
-@pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX"])
+@pytest.mark.parametrize(
+    "variable", ["PYTHONPATH", "PYTHONWARNINGS", "PYTHONPYCACHEPREFIX", "LD_AUDIT", "BASH_ENV", "ENV"]
+)
 def test_a_variable_that_decides_what_is_imported(variable: str) -> None:
     override = f"+vendor.environment.{variable}=/mine"
-    problem, key = "this variable decides which code the ranks import", "vendor.environment"
+    problem, key = "this variable decides which code the ranks run", "vendor.environment"
     assert message([override, DATA]) == lines(problem, where="command line", key=key, given=variable, do=OPEN)
     assert compose([override, "division=open", DATA]).config["own"][key] == f"{variable}: {problem}"
 
@@ -397,7 +399,7 @@ def test_a_variable_that_is_to_hold_a_networks_interface(tmp_path: Path) -> None
     acme_file = GLOBAL + ACME.replace("plugin", "interface_variables: [PYTHONPATH], plugin")
     bench = write(tmp_path, {"vendor/acme": acme_file, "hardware/any": ANY})
     assert message(["vendor=acme", "hardware=any", DATA], bench) == lines(
-        "this variable decides which code the ranks import",
+        "this variable decides which code the ranks run",
         where="{bench}/vendor/acme.yaml",
         key="vendor.interface_variables",
         given="PYTHONPATH",

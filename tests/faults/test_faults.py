@@ -46,7 +46,7 @@ class Launcher:
         found = []
         for process in psutil.process_iter():
             try:
-                if process.environ().get("FLAGPERF_TEST") == self.mark:
+                if process.environ().get("FAULTS_MARK") == self.mark:
                     found.append(" ".join(process.cmdline()))
             except psutil.Error:
                 continue  # ended meanwhile
@@ -79,7 +79,7 @@ def launch(folder: Path, *words: str, ignored: signal.Signals | None = None) -> 
     mark = uuid.uuid4().hex
     command = [str(FLAGPERF), "--config-dir", str(HERE / "conf"), "model=workload", "nproc=2"]
     command += [f"result_dir={folder.parent}", f"run_name={folder.name}", f"sample_dir={folder.parent}/sample", *words]
-    environment = {**os.environ, "PYTHONPATH": str(HERE), "FLAGPERF_TEST": mark}
+    environment = {**os.environ, "PYTHONPATH": str(HERE), "FAULTS_MARK": mark}
     process = subprocess.Popen(
         command,
         env=environment,

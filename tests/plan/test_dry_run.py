@@ -55,12 +55,14 @@ resume: null
 # Node 0, here: ranks 0-1
 mkdir -p /res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0
 FLAGPERF_LOG_DIR=/res/dry-run/sums-pytorch-cpux2x2/round1/here_noderank0 PYTHONFAULTHANDLER=1 \
+/bin/sh /res/dry-run/sums-pytorch-cpux2x2/round1/environment.sh \
 torchrun /res/dry-run/sums-pytorch-cpux2x2/round1/config.yaml 'a b'
 
 # Node 1, <host-2>: ranks 2-3
 mkdir -p '/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1'
 FLAGPERF_LOG_DIR='/var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/<host-2>_noderank1' \
 PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/dry-run/code \
+/bin/sh /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/environment.sh \
 torchrun /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/config.yaml 'a b'
 """
     )

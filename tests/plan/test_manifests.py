@@ -22,6 +22,7 @@ from flagperf.config.kubernetes import Kubernetes
 from flagperf.config.platform import Hardware, Image, Vendor
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
+from flagperf.plan.environment import environment_script
 from flagperf.plan.manifest_text import manifest_text
 from flagperf.plan.manifests import PART, Payload, manifests
 from flagperf.plan.plan import make_plan
@@ -83,6 +84,7 @@ LOGS = "/work/run1/sums-pytorch-cpux2x2/round1/JOB-$(FLAGPERF_NODE_RANK)_noderan
     "JOB", JOB
 )
 CONFIG = "/work/run1/sums-pytorch-cpux2x2/round1/config.yaml"
+ENVIRONMENT = "/work/run1/sums-pytorch-cpux2x2/round1/environment.sh"
 EXPECTED_POD = {
     "restartPolicy": "Never",
     "subdomain": JOB,
@@ -104,6 +106,8 @@ EXPECTED_POD = {
             "command": ["sh", "/flagperf/pod/pod.sh"],
             "args": [
                 *("/flagperf/code", "/work/run1/code", LOGS, f"{LOGS}/start_pytorch_task.log", f"{LOGS}/.scratch"),
+                "/bin/sh",
+                ENVIRONMENT,
                 *("python3", "--nnodes", "2", "--nproc", "2", "--rank", "$(FLAGPERF_NODE_RANK)"),
                 *("--to", f"{JOB}-0.{JOB}:29500", CONFIG),
             ],
@@ -127,6 +131,7 @@ EXPECTED_POD = {
                 {"name": "work", "mountPath": "/work"},
                 {"name": "code", "mountPath": "/work/run1/code"},
                 {"name": "config", "mountPath": CONFIG, "readOnly": True, "subPath": "config.yaml"},
+                {"name": "config", "mountPath": ENVIRONMENT, "readOnly": True, "subPath": "environment.sh"},
                 {"name": "shm", "mountPath": "/dev/shm"},
                 {"name": "data", "mountPath": "/data", "readOnly": True},
             ],
@@ -156,7 +161,7 @@ def test_the_objects_of_two_nodes() -> None:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": f"{JOB}-config", **META},
-            "data": {"config.yaml": config, "pod.sh": "#!/bin/sh\n"},
+            "data": {"config.yaml": config, "environment.sh": environment_script(pod_run()), "pod.sh": "#!/bin/sh\n"},
         },
         {
             "apiVersion": "v1",

@@ -45,7 +45,9 @@ def run_of(tmp_path: Path, **fields: Any) -> RunConfig:
 def test_ranks_find_it_everywhere(tmp_path: Path, fields: dict[str, Any], code: str, path: str) -> None:
     node = make_plan(run_of(tmp_path, **fields), 1, RUN1).nodes[0]
     assert node.launch.env["PYTHONPATH"] == path.format(here=tmp_path)
-    assert node.start.argv == (*SOURCED, f"{code.format(here=tmp_path)}/env.sh", *node.launch.argv)
+    listed = ("/bin/sh", node.environment_file)
+    script = f"{code.format(here=tmp_path)}/env.sh"
+    assert node.start.argv == (*listed, *SOURCED, script, *listed, *node.launch.argv)
     assert node.sent_code == (None if node.node is HERE and not node.container else path)
     if node.container:
         assert node.container.argv[4:] == node.start.argv
@@ -53,7 +55,7 @@ def test_ranks_find_it_everywhere(tmp_path: Path, fields: dict[str, Any], code: 
 
 def test_the_script_can_use_secret_variables(tmp_path: Path) -> None:
     node = make_plan(run_of(tmp_path, secrets={"TOKEN": "x"}), 1, RUN1).nodes[0]
-    assert node.start.argv[4:8] == (*SOURCED, f"{tmp_path}/acme/code/env.sh")
+    assert node.start.argv[6:10] == (*SOURCED, f"{tmp_path}/acme/code/env.sh")
 
 
 def test_without_own_code_a_local_rank_keeps_its_path() -> None:

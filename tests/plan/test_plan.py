@@ -169,7 +169,8 @@ def test_secrets_are_read_from_a_file_and_stand_in_no_plan(image: Image | None) 
         file = f"{REMOTE}{CASE}2x2/round1/.secrets-node{rank}"
         read = ("sh", "-c", '. "$0" && { rm -f "$0"; exec "$@"; }', file)
         assert (node.secrets, node.secrets_file) == (("HF_TOKEN", "B"), file)
-        assert node.start == replace(node.launch, argv=(*read, *node.launch.argv))
+        listed = ("/bin/sh", file.replace(f".secrets-node{rank}", "environment.sh"))
+        assert node.start == replace(node.launch, argv=(*read, *listed, *node.launch.argv))
         if node.container:
             assert node.container.argv[-len(node.start.argv) :] == node.start.argv
             assert not {"HF_TOKEN", "B"} & {*node.container.env}

@@ -1,0 +1,71 @@
+"""Which variables of a host, of an image or of the launcher reach the ranks: those that are listed, and no others.
+
+A variable can name another interpreter, a module that Python imports first, or a library that every process loads. A
+list of such names is never complete. So what passes is listed, each with its reason, in three places: here what any
+machine needs, in the file of the vendor (`vendor.passes`) and in that of the framework (`framework.passes`).
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+from flagperf.config.values import RunConfig
+from flagperf.plan.container import MARK
+from flagperf.plan.values import ENVIRONMENT
+from flagperf.trainer.sent_code import BEFORE_SCRIPT
+
+MACHINE = (  # `*` stands for any end of a name
+    "PATH",  # programs: compilers of torch.compile, a vendor's tools
+    "LD_LIBRARY_PATH",  # libraries of a vendor's software
+    "PYTHONPATH",  # flagperf sets it, or looks at what lies there (config/own_code.py); the report shows it
+    "HOME", "USER", "LOGNAME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",  # where libraries keep caches and sockets
+    "TMPDIR", "TMP", "TEMP",  # room for temporary files
+    "LANG", "LANGUAGE", "LC_*", "TZ",  # texts and times
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy",  # the way to the network
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+    "OMP_*", "KMP_*", "GOMP_*", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",  # threads of a rank, and their cores
+    "MALLOC_*",  # settings of the allocator
+    "UCX_*", "FI_*", "OMPI_MCA_*", "I_MPI_*", "GLOO_*",  # libraries below collectives: network cards and protocols
+    "SLURM_*", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",  # what Slurm gives the job of a node
+    "APPTAINER_CACHEDIR", "APPTAINER_TMPDIR", "SINGULARITY_CACHEDIR", "SINGULARITY_TMPDIR",  # rooms of runtime.wrapper
+    "FLAGPERF_LOG_DIR", "FLAGPERF_PROCESS", MARK,  # where the ranks log; how their processes are found
+    BEFORE_SCRIPT,  # PYTHONPATH before a vendor's script
+)  # fmt: skip
+SESSION = (  # of a terminal, a login or a shell: they say nothing to a training, and are left out without a word
+    "_", "SHELL", "SHLVL", "PWD", "OLDPWD", "TERM", "TERM_*", "COLORTERM", "COLUMNS", "LINES", "LS_COLORS", "LESS*",
+    "PAGER", "EDITOR", "VISUAL", "MAIL", "HOSTNAME", "HOST", "PS1", "PS2", "PROMPT_COMMAND", "HIST*", "SSH_*", "XDG_*",
+    "DBUS_*", "DISPLAY", "WAYLAND_*", "GPG_*", "SUDO_*", "TMUX*", "STY", "WINDOW", "VIRTUAL_ENV*", "CONDA_*",
+    "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_*", "DEBIAN_FRONTEND", "MOTD_SHOWN", "container",
+)  # fmt: skip
+
+
+@cache
+def _template() -> str:
+    return Path(__file__).with_name(ENVIRONMENT).read_text("utf-8")
+
+
+def listed(run: RunConfig) -> tuple[str, ...]:
+    """Names, and beginnings of names, of all variables that reach the ranks."""
+    maker, stack = run.vendor, run.framework
+    names = (
+        *MACHINE,
+        *stack.passes,
+        *maker.passes,
+        *([maker.visible_devices] if maker.visible_devices else []),
+        *stack.interface_variables,
+        *maker.interface_variables,
+        *maker.deterministic_environment,
+        *maker.environment,
+        *run.secrets,
+        "PYTHONFAULTHANDLER",  # flagperf sets it
+    )
+    return tuple(
+        name for name in dict.fromkeys(names) if not any(name != one and fnmatchcase(name, one) for one in names)
+    )
+
+
+def environment_script(run: RunConfig) -> str:
+    """The script that starts a command with the listed variables alone, as it lies in the folder of a round."""
+    return _template().replace("LISTED", " | ".join(listed(run))).replace("SESSION", " | ".join(SESSION))
