@@ -24,7 +24,8 @@ from hosts import Host
 LIMIT = 2.0  # seconds
 STALL = 10.0  # deadlines.stall, in seconds
 RANK = (
-    r"pgrep -f '[-]m flagperf.trainer' | while read pid; do grep -qsz '^RANK=1$' /proc/$pid/environ && echo $pid; done"
+    r"pgrep -f 'uncached.py [f]lagperf.trainer' | "
+    r"while read pid; do grep -qsz '^RANK=1$' /proc/$pid/environ && echo $pid; done"
 )
 ENDLESS = ("max_steps=100000", "division=open", "target.value=2")
 

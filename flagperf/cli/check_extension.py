@@ -16,6 +16,7 @@ from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
 
 ALONE = ("size=tiny", "prove=true")  # the reduced case, on sample data
+KEPT = ("differences", "optimizer", "same_modules", "classes", "steps", "device", "versions")  # of what a rank says
 HEADER = """\
 # flagperf check vendor={} model={}
 #
@@ -70,7 +71,7 @@ def keep(run: RunConfig, found: Mapping[str, Any]) -> int:
         "revision": run.config["revision"],
         "replaced": replaced(run.vendor.extension),
         "files": run.config["extension"]["files"],
-        **{name: found[name] for name in ("differences", "optimizer", "same_modules", "steps", "device", "versions")},
+        **{name: found[name] for name in KEPT},
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -28,6 +28,7 @@ PROOFS = "proofs"  # folder of proofs, beside that of the code
 PROOF = {  # what is read of a proof
     **dict.fromkeys(("files", "differences", "optimizer", "versions"), dict),
     "same_modules": bool,
+    "classes": list,
 }
 COMPARED = (
     "batches",

@@ -17,7 +17,7 @@ from flagperf.errors import ConfigError
 from flagperf.trainer.start import Place
 
 # What the plan puts into a launch command, and flagperf.trainer.start into a rank's variables.
-LAUNCH = ("python", "nnodes", "nproc", "node_rank", "master_address", "master_port", "config", "scratch")
+LAUNCH = ("python", "nnodes", "nproc", "node_rank", "master_address", "master_port", "config", "scratch", "uncached")
 PLACE = tuple(field.name for field in fields(Place))
 
 

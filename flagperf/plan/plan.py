@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import flagperf
 from flagperf.command import Command
 from flagperf.config.cluster import Node
 from flagperf.config.resolve import check_hosts
@@ -21,6 +22,8 @@ from flagperf.trainer.sample_data import is_sample
 
 STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
+UNCACHED = "flagperf/trainer/uncached.py"  # runs a module of the ranks from its source
+OWN_CODE = Path(flagperf.__file__).resolve().parents[1]  # what ranks on this machine import
 SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' launcher writes for itself
 MONITORS = tuple(NODE_FIGURES)
 
@@ -185,6 +188,7 @@ def launch_command(
         "master_address": meeting.address,
         "master_port": meeting.port,
         "config": log_dir.parent / CONFIG,
+        "uncached": PurePosixPath(root / CODE if _is_sent(run, node) else OWN_CODE, UNCACHED),
         "scratch": log_dir / SCRATCH,
     }
     env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1"}

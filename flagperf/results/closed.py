@@ -7,7 +7,7 @@ is a note beside the number.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flagperf.results.evidence import Evidence
@@ -83,7 +83,7 @@ def _differences(built: Section, stated: Section, config: Section) -> Iterator[s
     proof, replaced = own.get("proof") or {}, own.get("replaced") or {}
     if "network" in built:
         proven = proof and not proof["same_modules"] and {"network", "network_hook"} & replaced.keys()
-        yield from _other_network(built["network"], stated["network"], same_modules=not proven)
+        yield from _other_network(built["network"], stated["network"], proof["classes"] if proven else None)
     if "optimizer" in built:
         shown = proof["optimizer"] if proof and "optimizer" in replaced else None
         yield from _other_optimizer(built["optimizer"], stated["optimizer"], config["optimizer"], shown)
@@ -93,12 +93,19 @@ def _differences(built: Section, stated: Section, config: Section) -> Iterator[s
         yield from _other_schedule(built["schedule"], stated["schedule"])
 
 
-def _other_network(built: Section, stated: Section, *, same_modules: bool) -> Iterator[str]:
-    """Compares two networks; where a proof covers the vendor's own modules, by parameters and buffers alone."""
+def _other_network(built: Section, stated: Section, proven: Sequence[str] | None = None) -> Iterator[str]:
+    """Compares two networks.
+
+    Args:
+        proven: classes of a vendor's own modules that a proof has looked at; their numbers are those of the reduced
+            case. None: the modules are the case's.
+    """
     found = []
     if built["parameters"] != stated["parameters"]:
         found.append(f"{built['parameters']:,} parameters, the case has {stated['parameters']:,}")
-    if not same_modules:
+    if proven is not None:
+        if unseen := sorted(built["classes"].keys() - {*stated["classes"], *proven}):
+            found.append(f"modules that the proof has not seen: {', '.join(unseen[:MOST])}")
         stated, built = {**stated, "classes": {}, "modules": ""}, {**built, "classes": {}, "modules": ""}
     counts = {name: (built["classes"].get(name, 0), stated["classes"].get(name, 0)) for name in stated["classes"]}
     counts |= {name: (count, 0) for name, count in built["classes"].items() if name not in counts}

@@ -19,10 +19,13 @@ NO_CODE = ("conf", "docs", "vendors")  # in the package of a wheel; the configur
 
 
 def files(folder: Path, left_out: Collection[str] = ()) -> Iterator[Path]:
-    """The files of a folder that are sent, in the order of their names. `left_out`: names in the folder."""
+    """The files of a folder that are sent, in the order of their names. `left_out`: names in the folder.
+
+    Compiled code is none: ranks run what stands in source files (`flagperf.trainer.uncached`).
+    """
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
-        if path.is_file() and parts[0] not in left_out and "__pycache__" not in parts:
+        if path.is_file() and parts[0] not in left_out and "__pycache__" not in parts and path.suffix != ".pyc":
             yield path
 
 

@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"{errno.errorcode.get(error.errno or 0, '')} {error}: {options.address}:{options.port}", flush=True)
         return 1
     templates = config["framework"].get("environment") or {}
-    command = [sys.executable, "-m", "flagperf.trainer", options.config]
+    command = [sys.executable, str(Path(__file__).with_name("uncached.py")), "flagperf.trainer", options.config]
     started: dict[int, subprocess.Popen[bytes]] = {}
     try:
         for place in places(nodes, options.nproc, options.node_rank, options.address):

@@ -55,6 +55,7 @@ def write_proof(run: RunConfig, **changes: Any) -> Path:
         "differences": DIFFERENCES,
         "optimizer": {},
         "same_modules": False,
+        "classes": ["torch.nn.modules.linear.Linear"],
         "versions": {},
     }
     path = proof_path(run.vendor.extension, run.config)

@@ -232,6 +232,7 @@ PROOF = {
     "differences": {"batches": 0.0, "loss": 1e-7, "weights": 1e-7, "optimizer": 0.0},
     "optimizer": {"class": "mine.FusedSGD", "step": "mine"},
     "same_modules": False,
+    "classes": [CONV, "mine.FastNorm"],
     "versions": {"mine": "1.2", "torch": "2.5"},
 }
 EXTENSION: dict[str, Any] = {
@@ -263,6 +264,10 @@ WITH_OWN_CODE: dict[str, tuple[Callable[[Given], object], str]] = {
     "fewer operations": (
         lambda given: given["finished"].update(example_flops=9e6),
         "another network than the case's: 9e+06 operations of the example in a forward pass, the case has 3.5e+07",
+    ),
+    "modules that the proof has not seen": (
+        lambda given: given["built"]["network"]["classes"].update({"mine.Cached": 1}),
+        "another network than the case's: modules that the proof has not seen: mine.Cached",
     ),
     "other modules, of which the proof has the case's": (
         lambda given: given["config"]["extension"]["proof"].update(same_modules=True),

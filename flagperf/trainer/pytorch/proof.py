@@ -39,7 +39,7 @@ def prove(config: Mapping[str, Any]) -> dict[str, Any]:
         `other_network`: in words, where it has or trains other parameters; else `differences`, each relative to the
         case's own: `batches`, `loss`, `weights`, `buffers`, `evaluation` and, where it is replaced, `optimizer`.
         Further `optimizer`: its class and where its step is from; `same_modules`: whether all modules of the network
-        are the case's; `steps`, `device`, `versions`.
+        are the case's; `classes`: of the vendor's network; `steps`, `device`, `versions`.
     """
     config = {**config, **IN_FP32}
     world = World.of()
@@ -66,6 +66,7 @@ def prove(config: Mapping[str, Any]) -> dict[str, Any]:
         "differences": differences,
         "optimizer": {name: found.optimizer[name] for name in ("class", "step")},
         "same_modules": found.classes == own.classes,
+        "classes": sorted(found.classes),
     }
 
 
