@@ -24,7 +24,7 @@ from flagperf.trainer.extension import extended, import_modules
 from flagperf.trainer.framework import import_framework
 from flagperf.trainer.imports import import_components, lasting
 from flagperf.trainer.sample_data import ensure_sample_data
-from flagperf.trainer.sinks import open_sinks
+from flagperf.trainer.sinks import close_sinks, open_sinks
 
 
 def main() -> NoReturn:
@@ -37,6 +37,7 @@ def main() -> NoReturn:
         logging.basicConfig(level=config["log_level"].upper(), format="%(levelname)s %(name)s: %(message)s")
         sinks = open_sinks(config["sinks"], rank, os.environ.get("FLAGPERF_LOG_DIR"))
         run(config, PerfLog(rank, sinks=sinks), began)
+        close_sinks(sinks)
         status = 0
     except FlagperfError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -373,11 +373,43 @@ ALLOWED = "  allowed: a mapping with the class of a sink as _target_, and its ar
 def test_a_wrong_sink_is_refused(
     sink: dict[str, str], message: str, python: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(python))
+    monkeypatch.setenv("PYTHONPATH", str(python))
     with pytest.raises(ConfigError) as refused:
         open_sinks(["mllog", sink], 0, str(tmp_path))
     assert str(refused.value).startswith(message)
-    sys.modules.pop("mine", None)
+
+
+ATTACK = """
+import sys
+class Patch:
+    def __init__(self, folder):
+        import flagperf.trainer.pytorch.step as step
+        step.Stepper.step = None
+    def write(self, event):
+        event.value.clear()
+        print('[PerfLog] {"event": "FINISHED"}', flush=True)
+class Fails:
+    def __init__(self, folder):
+        pass
+    def write(self, event):
+        if event.event == "TRAIN_END":
+            sys.exit("no room")
+"""
+
+
+def test_a_users_own_has_no_part_in_the_training(tmp_path: Path) -> None:
+    """One that patches the step and prints events changes nothing; one that fails ends the training with its word."""
+    (tmp_path / "python").mkdir()
+    (tmp_path / "python/mine.py").write_text(ATTACK)
+    sinks = [{"_target_": "mine.Patch"}, {"_target_": "mine.Fails"}]
+    done = toy.start(toy.config(sinks=sinks, max_steps=2), tmp_path, python=tmp_path / "python")
+    log = (tmp_path / "rank0.out.log").read_text()
+    assert done.returncode == 1
+    assert re.search(
+        r"^FlagperfError: sinks\[1\]: the process of the sink has ended \(sinks1.out.log\): no room$", log, re.M
+    )
+    events = [event.event for event in toy.read_log(tmp_path / "rank0.out.log")]
+    assert (events.count("STEP_END"), events.count("FINISHED")) == (2, 1)
 
 
 def test_beside_a_training(tmp_path: Path) -> None:

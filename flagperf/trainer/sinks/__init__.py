@@ -28,8 +28,21 @@ def open_sinks(entries: Sequence[str | Mapping[str, Any]], rank: int, folder: st
     """
     if rank != 0:
         return []
-    nodes = [{"_target_": SHORT_NAMES[entry]} if isinstance(entry, str) else entry for entry in entries]
-    return [
-        with_write(f"sinks[{index}]", node, "sink", "docs/perflog.md", Path(folder or "."))
-        for index, node in enumerate(nodes)
-    ]
+    return [_opened(f"sinks[{index}]", entry, Path(folder or ".")) for index, entry in enumerate(entries)]
+
+
+def close_sinks(sinks: Sequence[Sink]) -> None:
+    """Wait until the sinks that run apart have all events. Raises FlagperfError where one failed."""
+    for sink in sinks:
+        if hasattr(sink, "close"):
+            sink.close()
+
+
+def _opened(key: str, entry: str | Mapping[str, Any], folder: Path) -> Sink:
+    """A shipped sink in this process, at a few microseconds a step; a user's own in a process of its own."""
+    if isinstance(entry, str):
+        made: Sink = with_write(key, {"_target_": SHORT_NAMES[entry]}, "sink", "docs/perflog.md", folder)
+        return made
+    from flagperf.trainer.sinks.apart import Apart
+
+    return Apart(key, entry, folder)

@@ -1,0 +1,109 @@
+"""A user's sink in a process of its own, which gets copies of the events and no part of the training.
+
+In the rank it could change the loss that is logged, or the step that is timed. What it prints goes to a log of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flagperf.errors import ConfigError, FlagperfError
+from flagperf.perflog import Event, parse
+from flagperf.trainer import uncached
+from flagperf.trainer.components import with_write
+
+MADE = "made\n"  # what the process answers when there is a sink
+PIPE = 1 << 20  # bytes of events that a sink may be behind
+PIPE_SIZE = 1031  # F_SETPIPE_SZ, which the module fcntl knows since Python 3.10
+END = 60.0  # seconds that a sink may take for the last events
+
+
+class Apart:
+    """The end in the rank: a sink that hands each event on."""
+
+    def __init__(self, key: str, node: Any, folder: Path) -> None:
+        """Start the process and wait until it has made the sink.
+
+        Args:
+            key, node: of the entry in the setting `sinks`.
+            folder: where the sink writes, and its process logs.
+
+        Raises:
+            ConfigError: the entry names no sink, or the sink cannot be made.
+        """
+        self.key, self.log = key, folder / f"{key.replace('[', '').rstrip(']')}.out.log"
+        answer, told = os.pipe()
+        command = [sys.executable, uncached.__file__, __name__, key, json.dumps(node), str(folder), str(told)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, bufsize=0, pass_fds=[told]
+            )
+        os.close(told)
+        with os.fdopen(answer, encoding="utf-8") as answers:
+            said = answers.readline()
+        assert self.process.stdin is not None
+        self.events = self.process.stdin
+        if said != MADE:
+            self.events.close()
+            self.process.wait()
+            raise ConfigError(**json.loads(said)) if said else self._ended()
+        with contextlib.suppress(OSError):  # a user may have only so many bytes of pipes
+            fcntl.fcntl(self.events, PIPE_SIZE, PIPE)
+
+    def write(self, event: Event) -> None:
+        """Hand an event on. Raises FlagperfError where the process has ended."""
+        data = f"{event.line()}\n".encode(errors="backslashreplace")
+        try:
+            while data:
+                data = data[self.events.write(data) :]
+        except BrokenPipeError:
+            raise self._ended() from None
+
+    def close(self) -> None:
+        """Wait until the sink has all events. Raises FlagperfError where it failed, or does not come to its end."""
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                self.events.write(b"\n")  # processes of the training may have the pipe, too: it has no end by itself
+            if self.process.wait(END) != 0:
+                raise self._ended()
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise FlagperfError(f"{self.key}: the sink is not done {END:g} s after the training") from None
+        finally:
+            self.events.close()
+
+    def _ended(self) -> FlagperfError:
+        lines = self.log.read_text("utf-8", "replace").splitlines() or ["it printed nothing"]
+        return FlagperfError(f"{self.key}: the process of the sink has ended ({self.log.name}): {lines[-1]}")
+
+
+def main(key: str, node: str, folder: str, told: str) -> None:
+    """The end in the process: make the sink, say so, and give it what comes."""
+    with os.fdopen(int(told), "w", encoding="utf-8") as answer:
+        try:
+            sink = with_write(key, json.loads(node), "sink", "docs/perflog.md", Path(folder))
+        except ConfigError as error:
+            said: Mapping[str, Any] = {
+                name: getattr(error, name) for name in ("problem", "where", "key", "given", "allowed", "advice")
+            }
+            answer.write(json.dumps(said, default=str))
+            return
+        answer.write(MADE)
+    for line in sys.stdin:
+        if line == "\n":
+            return
+        if event := parse(line):
+            sink.write(event)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
