@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +97,16 @@ def _plugin(run: RunConfig) -> list[str]:
 
 def _packages(config: Mapping[str, Any], framework: Framework) -> Iterator[str]:
     """The packages that a case's parts are of, and those that its own code for them imports."""
-    seen: set[str] = set()
     for target in targets([config.get(part) for part in framework.parts]):
         yield target.partition(".")[0]
         if target.startswith("cases."):
-            yield from _imported(target, seen)
+            yield from _libraries(target)
+
+
+@cache
+def _libraries(target: str) -> tuple[str, ...]:
+    """The packages that a class or function of cases imports; read once for all hosts."""
+    return tuple(_imported(target, set()))
 
 
 def _imported(target: str, seen: set[str]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -53,10 +53,10 @@ def answered(host: str, what: str, needs: Needs, status: int | None, output: str
         HostError: it did not start, or lacks something.
     """
     lines = output.strip().splitlines() or ["no output"]
-    answer = next((line for line in lines if line.startswith('{"missing"')), None)
+    answer = next((line for line in lines if line.startswith("{'missing'")), None)
     if status != 0 or answer is None:
         raise HostError(host, f"{what}: Python does not start there: {lines[-1]}", advice=advice)
-    told = json.loads(answer)
+    told = ast.literal_eval(answer)
     return checked(host, what, needs, told["missing"], told["versions"], advice)
 
 

@@ -20,6 +20,7 @@ LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file syst
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
 PASSING = ("listening", "oom_kills")  # facts of a moment, which sys_info.log leaves out
+PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
 SCRIPT = script(__file__, "facts.sh")
 CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
 ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown"
@@ -63,14 +64,17 @@ def sys_info(fields: Mapping[str, str]) -> str:
     return "".join(f"{name}: {value or ABSENT.get(name, 'unknown')}\n" for name, value in shown.items())
 
 
-async def read_facts(transport: Transport, folder: str, device_files: str | None = None) -> Facts:
+async def read_facts(
+    transport: Transport, folder: str, device_files: str | None = None, *, ports: bool = True
+) -> Facts:
     """Run the script on a host.
 
     Args:
         folder: where the run will lie.
         device_files: glob of the device files of its accelerators.
+        ports: also which TCP ports are taken.
     """
-    command = Command(("sh", "-s", "--", folder, device_files or ""))
+    command = Command(("sh", "-s", "--", folder, device_files or "", PORT_FILES if ports else ""))
     done = await transport.run(command, timeout=LOOK_TIMEOUT, stdin=SCRIPT.encode())
     if done.exit_status != 0:
         raise HostError(transport.host, f"cannot be looked at: {done.stderr.strip() or 'the connection was lost'}")

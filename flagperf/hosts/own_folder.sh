@@ -4,28 +4,34 @@
 #   guarded PATH         refuses a path below a folder that others could swap
 # The folder belongs to this user and is no link. Every folder and link above it, as named and as resolved, belongs to
 # root or this user, and nobody else may rename in it: not writable by group or others, unless the sticky bit is set.
+# It starts few processes, because all hosts of a cluster do so at the same time.
 me=$(id -u)
 refuse() { printf '%s\n' "$1" >&2; exit 3; }
 guarded() {
     place=$1
-    while [ "$place" != / ]; do
-        place=$(dirname "$place")
-        about=$(stat -c '%u %A' "$place")
-        case $about in
-        "0 "* | "$me "*) ;;
-        *) refuse "$place belongs to user $(stat -c %U "$place"), who could swap what lies in it" ;;
-        esac
-        case ${about#* } in
+    set --
+    while [ "$place" ]; do
+        place=${place%/*}
+        set -- "$@" "${place:-/}"
+    done
+    above=$(stat -c '%u %A %U %n' "$@") || exit 1
+    while read -r owner mode user place; do
+        case $owner in 0 | "$me") ;; *) refuse "$place belongs to user $user, who could swap what lies in it" ;; esac
+        case $mode in
         l* | *[tT] | ?????[!w]??[!w]?) ;;
         *) refuse "$place can be written by others, who could swap what lies in it, and has no sticky bit" ;;
         esac
-    done
+    done <<EOF
+$above
+EOF
 }
 own_folder() {
-    (umask 077 && mkdir -p "$1") || exit 1
+    [ -d "$1" ] || (umask 077 && mkdir -p "$1") || exit 1
     [ -L "$1" ] && refuse "$1 is a link"
-    [ "$(stat -c %u "$1")" = "$me" ] || refuse "$1 belongs to user $(stat -c %U "$1")"
+    own=$(stat -c '%u %A %U' "$1") || exit 1
+    [ "${own%% *}" = "$me" ] || refuse "$1 belongs to user ${own##* }"
     guarded "$1"
-    guarded "$(cd -P "$1" && pwd -P)"
-    chmod 700 "$1"
+    real=$(cd -P "$1" && pwd -P)
+    [ "$real" = "$1" ] || guarded "$real"
+    case $own in *" drwx------ "*) ;; *) chmod 700 "$1" ;; esac
 }

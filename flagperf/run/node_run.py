@@ -97,7 +97,8 @@ class NodeRun:
 
     async def look(self) -> None:
         """Learn what the host is and has."""
-        self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files)
+        first = self.rank == 0  # where all meet, at a port that is free
+        self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files, ports=first)
 
     async def ran_out_of_memory(self) -> bool:
         """Whether the host's kernel has killed a process for want of memory since the host was looked at."""

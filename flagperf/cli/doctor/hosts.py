@@ -12,7 +12,7 @@ from flagperf.cli.cluster import Row, failed_row, look_at_cluster
 from flagperf.cli.data import other_data
 from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
-from flagperf.cli.doctor.software import START_TIMEOUT, alone, said_start, starting
+from flagperf.cli.doctor.software import alone
 from flagperf.command import Command
 from flagperf.config.cluster import Node
 from flagperf.config.data_layout import DATA_DIR
@@ -105,7 +105,8 @@ class _Host:
         return Finding(f"{text}, host key known")
 
     async def _host(self) -> Finding:
-        self.facts = await read_facts(self.transport, self._work_dir, self.run.vendor.device_files)
+        first = self.node is self.run.cluster.nodes[0]
+        self.facts = await read_facts(self.transport, self._work_dir, self.run.vendor.device_files, ports=first)
         return Finding(f"{self.facts.fields['os']}, {self.facts.fields['kernel']}")
 
     async def _clock(self) -> Finding:
@@ -196,8 +197,6 @@ class _Host:
     async def _python(self) -> Finding:
         plan = alone(self.run, self.node)
         found = await environment(self.run, self.transport, plan.launch, plan.wrapper)
-        started = await self.transport.run(plan.wrapped(starting(self.run, plan.launch)), timeout=START_TIMEOUT)
-        said_start(self.node.name, started.exit_status, started.stdout + started.stderr)
         return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
 
     @property

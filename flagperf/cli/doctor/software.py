@@ -1,4 +1,4 @@
-"""Does the Python of the ranks start, with the framework and the vendor's plug-in? Asked of a host, or of its image."""
+"""Does the Python of the ranks start in an image, with the framework and the vendor's plug-in?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from flagperf.errors import HostError
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import NodePlan
 
-START_TIMEOUT = 120.0  # seconds; the first import of a framework reads gigabytes
 START = """
 import importlib, sys
 modules = [importlib.import_module(name) for name in sys.argv[1:]]
