@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from limits import say
+
 from flagperf import perflog
 from flagperf.config.compose import compose_jobs
 from flagperf.config.values import RunConfig
@@ -101,19 +103,18 @@ def first_step_end(log: Path) -> float:
     return next(event.time_ms for event in events if event and event.event == "STEP_END") / 1000
 
 
-def print_starts(by_hand: str, pairs: Sequence[tuple[float, float]], limit: float) -> None:
+def print_starts(what: str, by_hand: str, pairs: Sequence[tuple[float, float]], limit: float) -> None:
     """Print how long both sides took to their first step: the medians, with their difference.
 
     Args:
+        what: starts.
         by_hand: name of the other side.
         pairs: seconds of that side and of flagperf, of each round.
         limit: seconds that flagperf may take more.
     """
     base, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(
-        f"{by_hand} {base:.2f} s, flagperf {ours:.2f} s: {ours / base:.2f} x, "
-        f"{ours - base:+.2f} s (limit {limit:+.2f} s)"
-    )
+    print(f"{by_hand} {base:.2f} s, flagperf {ours:.2f} s: {ours / base:.2f} x")
+    say(f"first step, {what}", ours - base, limit, f"s above {by_hand}")
 
 
 def print_phases(rounds: Sequence[Mapping[str, float]]) -> None:

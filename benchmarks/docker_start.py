@@ -92,7 +92,7 @@ def main(rounds: int) -> None:
     with lab() as (cluster, folder):
         by_hand(cluster), flagperf(folder)  # fills the page cache
         pairs = [(by_hand(cluster), flagperf(folder)) for _ in range(rounds)]
-    print_starts("docker by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
+    print_starts("two docker hosts", "docker by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
     print_phases([found for _, (_, found) in pairs])
 
 

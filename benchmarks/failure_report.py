@@ -20,8 +20,10 @@ from pathlib import Path
 from baseline import FLAGPERF
 from docker_start import ON_LAB, lab
 from hosts import Host
+from limits import say
 
 LIMIT = 2.0  # seconds
+AFTER = {"killed": "the signal", "stopped": "deadlines.stall"}
 STALL = 10.0  # deadlines.stall, in seconds
 RANK = (
     r"pgrep -f 'uncached.py [f]lagperf.trainer' | "
@@ -63,8 +65,9 @@ def main(rounds: int) -> None:
     with lab() as (cluster, folder):
         for what, signal, deadline in (("killed", "KILL", 0.0), ("stopped", "STOP", STALL)):
             seconds = [report(folder, cluster.hosts[1], signal) - deadline for _ in range(rounds)]
-            print(f"rank {what}: named after {statistics.median(seconds):.2f} s, at most {max(seconds):.2f} s", end="")
-            print(f" above {deadline:g} s (limit {LIMIT:g} s)")
+            named, most = statistics.median(seconds), max(seconds)
+            print(f"rank {what}: named {named:.2f} s, at most {most:.2f} s after {AFTER[what]}")
+            say(f"a rank {what}, until it is named", named, LIMIT, f"s after {AFTER[what]}")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fanout import Sshd, run_on, sshd
+from limits import say
 from monitor_cost import OUTPUT
 
 from flagperf.config.compose import compose
@@ -68,7 +69,7 @@ def main(nodes: int, seconds: float) -> None:
         idle, busy, logs = asyncio.run(cost(run, seconds, Path(folder)))
     print(f"{nodes} nodes, {seconds:g} s, a sample every {run.monitor.interval:g} s: {logs} logs")
     print(f"launcher, connections alone {idle:6.2f} s CPU  {100 * idle / seconds:5.2f} % of a core")
-    print(f"launcher, with monitors     {busy:6.2f} s CPU  {100 * busy / seconds:5.2f} % of a core   limit {LIMIT:g} %")
+    say(f"monitors of {nodes} nodes over ssh, launcher", 100 * busy / seconds, LIMIT, "% of a core")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/many_nodes.py [NODES] [ROUNDS]
 
-Limit: 1 s for 1000 nodes, for plan and texts together. The code that the pods get is read once before, as a run does.
+The limit is for plan and texts together. The code that the pods get is read once before, as a run does.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from limits import IMPORT_HYDRA, compiled, cpu_seconds, say
+
 from flagperf.config.compose import compose
 from flagperf.hosts.kubectl import POD_SCRIPT
 from flagperf.hosts.payload import code_archive
@@ -22,7 +24,7 @@ from flagperf.plan.manifests import Payload, manifests
 from flagperf.plan.plan import make_plan
 from flagperf.plan.pods import job_name, labels, on_pods
 
-LIMIT = 1.0  # seconds
+LIMIT = 6.0  # times the CPU time of the import of Hydra
 RUN, OWNER = Path("/result/run1"), "me.login1"
 WORDS = ("model=glm", "vendor=nvidia", "hardware=A100", "nproc=8", "data_dir=/data", "dry_run=true")
 
@@ -59,7 +61,9 @@ def main(nodes: int, rounds: int) -> None:
             times.append(time.perf_counter() - began)
         total += statistics.median(times)
         print(f"{what:22} {nodes} nodes {statistics.median(times):6.3f} s   {len(text)} characters")
-    print(f"together {total:.3f} s (limit {LIMIT:g} s)")
+    with compiled() as environment:
+        base = cpu_seconds(IMPORT_HYDRA, environment)
+    say(f"plan of {nodes} nodes, manifests and sbatch script", total / base, LIMIT, "x import of Hydra")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from flagperf.plan.values import NodePlan
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 from flagperf_run import cluster_file
 from hosts import TestCluster
+from limits import say
 
 LIMIT = 1.0  # percent of one core
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -92,7 +93,7 @@ def main(seconds: float, where: str) -> None:
         written = sorted(path.name for path in Path(logs).glob("*.log"))
     print(f"{seconds:g} s, a sample every {run.config['monitor']['interval']:g} s: {', '.join(written)}")
     for place, used in (("node", on_node), ("launcher", in_launcher)):
-        print(f"{place:9} {used:6.3f} s CPU  {100 * used / seconds:5.2f} % of a core   limit {LIMIT:g} %")
+        say(f"monitors of a node ({where}), {place}", 100 * used / seconds, LIMIT, "% of a core")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ def main(rounds: int) -> None:
     with SlurmLab() as lab:
         by_hand(lab), flagperf(lab)  # fills the page cache
         pairs = [(by_hand(lab), flagperf(lab)) for _ in range(rounds)]
-    print_starts("srun by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
+    print_starts("two nodes of Slurm", "srun by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
     differences = sorted(seconds - hand for hand, (seconds, _) in pairs)
     print("    differences of the rounds: " + ", ".join(f"{one:+.2f}" for one in differences))
     print_phases([found for _, (_, found) in pairs])

@@ -3,7 +3,7 @@
     python benchmarks/throughput.py [ROUNDS] [paddle | tensorflow2 | mindspore | fsdp2]
 
 Same data, batch size, network and optimizer; two ranks; no evaluation. Printed: the median ratio of samples per second
-over rounds (limit 0.99 with PyTorch, 0.98 with the others), and of the resident memory of rank 0 (limit 1.05).
+over rounds, and of the resident memory of rank 0.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import yaml
 from baseline import BASELINES, Baseline
+from limits import say
 
 STEPS, WARMUP_STEPS = 150, 20
 
@@ -51,8 +52,9 @@ def main(rounds: int, framework: str) -> None:
         )
     speed = statistics.median(ours[0] / base[0] for ours, base in pairs)
     memory = statistics.median(ours[1] / base[1] for ours, base in pairs)
-    limit = 0.99 if framework == "pytorch" else 0.98
-    print(f"{framework}: throughput {speed:.3f} x (limit {limit}), host memory {memory:.3f} x (limit 1.05)")
+    least = 0.99 if framework == "pytorch" else 0.98
+    say(f"steady throughput, {framework}", speed, least, "x the script by hand", least=True)
+    say(f"host memory of a rank, {framework}", memory, 1.05, "x the script by hand")
 
 
 if __name__ == "__main__":
