@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from flagperf.verify.logs import Round, read_json, read_round, read_yaml
 from flagperf.verify.of_job import rows_of_job
 from flagperf.verify.of_monitors import rows_of_monitors
 from flagperf.verify.of_ranks import rows_of_ranks
 from flagperf.verify.of_result import rows_of_result
-from flagperf.verify.of_rounds import rows_of_rounds
-from flagperf.verify.values import Row, UnknownError
+from flagperf.verify.of_rounds import rows_of_rounds, rows_of_verdicts
+from flagperf.verify.of_verdict import row_of_verdict, verdict
+from flagperf.verify.values import Row, UnknownError, held
 
 ROUND = re.compile(r"round([0-9]+)")
 
@@ -38,6 +40,8 @@ def _job(job: Path) -> Iterator[Row]:
         ):
             yield from _guarded(place, partial(rows, place, one))
     summary = read_json(job / "summary.json")
+    yield from _guarded(job.name, partial(_verdicts, job.name, summary, config, rounds))
+    yield from _guarded(job.name, partial(_asked_rounds, job, config))
     yield from _guarded(job.name, partial(rows_of_rounds, job.name, summary, [one.stated for one in rounds]))
 
 
@@ -46,6 +50,27 @@ def _asked(changes: list[object]) -> Iterator[str]:
     for change in changes:
         if isinstance(change, dict) and not str(change.get("source", "")).startswith("tuning"):
             yield str(change.get("key"))
+
+
+def _verdicts(
+    name: str, summary: Mapping[str, Any], config: Mapping[str, Any], rounds: Sequence[Round]
+) -> Iterator[Row]:
+    """The verdicts of rounds and job."""
+    found = [verdict(one) for one in rounds]
+    for one, (by_rules, why) in zip(rounds, found, strict=True):
+        if "verdict" in one.stated:
+            yield row_of_verdict(f"{name}/{one.folder.name}", one.stated, by_rules, why)
+    missing = int(config.get("repeat") or 1) - len(found)
+    rest = [("INVALID", ["a round is missing"])] * missing
+    yield from rows_of_verdicts(name, summary, config, [*found, *rest])
+
+
+def _asked_rounds(job: Path, config: Mapping[str, Any]) -> Iterator[Row]:
+    """The number of rounds against that of the command, where one was given for all jobs."""
+    command = read_json(job.parent / "command.json")
+    given = [text for text in command.get("overrides") or () if re.fullmatch(r"repeat=[0-9]+", text)]
+    if given and not command.get("multirun"):
+        yield held(job.name, "repeat of config.yaml", config.get("repeat"), int(given[-1][7:]), "command.json")
 
 
 def _without_figures(place: str, round_: Round) -> Iterator[Row]:

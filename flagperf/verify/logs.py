@@ -16,6 +16,7 @@ from flagperf.verify.values import UnknownError
 
 MARK = b"[PerfLog] "
 LONGEST = 1 << 20  # bytes of a line that counts
+MARKS = 8  # of a line that are looked at
 NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}  # what JSON has no number for
 
 
@@ -35,6 +36,7 @@ class Rank:
     number: int
     node: Path  # folder of its node
     events: tuple[Event, ...]
+    unread: int = 0  # lines of PerfLog that are torn, or too long
 
     def all(self, name: str) -> list[Event]:
         return [event for event in self.events if event.name == name]
@@ -69,6 +71,15 @@ class Round:
     ranks: tuple[Rank, ...]
 
     @property
+    def number(self) -> int:
+        return int(self.folder.name.removeprefix("round"))
+
+    @property
+    def seed(self) -> int:
+        """That the ranks were to read: each round has its own, unless `repeat_seed` is "same"."""
+        return int(self.config["seed"]) + (self.number - 1 if self.config.get("repeat_seed") == "own" else 0)
+
+    @property
     def figures(self) -> Mapping[str, Any]:
         """Those of result.json, which are the fields of FINISHED."""
         found = self.stated.get("values")
@@ -89,7 +100,7 @@ def read_round(folder: Path, config: Mapping[str, Any], asked: tuple[str, ...]) 
     """Read a round. A file that cannot be read counts as missing."""
     pattern = re.compile(r"rank(\d+)\.out\.log")
     logs = [(int(match[1]), path) for path in folder.glob("*/rank*") if (match := pattern.fullmatch(path.name))]
-    ranks = tuple(Rank(number, path.parent, _events(path)) for number, path in sorted(logs))
+    ranks = tuple(Rank(number, path.parent, *_events(path)) for number, path in sorted(logs))
     return Round(folder, read_json(folder / "result.json"), config, asked, ranks)
 
 
@@ -110,10 +121,19 @@ def read_yaml(path: Path) -> Any:
         return None
 
 
-def _events(path: Path) -> tuple[Event, ...]:
+def _events(path: Path) -> tuple[tuple[Event, ...], int]:
+    """The events of a log, and how many lines of it cannot be read."""
     with path.open("rb") as file:
-        lines = (line[line.index(MARK) + len(MARK) :] for line in file if MARK in line and len(line) <= LONGEST)
-        return tuple(event for line in lines if (event := _event(line)) is not None)
+        found = [_event_of(line) for line in file if MARK in line or len(line) > LONGEST]
+    events = tuple(event for event in found if event is not None)
+    return events, len(found) - len(events)
+
+
+def _event_of(line: bytes) -> Event | None:
+    """The event that begins at one of the marks of a line: the first may be a half line of a killed process."""
+    texts = line.split(MARK)[1 : 1 + MARKS] if len(line) <= LONGEST else []
+    starts = (MARK.join(texts[number:]) for number in range(len(texts)))
+    return next((event for text in starts if (event := _event(text)) is not None), None)
 
 
 def _event(text: bytes) -> Event | None:

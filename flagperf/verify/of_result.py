@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from flagperf.verify.logs import Rank, Round
+from flagperf.verify.logs import Round
+from flagperf.verify.of_verdict import OF_A_ROUND, PARTS, differing_keys, read_by
 from flagperf.verify.target import asked_limits, target_reached
-from flagperf.verify.values import Derivation, Row, rows, same
+from flagperf.verify.values import Derivation, Row, held, rows, same
 
 SUBMITTED = "SUBMIT_INFO"
-USED = (  # keys of config.yaml that figures are computed with
-    *(
-        "case",
-        "size",
-        "revision",
-        "division",
-        "nnodes",
-        "nproc",
-        "precision",
-        "train_batch_size",
-        "synthetic",
-        "target",
-    ),
-    *("max_steps", "max_epochs", "max_samples_termination", "max_time", "warmup_steps", "throughput_unit"),
-    *("activation_checkpointing", "hardware", "vendor"),
-)
 LAUNCHER = {  # what result.json has of the launcher → why it is not computed
-    "verdict": "flagperf report applies the rules of the verdict",
     "seconds": "measured by the launcher; no log holds it",
+    "trained": "measured by the launcher; no log holds it",
     "started": "measured by the launcher; no log holds it",
     "phases": "measured by the launcher; no log holds it",
 }
@@ -69,6 +55,7 @@ def rows_of_result(place: str, round_: Round) -> Iterator[Row]:
     yield from rows(place, round_.stated, {**OF_A_RESULT, "target_reached": Derivation(target_reached, how)}, round_)
     yield from _as_logged(place, round_)
     yield from _as_configured(place, round_)
+    yield from _in_its_place(place, round_)
     for figure, why in LAUNCHER.items():
         if figure in round_.stated:
             said = "per node" if figure == "phases" else round_.stated[figure]
@@ -95,12 +82,21 @@ def _as_logged(place: str, round_: Round) -> Iterator[Row]:
 def _as_configured(place: str, round_: Round) -> Iterator[Row]:
     """config.yaml against what each rank says that it read: a row for each key that differs."""
     for rank in round_.ranks:
-        for key, value in _read_by(rank).items():
-            if key in USED and not same(round_.config.get(key), value, (0.0, 0.0)):
+        if read := read_by(rank):
+            for key in differing_keys(round_.config, read, (*PARTS[:-1], *OF_A_ROUND)):
                 how = f"{SUBMITTED} of rank {rank.number}"
-                yield Row(place, f"{key} of config.yaml", round_.config.get(key), value, "differs", how)
+                yield Row(place, f"{key} of config.yaml", round_.config.get(key), read.get(key), "differs", how)
 
 
-def _read_by(rank: Rank) -> Mapping[str, Any]:
-    found = [event.value.get("config") for event in rank.all(SUBMITTED)]
-    return found[-1] if found and isinstance(found[-1], dict) else {}
+def _in_its_place(place: str, round_: Round) -> Iterator[Row]:
+    """The seed and the recorded hash of the round before, which tell when a round was taken out."""
+    if "repeat_seed" in round_.config:
+        how = f"seed of config.yaml, and the number of the round; repeat_seed={round_.config['repeat_seed']}"
+        yield held(place, f"seed of round {round_.number}", round_.stated.get("seed"), round_.seed, how)
+    before = round_.folder.with_name(f"round{round_.number - 1}") / "result.json"
+    if not round_.stated.get("previous"):
+        why = "there is no round before" if round_.number == 1 else "not recorded: an older version wrote this result"
+        yield Row(place, "previous", None, None, "not recomputed", why)
+        return
+    digest = hashlib.sha256(before.read_bytes()).hexdigest() if before.is_file() else ""
+    yield held(place, "previous", round_.stated["previous"], digest, f"SHA-256 of {before.parent.name}/{before.name}")

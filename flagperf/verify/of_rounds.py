@@ -7,11 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from flagperf.verify.of_verdict import VERDICTS, row_of_verdict
 from flagperf.verify.values import Row, held, is_number, same
 
 ROUNDING = 1e-9  # share of the mean: the deviation of equal numbers need not come out as 0
+MAX_CV = 0.05  # of runs before there was the key
 STATISTICS = ("n", "mean", "stdev", "min", "max", "cv")
 USED = ("VALID", "SUSPECT")
+RATES = ("p_whole", "p_train", "p_core")
+JUDGED = ("schema", "verdict", "reasons", "notes")  # a later report may say more; the verdict has rows of its own
 
 
 def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
@@ -22,7 +26,7 @@ def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapp
             continue
         how = f"result.json of round{number}; summary.json has every round too"
         for key, left, right in _differing(one, other):
-            if key != "schema":
+            if key not in JUDGED:
                 yield Row(place, f"round {number}: {key}", left, right, "differs", how)
     used = [one for one in rounds if one.get("verdict") in USED]
     for figure, stated in (summary.get("statistics") or {}).items():
@@ -30,9 +34,30 @@ def rows_of_rounds(place: str, summary: Mapping[str, Any], rounds: Sequence[Mapp
         yield from _of_figure(place, figure, stated, values)
 
 
+def rows_of_verdicts(
+    place: str, summary: Mapping[str, Any], config: Mapping[str, Any], found: Sequence[tuple[str, list[str]]]
+) -> Iterator[Row]:
+    """Rows for the verdict of the job and of each round in summary.json; `found`: those of its rounds, with reasons."""
+    for number, (one, (verdict, why)) in enumerate(zip(summary.get("results") or [], found, strict=False), start=1):
+        row = row_of_verdict(place, one, verdict, why, f"round {number}: verdict")
+        yield from [row] if row.answer == "differs" else []
+    if "verdict" not in summary:
+        return
+    reasons = [reason for one in (summary, *(summary.get("results") or [])) for reason in one.get("reasons") or ()]
+    most = max((_spread(summary, name) for name in RATES), default=0.0)
+    of_job = [("SUSPECT", [f"its throughput varies by {most:.3g}"])] if most > config.get("max_cv", MAX_CV) else []
+    verdict, why = max((*found, *of_job), key=lambda one: VERDICTS.index(one[0]), default=("INVALID", ["no round"]))
+    yield row_of_verdict(place, {"verdict": summary["verdict"], "reasons": reasons}, verdict, why)
+
+
+def _spread(summary: Mapping[str, Any], figure: str) -> float:
+    """Coefficient of variation of a figure, which has a row of its own."""
+    return (summary.get("statistics") or {}).get(figure, {}).get("cv") or 0.0
+
+
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Dotted key, and both values, of what differs."""
-    for key in sorted(one.keys() | other.keys()):
+    for key in sorted(one.keys() & other.keys() if not within else one.keys() | other.keys()):
         left, right = one.get(key), other.get(key)
         if isinstance(left, Mapping) and isinstance(right, Mapping):
             yield from _differing(left, right, f"{within}{key}.")

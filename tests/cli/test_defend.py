@@ -94,6 +94,13 @@ def test_a_bundle_that_is_what_it_states(bundle: Path, capsys: pytest.CaptureFix
             "rank 1: loss_checksum is 86353857, recomputed ",
             id="log",
         ),
+        pytest.param(
+            "round1/result.json",
+            '"verdict": "SUSPECT"',
+            '"verdict": "VALID"',
+            "verdict is VALID, recomputed SUSPECT (status unfinished)",
+            id="verdict",
+        ),
     ],
 )
 @pytest.mark.parametrize("hashes", [False, True])
@@ -122,7 +129,7 @@ def test_figures_without_logs_are_not_believed(bundle: Path, capsys: pytest.Capt
     assert run_command(["verify", str(bundle)]) == 9
     said = last_lines(capsys)
     figures = [line.split(": ")[1].split(" is ")[0] for line in said[said.index("secret values left out: 0") + 2 :]]
-    assert figures == ["p_whole", "p_train", "p_core", "target_reached"]
+    assert figures == ["p_whole", "p_train", "p_core", "target_reached", "verdict", "round 1", "verdict"]
 
 
 def test_a_bundle_without_figures_shows_nothing(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from flagperf.report.runs import listed
 from flagperf.results import summary
 from flagperf.run import command_file
 from flagperf.run.folder import RUN_LOG
+from flagperf.verify import check
 
 JOB = "resnet50-pytorch-cpux1x2"
 Edit = Callable[[Path], object]
@@ -72,7 +73,7 @@ def finished_run(folder: Path) -> Path:
     """A copy of a recorded run whose launcher saw it to its end."""
     run = recorded_run(folder)
     for number in (1, 2):
-        recorded(number, status="finished")(run / JOB)
+        recorded(number, status="finished", verdict="VALID", reasons=[])(run / JOB)
     report.write_summaries(run, report.read_run(run))
     return run
 
@@ -86,49 +87,90 @@ OWN_SEEDS = together(
 NOT_READ = "config.yaml is not what the ranks read: "
 CHAIN = "the round before it was another one: the hash of that result.json is not the recorded one"
 LONGER = "the ranks measured {} s of training, the launcher saw it go on for 62.00 s"
-EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...]]] = {
-    # what was done to the run → the reasons of each round
-    "nothing": (lambda _: None, ((), ())),
-    "nothing, with hashes, seeds and the command": (together(OWN_SEEDS, linked, asked_for(2)), ((), ())),
+LOGS, EACH = "round*/*/rank*.out.log", ("round1", "round2")
+BY_BOTH = {(place, "verdict") for place in (*EACH, "")}
+EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...], set[tuple[str, str]]]] = {
+    # what was done to the run → by report the reasons of each round, by verify where and what differs
+    "nothing": (lambda _: None, ((), ()), set()),
+    "nothing, with hashes, seeds and the command": (together(OWN_SEEDS, linked, asked_for(2)), ((), ()), set()),
     "the product": (
         replaced("config.yaml", "(?m)^  name: cpu$", "  name: H100"),
         ((NOT_READ + "hardware.name",),) * 2,
+        {*BY_BOTH, *((place, "hardware of config.yaml") for place in EACH)},
     ),
-    "the division": (replaced("config.yaml", "division: closed", "division: open"), ((NOT_READ + "division",),) * 2),
-    "a fingerprint": (
-        replaced("config.yaml", r"\A", "fingerprint: null\n"),
-        ((NOT_READ + "fingerprint",),) * 2,
+    "the division": (
+        replaced("config.yaml", "division: closed", "division: open"),
+        ((NOT_READ + "division",),) * 2,
+        {*BY_BOTH, *((place, "division of config.yaml") for place in EACH)},
+    ),
+    "the fingerprint": (
+        replaced(LOGS, '"seed": 0', '"seed": 0, "fingerprint": {"network": {"parameters": 5}}'),
+        ((NOT_READ + "fingerprint.network.parameters",),) * 2,
+        {*BY_BOTH, *((place, "fingerprint of config.yaml") for place in EACH)},
+    ),
+    "what of the user's own took part": (
+        replaced(LOGS, '"seed": 0', '"seed": 0, "own": {"PYTHONPATH": "cheat"}'),
+        ((NOT_READ + "own.PYTHONPATH",),) * 2,
+        {*BY_BOTH, *((place, "own of config.yaml") for place in EACH)},
     ),
     "a round is gone": (
         together(OWN_SEEDS, without_round),
         (("the ranks read seed 1, that of round 1 is 0",), ("not started",)),
+        {("round1", "seed of round 1"), ("round1", "verdict"), ("", "verdict")},
     ),
     "a round is gone, and the number of rounds changed": (
         together(OWN_SEEDS, without_round, replaced("config.yaml", "repeat: 2", "repeat: 1")),
         ((NOT_READ + "repeat",),),
+        {("round1", "seed of round 1"), ("round1", "repeat of config.yaml"), ("round1", "verdict"), ("", "verdict")},
     ),
-    "the command asked for more": (asked_for(3), (("the command asked for 3 rounds, config.yaml says 2",),) * 2),
-    "an earlier result, after its hash was recorded": (together(linked, recorded(1, seconds=99.0)), ((), (CHAIN,))),
-    "the launcher saw a longer training": (recorded(1, trained=62.0), ((LONGER,), ())),
+    "the command asked for more": (
+        asked_for(3),
+        (("the command asked for 3 rounds, config.yaml says 2",),) * 2,
+        {("", "repeat of config.yaml")},
+    ),
+    "an earlier result, after its hash was recorded": (
+        together(linked, recorded(1, seconds=99.0)),
+        ((), (CHAIN,)),
+        {("round2", "previous")},
+    ),
+    "the launcher saw a longer training": (
+        recorded(1, trained=62.0),
+        ((LONGER,), ()),
+        {("round1", "verdict"), ("", "verdict")},
+    ),
     "the launcher did not reach a host meanwhile": (
         recorded(1, trained=62.0, outages=[{"host": "h", "began": 0.0, "seconds": 30.0}]),
         ((), ()),
+        set(),
+    ),
+    "the verdict of a round that failed": (
+        recorded(1, status="failed", failure={"cause": "exit code 1"}),
+        (("failed: exit code 1",), ()),
+        {("round1", "verdict"), ("", "verdict")},
+    ),
+    "the verdict of a rank that finished twice": (
+        replaced("round2/*/rank1.out.log", r"(?m)^(.*FINISHED.*)$", r"\1\n\1"),
+        ((), ("rank 1 logged FINISHED 2 times: the last one counts",)),
+        {("round2", "verdict"), ("", "verdict")},
     ),
 }
 
 
-@pytest.mark.parametrize(("edit", "reasons"), EDITS.values(), ids=EDITS)
-def test_report_says_what_does_not_fit(tmp_path: Path, edit: Edit, reasons: tuple[tuple[str, ...], ...]) -> None:
+@pytest.mark.parametrize(("edit", "reasons", "differing"), EDITS.values(), ids=EDITS)
+def test_report_and_verify_say_what_does_not_fit(
+    tmp_path: Path, edit: Edit, reasons: tuple[tuple[str, ...], ...], differing: set[tuple[str, str]]
+) -> None:
     run = finished_run(tmp_path)
     edit(run / JOB)
     (job,) = report.read_run(run)
-    found = tuple(
-        tuple(re.sub(r"measured [0-9.]+", "measured {}", one) for one in round_.reasons) for round_ in job.results
-    )
-    assert found == reasons
+    found = [[re.sub(r"measured [0-9.]+", "measured {}", one) for one in round_.reasons] for round_ in job.results]
+    assert found == [list(said) for said in reasons]
     assert [round_.verdict for round_ in job.results] == [
-        "VALID" if not said else "SUSPECT" if LONGER in said else "INVALID" for said in reasons
+        "VALID" if not said else "SUSPECT" if "saw" in said[0] or "times" in said[0] else "INVALID" for said in reasons
     ]
+    rows = {(row.place.removeprefix(JOB).strip("/"), row.figure) for row in check(run) if row.answer == "differs"}
+    of_files = ("verdict", "repeat of config.yaml")  # summary.json itself is as old as the rest
+    assert {(place, figure) for place, figure in rows if place or figure in of_files} == differing
 
 
 def test_what_reads_no_logs_says_the_same_as_the_report(tmp_path: Path) -> None:

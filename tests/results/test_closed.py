@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from second_verdict import judge
 
 from flagperf.perflog import Event
 from flagperf.results.closed import MFU_CAUSES, notes
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog
-from flagperf.results.verdict import judge
 
 CONV, NORM = "torch.nn.modules.conv.Conv2d", "torch.nn.modules.batchnorm.BatchNorm"
 NETWORK = {"parameters": 4641994, "tensors": "aa", "modules": "bb", "classes": {CONV: 17, NORM: 17}}

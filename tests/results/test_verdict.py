@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from second_verdict import judge
 
 from flagperf.errors import InterruptedRunError
 from flagperf.perflog import Event
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog
-from flagperf.results.verdict import judge, worst
+from flagperf.results.verdict import worst
 from flagperf.run.values import Failure, refusal
 from flagperf.target import Target
 from flagperf.trainer.extent import Extent

@@ -92,7 +92,8 @@ DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
         f"{JOB}/config.yaml",
         "train_batch_size: 32",
         "train_batch_size: 64",
-        {(place, "train_batch_size of config.yaml") for place in ("round1", "round2")},
+        {(place, name) for place in ("round1", "round2") for name in ("train_batch_size of config.yaml", "verdict")}
+        | {("", name) for name in ("verdict", "round 1: verdict", "round 2: verdict")},
     ),
     "monitor of a result": (
         RESULT,
@@ -162,7 +163,10 @@ def test_a_changed_digit_is_named(run: Path, files: str, old: str, new: str, exp
 def test_a_rank_that_states_other_figures(run: Path) -> None:
     (log,) = run.glob(LOGS.replace("*", "1"))
     log.write_text(re.sub(r'"p_core": [0-9]', '"p_core": 9', log.read_text()))
-    (row,) = [row for row in check(run) if row.answer == "differs"]
+    row, *verdicts = [row for row in check(run) if row.answer == "differs"]
+    assert [(one.figure, one.stated, one.found, one.how) for one in verdicts][:1] == [
+        ("verdict", "SUSPECT", "INVALID", "ranks disagree about p_core")
+    ]
     assert (row.place, row.figure, row.how) == (f"{JOB}/round1", "p_core", "FINISHED of rank 1")
     assert (str(row.stated)[:3], str(row.found)[:3]) == ("116", "916")
 

@@ -1,0 +1,50 @@
+"""The verdict by the rules of verify, for the evidence that tests of the rules of results make: both must agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flagperf.perflog import Event
+from flagperf.results import verdict as first
+from flagperf.results.evidence import Evidence
+from flagperf.results.values import Verdict
+from flagperf.verify import logs
+from flagperf.verify.of_verdict import verdict
+
+
+def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict and its reasons by the rules of results. Raises AssertionError where verify thinks otherwise."""
+    found = first.judge(evidence)
+    assert second_verdict(evidence) == found[0]
+    return found
+
+
+def second_verdict(evidence: Evidence) -> str:
+    base = configuration(evidence)
+    read = [event.value["config"] for log in evidence.logs for event in log.all("SUBMIT_INFO")]
+    ranks = [
+        logs.Rank(log.rank, Path("node"), tuple(as_logged(event, base) for event in log.events), log.unread)
+        for log in evidence.logs
+    ]
+    stated = {"status": evidence.status, "seconds": evidence.seconds, "trained": evidence.trained}
+    config = {**(read[0] if read else {}), **base}
+    return verdict(logs.Round(Path("round1"), stated, config, tuple(evidence.asked), tuple(ranks)))[0]
+
+
+def configuration(evidence: Evidence) -> dict[str, Any]:
+    """A configuration that says what the evidence holds."""
+    return {
+        **evidence.config,
+        **evidence.limits,
+        "nnodes": 1,
+        "nproc": evidence.world_size,
+        "target": vars(evidence.target) if evidence.target else None,
+        "hardware": {"memory_gib": evidence.memory_gib, **(evidence.config.get("hardware") or {})},
+        **({"size": "full", "data": {"extent": vars(evidence.extent)}} if evidence.extent else {}),
+    }
+
+
+def as_logged(event: Event, base: dict[str, Any]) -> logs.Event:
+    value = {**event.value, "config": {**event.value["config"], **base}} if "config" in event.value else event.value
+    return logs.Event(event.event, value, event.time_ms / 1000)
