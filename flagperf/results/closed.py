@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from flagperf.results.compared import as_compared
 from flagperf.results.evidence import Evidence
 from flagperf.results.values import Finding
 from flagperf.trainer.hardware import is_device_of
@@ -247,6 +248,7 @@ def _utilisation(evidence: Evidence) -> Iterator[Finding]:
 
 BUILT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _as_stated,
+    as_compared,
     _code_as_sent,
     _device_of_the_hardware,
     _utilisation,

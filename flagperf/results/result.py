@@ -15,6 +15,7 @@ from flagperf.hosts.transport import Outage
 from flagperf.perflog import Event, decode, encode, fits
 from flagperf.regular import regular, write_whole
 from flagperf.results.closed import notes
+from flagperf.results.compared import compared
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
@@ -147,6 +148,7 @@ def result_of_logs(
 def _beside(evidence: Evidence) -> Iterator[str]:
     if evidence.config.get("profile"):
         yield "profiled: some steps were traced (trace.json of rank 0), which takes time"
+    yield from compared(evidence)
     yield from took_part(evidence)
 
 

@@ -14,6 +14,7 @@ from flagperf.trainer.components import component
 from flagperf.trainer.digest import sha256_of
 
 KEY = "vendor.extension"
+CASES_OWN = "_of_the_case"  # key of a rank's configuration: parts that the vendor's took the place of
 
 Rename = Callable[[str], str]  # name of a parameter in the vendor's network → the case's name of it
 
@@ -26,7 +27,13 @@ def extension(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def extended(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration with the vendor's classes in the place of the case's, which get the case's arguments."""
     own = extension(config).get("replace") or {}
-    return {**config, **{part: {**(config.get(part) or {}), **said} for part, said in own.items()}}
+    replaced = {part: {**(config.get(part) or {}), **said} for part, said in own.items()}
+    return {**config, **replaced, CASES_OWN: {part: config.get(part) for part in own}}
+
+
+def plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration that `extended` made as it was before, and without what the vendor has of its own."""
+    return {**without_extension(config), **config.get(CASES_OWN, {})}
 
 
 def without_extension(config: Mapping[str, Any]) -> dict[str, Any]:

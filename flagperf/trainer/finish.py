@@ -67,6 +67,7 @@ def finished(
         "peak_memory_kind": own.peak_memory_kind,
         "warmup_steps": settings.warmup_steps,
         "clock": trained.clock,
+        **trained.comparisons,
         "precision": settings.precision,
         "device_name": own.device_name,
         "versions": {"flagperf": flagperf.__version__, **own.versions, "python": platform.python_version()},

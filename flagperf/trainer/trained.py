@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from flagperf.errors import TrainingError
 from flagperf.target import Target
@@ -38,6 +39,7 @@ class Trained:
     eval_time: float
     checkpoint_time: float
     clock: str  # which clock measured the four
+    comparisons: Mapping[str, Any] = field(default_factory=dict)  # figures of those with the case's own network
 
     def steady(self, warmup_steps: int) -> tuple[int, Sequence[float]]:
         """Units, and the time of each step, after the warm-up."""

@@ -104,6 +104,8 @@ class Training:
                 self._after_epoch()
             if self.agenda.saves(position.step):
                 self._save()
+            if position.step - self.resumed_from == self.stepper.comparisons.due:
+                self._compare()
             if self.stepper.ended - self.perflog.written > HOLD:
                 self._heartbeat()
             if self.stop_reason is not None:
@@ -165,6 +167,12 @@ class Training:
         snapshot(self.parts, self.position)
         self.clock.lap(CHECKPOINT)
 
+    def _compare(self) -> None:
+        """Compare a vendor's network with the case's, outside the time of any step."""
+        self._settle_record()
+        self.stepper.comparisons.compare(self.stepper.batch)
+        self.clock.lap(CHECKPOINT)
+
     def _heartbeat(self) -> None:
         """Show that the loop moves: with the records that are held, or a line of its own."""
         self._write_records()
@@ -221,4 +229,5 @@ class Training:
             eval_time=self.clock.seconds[EVALUATE],
             checkpoint_time=self.clock.seconds[CHECKPOINT],
             clock=self.clock.name,
+            comparisons=self.stepper.comparisons.figures(),
         )

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from flagperf.trainer.agenda import Position
 from flagperf.trainer.clock import COMPUTE, DATA, STEP, Clock
+from flagperf.trainer.pytorch.compared import Comparisons
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.records import Step
 
@@ -27,6 +28,8 @@ class Stepper:
         limit = parts.settings.clip_grad
         self.clip = None if limit is None else partial(parts.strategy.clip, parts.parameters, limit)
         self.scheduler = parts.scheduler if parts.settings.lr_interval == "step" else None
+        self.comparisons = Comparisons(parts, self.loss, self.model)
+        self.batch: Any = None
 
     def step(self, number: int) -> None:
         """Make the step of this number, from 1; the last of its micro steps averages the gradients over the ranks."""
@@ -55,6 +58,7 @@ class Stepper:
         loss = self.loss(self.model, batch)
         self.precision.backward(loss, self.micro_steps)
         self.losses.append(loss)
+        self.batch = batch if self.comparisons.due else None  # that of the last micro step
 
     def last(self, position: Position, epoch: int, units: int) -> Step:
         """The last step, for a record."""
