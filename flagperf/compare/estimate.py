@@ -1,10 +1,10 @@
 """The rounds of two jobs → an estimate of the ratio of their figures.
 
-Ratios are estimated on logarithms. From five rounds a side nothing is assumed of how rounds are distributed: the
-estimate of Hodges and Lehmann, and the interval of the shifts that a Mann-Whitney test at 5 % does not refuse
-(Hollander, Wolfe: Nonparametric Statistical Methods, 4.2 and 4.3). With fewer, rounds are taken as normal with one
-spread for both sides, to which earlier rounds of the same job on the same machine add what they know: Student's t.
-Two single rounds without earlier ones say a ratio and no more.
+The ratio is that of the arithmetic means over the rounds, as reports print them; its interval is made on logarithms.
+From five rounds a side nothing is assumed of how rounds are distributed: the interval of the shifts that a
+Mann-Whitney test at 5 % does not refuse (Hollander, Wolfe: Nonparametric Statistical Methods, 4.2 and 4.3). With fewer,
+rounds are taken as normal with one spread for both sides, to which earlier rounds of the same job on the same machine
+add what they know: Student's t. A single round on one side, without earlier ones, leaves a ratio and no more.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Spread:
 
 def estimate(base: Sequence[float], other: Sequence[float], earlier: Spread = Spread()) -> Estimate:
     """The ratio of other to base, from a value a round; all above 0."""
+    ratio = statistics.fmean(other) / statistics.fmean(base)
     if min(len(base), len(other)) >= ENOUGH:
-        return _by_ranks([math.log(value) for value in base], [math.log(value) for value in other])
-    ratio = math.exp(_mean_log(other) - _mean_log(base))
+        return _by_ranks(ratio, [math.log(value) for value in base], [math.log(value) for value in other])
     known = Spread.of(base) + Spread.of(other) + earlier
-    if not known.freedom:
-        return Estimate(ratio, None, None, "one round each")
+    if not known.freedom or (min(len(base), len(other)) == 1 and not earlier.freedom):
+        return Estimate(ratio, None, None, "one round")
     from scipy.stats import t
 
     deviation = math.sqrt(known.squares / known.freedom * (1 / len(base) + 1 / len(other)))
@@ -57,11 +57,7 @@ def estimate(base: Sequence[float], other: Sequence[float], earlier: Spread = Sp
     return Estimate(ratio, ratio * math.exp(-reach), ratio * math.exp(reach), method)
 
 
-def _mean_log(values: Sequence[float]) -> float:
-    return statistics.fmean(math.log(value) for value in values)
-
-
-def _by_ranks(base: Sequence[float], other: Sequence[float]) -> Estimate:
+def _by_ranks(ratio: float, base: Sequence[float], other: Sequence[float]) -> Estimate:
     """By the order of the rounds alone; of logarithms."""
     from scipy.stats import mannwhitneyu
 
@@ -76,7 +72,6 @@ def _by_ranks(base: Sequence[float], other: Sequence[float]) -> Estimate:
     low = shifts[next(filter(allowed, places), 0)]
     high = shifts[next(filter(allowed, reversed(places)), len(between) - 1) + 1]
     effect = sum((right > left) - (right < left) for left in base for right in other) / len(shifts)
-    ratio = math.exp(statistics.median(shifts))
     return Estimate(ratio, math.exp(low), math.exp(high), "rank (Mann-Whitney)", effect)
 
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from flagperf.compare.values import Comparison, Figure
+from flagperf.compare.values import Comparison, Estimate, Figure
 from flagperf.errors import ConfigError
 
 Outcome = Literal["passed", "failed", "undecided"]
@@ -65,8 +65,8 @@ def decide(condition: Condition, comparison: Comparison) -> Decision:
     figure = _figure(condition.figure, comparison)
     found, pair, asked = figure.estimate, f"{comparison.base_name} → {comparison.other_name}", str(condition)
     if found.low is None or found.high is None:
-        return Decision(asked, pair, "undecided", f"{change(found.ratio)}; one round each says no more: repeat=5")
-    bound, said = 1 + condition.percent / 100, f"{change(found.ratio)} ({change(found.low)} to {change(found.high)})"
+        return Decision(asked, pair, "undecided", f"{change(found)}; one round of a job says no more: repeat=5")
+    bound, said = 1 + condition.percent / 100, f"{change(found)} ({interval(found)})"
     low, high = (found.low, found.high) if condition.above else (-found.high, -found.low)
     bound = bound if condition.above else -bound
     if low > bound:
@@ -110,6 +110,17 @@ def worst(outcomes: list[Outcome]) -> Outcome:
     return min(outcomes, key=WORST.index, default="passed")
 
 
-def change(ratio: float) -> str:
-    """A ratio as a change in percent: "-3.2 %"."""
-    return f"{100 * (ratio - 1):+.2f} %"
+def change(found: Estimate) -> str:
+    """The ratio as a change in percent, with two digits of half its interval: "-3.2 %"."""
+    return f"{100 * (found.ratio - 1):+.{_decimals(found)}f} %"
+
+
+def interval(found: Estimate) -> str:
+    """The interval of the change: "-5.1 % to -1.3 %"; empty where it is not known."""
+    bounds = (found.low, found.high)
+    return " to ".join(f"{100 * (one - 1):+.{_decimals(found)}f} %" for one in bounds if one is not None)
+
+
+def _decimals(found: Estimate) -> int:
+    half = 50 * ((found.high or 0) - (found.low or 0))
+    return 2 if half <= 0 else min(2, max(0, 1 - math.floor(math.log10(half))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from flagperf.errors import ConfigError
 from flagperf.results.summary import FIGURES, STEPS, metric, per_round, usable
 from flagperf.results.values import Summary
 
-LOWER = ("e2e_time", "peak_memory", STEPS)  # the figures of which less is better, beside a metric that says so
+TIME = "e2e_time"
+LOWER = (TIME, "peak_memory", STEPS)  # the figures of which less is better, beside a metric that says so
 UNITS = {"e2e_time": "s", "peak_memory": "GiB", STEPS: "steps"}
 SCALE = ("nnodes", "nproc")
 
@@ -123,10 +124,30 @@ def compare(
             advice = f"flagperf report {job.run} says why"
             raise ConfigError("this job has no round that counts", where=job.name, given="INVALID", advice=advice)
     check_alike(base.summary, other.summary, (base.name, other.name), across)
-    found = tuple(_figures(base.summary, other.summary, margin, earlier))
-    return Comparison(
-        base.summary, other.summary, base.name, other.name, found, differences(base.summary, other.summary)
+    ends = _end(base.summary), _end(other.summary)
+    found = tuple(
+        figure
+        for figure in _figures(base.summary, other.summary, margin, earlier)
+        if figure.name != TIME or ends[0] == ends[1]
     )
+    left_out = "" if ends[0] == ends[1] else f"{TIME} is not compared: {_apart(*ends)}."
+    differs = differences(base.summary, other.summary)
+    return Comparison(base.summary, other.summary, base.name, other.name, found, differs, left_out)
+
+
+def _end(summary: Summary) -> dict[str, str]:
+    """What decides how long a training takes, beside its speed: its limit, what ended it, where it began."""
+    rounds = usable(summary.results)
+    said = {
+        "max_steps": [summary.config.get("max_steps")],
+        "stop reason": [result.values.get("stop_reason") for result in rounds],
+        "resume": [result.values.get("resumed_from_step") for result in rounds],
+    }
+    return {name: ", ".join(sorted({str(one) for one in values if one})) or "none" for name, values in said.items()}
+
+
+def _apart(base: Mapping[str, str], other: Mapping[str, str]) -> str:
+    return "; ".join(f"{name} is {base[name]} and {other[name]}" for name in base if base[name] != other[name])
 
 
 def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Summary]) -> list[Figure]:
@@ -143,7 +164,9 @@ def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Sum
         unit = goal.unit or "" if goal and name == metric(base) else UNITS.get(name, base.config["throughput_unit"])
         unit = "" if name.startswith("mfu") else unit
         of_base, of_other = base.statistics[name], other.statistics[name]
-        found.append(Figure(name, unit, higher, of_base, of_other, ratio, word(ratio, higher, margin)))
+        is_equal = sorted(left[name]) == sorted(right[name])
+        said = "same" if is_equal else word(ratio, higher, margin)
+        found.append(Figure(name, unit, higher, of_base, of_other, ratio, said))
     return found
 
 

@@ -68,14 +68,15 @@ def _short_names(jobs: Sequence[NamedJob]) -> dict[str, str]:
     known = {job.name: job for job in jobs}
     runs = [Path(job.run).resolve() for job in known.values()]
     if len(set(runs)) == 1:
-        return dict(zip(known, job_names([job.summary for job in known.values()]), strict=True))
+        short = job_names([job.summary for job in known.values()])
+        return {key: render.marked(one, job.summary) for (key, job), one in zip(known.items(), short, strict=True)}
 
     def name(job: NamedJob) -> str:
         run = Path(job.run).resolve()
         shown = run.name if len({one for one in runs if one.name == run.name}) == 1 else job.run
         return shown if runs.count(run) == 1 else f"{shown}/{job.summary.name}"
 
-    return {key: name(job) for key, job in known.items()}
+    return {key: render.marked(name(job), job.summary) for key, job in known.items()}
 
 
 def _side_by_side(

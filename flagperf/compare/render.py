@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from flagperf.compare.gate import Decision, change
+from flagperf.compare.gate import Decision, change, interval
 from flagperf.compare.values import Comparison, Figure
 from flagperf.plain import plain
 from flagperf.report import cells
 from flagperf.report.tables import SHARES, step_times
-from flagperf.results.summary import usable
+from flagperf.results.summary import usable, verdict
+from flagperf.results.values import Summary
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -20,10 +21,13 @@ HEADS = ("figure", "base", "other", "change", "95 % interval", "effect", "verdic
 DIFFERS = ("differs", "base", "other")
 STYLES = {"better": "green", "worse": "red", "undecided": "yellow", "passed": "green", "failed": "red"}
 NOTE = (
-    "By {}. change: other against base. same: the whole interval lies within {:g} %. "
+    "By {}. base, other: arithmetic means over the rounds; change: other against base. same: the whole interval lies "
+    "within {:g} %, or all rounds are equal. "
     "undecided: the rounds do not tell; repeat=5 and more narrows the interval."
 )
-ONE_ROUND = "One round each: how rounds vary is not known, so that nothing is decided; repeat=5 gives a run five."
+ONE_ROUND = (
+    "One round of a job: how its rounds vary is not known, so that only equal figures are decided; repeat=5 gives five."
+)
 STEPS = " Known is how steps vary within the round, {} in ms: {}."
 
 
@@ -34,17 +38,21 @@ def rows(comparison: Comparison) -> list[tuple[str, ...]]:
 
 def _row(figure: Figure) -> tuple[str, ...]:
     found = figure.estimate
-    unknown = found.low is None or found.high is None
-    interval = cells.ABSENT if unknown else f"{change(found.low or 0)} to {change(found.high or 0)}"
     effect = cells.ABSENT if found.effect is None else f"{found.effect:+.2f}"
     name = f"{figure.name} [{figure.unit}]" if figure.unit else figure.name
     base, other = (f"{cells.spread(side)} (n={side.n})" for side in (figure.base, figure.other))
-    return name, base, other, change(found.ratio), interval, effect, figure.word
+    return name, base, other, change(found), interval(found) or cells.ABSENT, effect, figure.word
 
 
 def differing(comparison: Comparison) -> list[str]:
     """What differs between the two and may, a line each."""
     return [f"{key}: {base} → {other}" for key, base, other in comparison.differs]
+
+
+def marked(name: str, job: Summary) -> str:
+    """The name of a job, with its verdict where that is not VALID."""
+    found = verdict(job)
+    return name if found == "VALID" else f"{name} ({found})"
 
 
 def terminal(comparison: Comparison, margin: float) -> Group:
@@ -58,19 +66,21 @@ def terminal(comparison: Comparison, margin: float) -> Group:
         table.add_column(name, justify="right" if name in HEADS[1:6] else "left", overflow="fold")
     for row in rows(comparison):
         table.add_row(*(Text(text, style=STYLES.get(text, "")) for text in row))
-    head = Text.assemble(comparison.base_name, "  →  ", (comparison.other_name, "bold"))
+    base, other = (marked(name, job) for name, job in comparison.sides)
+    head = Text.assemble(base, "  →  ", (other, "bold"))
     return Group(head, *(Text(f"  {line}") for line in differing(comparison)), table, Text(note(comparison, margin)))
 
 
 def note(comparison: Comparison, margin: float) -> str:
     """How the intervals were made, and what the words mean."""
+    left_out = f" {comparison.left_out}" if comparison.left_out else ""
     known = dict.fromkeys(figure.estimate.method for figure in comparison.figures if figure.estimate.low is not None)
     if known:
-        return NOTE.format("; ".join(known), 100 * margin)
+        return NOTE.format("; ".join(known), 100 * margin) + left_out
     sides = {"base": comparison.base, "other": comparison.other}
     firsts = {name: usable(job.results)[0] for name, job in sides.items()}
     steps = [f"{name} {step_times(first)}" for name, first in firsts.items() if first.values.get("step_time_p50")]
-    return ONE_ROUND + (STEPS.format(SHARES, ", ".join(steps)) if steps else "")
+    return ONE_ROUND + (STEPS.format(SHARES, ", ".join(steps)) if steps else "") + left_out
 
 
 def markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], margin: float) -> str:
@@ -82,7 +92,8 @@ def _markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], 
     for decision in decisions:
         yield f"- **{decision.outcome}** `{decision.condition}`: {decision.why}"
     for comparison in comparisons:
-        yield f"\n### {_escaped(comparison.other_name)} against {_escaped(comparison.base_name)}\n"
+        base, other = (_escaped(marked(name, job)) for name, job in comparison.sides)
+        yield f"\n### {other} against {base}\n"
         yield f"| {' | '.join(HEADS)} |"
         yield "|---|---:|---:|---:|---:|---:|---|"
         yield from (f"| {' | '.join(map(_escaped, row))} |" for row in rows(comparison))

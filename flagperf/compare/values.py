@@ -44,3 +44,9 @@ class Comparison:
     other_name: str
     figures: tuple[Figure, ...]
     differs: tuple[tuple[str, str, str], ...]  # key, of the base, of the other: what may differ, and does
+    left_out: str = ""  # which figures are not compared, and why
+
+    @property
+    def sides(self) -> tuple[tuple[str, Summary], tuple[str, Summary]]:
+        """The names of both, with their jobs."""
+        return (self.base_name, self.base), (self.other_name, self.other)

@@ -12,6 +12,7 @@ from flagperf.plain import plain
 from flagperf.report.markdown import table
 
 TEMPLATES = Path(__file__).parent / "templates"
+CHINESE = {"the CPU of any machine": "任意机器的 CPU", "any CPU": "任意 CPU"}  # titles that are no names of products
 MARK = "<!-- made by flagperf"  # begins every page
 
 
@@ -27,9 +28,14 @@ def render(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["table"] = table
+    environment.filters |= {"table": table, "chinese": chinese}
     text = environment.get_template(template).render(mark=f"{MARK} {__version__}", **values)
     return plain(text)
+
+
+def chinese(title: str) -> str:
+    """The title of a vendor or a product as a Chinese page has it: a name stays as it is."""
+    return CHINESE.get(title, title)
 
 
 def image_text(source: ImageSource, folder: str) -> str:

@@ -11,7 +11,7 @@ from flagperf.config.platform import Hardware
 from flagperf.config.search_path import VENDORS, cases, search_path
 from flagperf.config.values import RunConfig
 from flagperf.pages.chosen import products
-from flagperf.pages.render import image_text, render
+from flagperf.pages.render import chinese, image_text, render
 from flagperf.report import cells
 from flagperf.report.flagperf_readme import environment
 from flagperf.report.submission import SCALES, Job, submissions, unfit
@@ -50,7 +50,7 @@ def _product(hardware: Hardware) -> dict[str, str]:
     peaks = ", ".join(f"{form} {peak / 1e12:g}" for form, peak in hardware.peak_flops.items())
     return {
         "产品": hardware.name,
-        "名称": hardware.title,
+        "名称": chinese(hardware.title),
         "显存 (GiB)": f"{hardware.memory_gib:g}" if hardware.memory_gib else NONE,
         "功耗 (W)": f"{hardware.power_w:g}" if hardware.power_w else NONE,
         "峰值 (TFLOP/s)": peaks or NONE,

@@ -30,6 +30,7 @@ SAMPLE_DATA_NOTE = (
     "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
     "it does not show that the case's own target is reached."
 )
+SAMPLE_DATA_FAILED_NOTE = "On sample data: a small generated data set. No round of it counts."
 SYNTHETIC_NOTE = (
     "Synthetic: each rank trains on a few batches that stay in device memory. It shows how fast the machine computes; "
     "loading data, evaluating and reaching a target are no part of it."
@@ -262,10 +263,11 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
     jobs = list(summaries)
     results = [result for summary in jobs for result in summary.results]
     synthetic = any(result.synthetic for result in results)
-    sampled = any(result.sample_data and not result.synthetic for result in results)
+    sampled = [result for result in results if result.sample_data and not result.synthetic]
+    sample_note = SAMPLE_DATA_NOTE if usable(sampled) else SAMPLE_DATA_FAILED_NOTE
     opened = any(result.division == "open" for result in results)
     revised = [REVISIONS_NOTE.format(*found) for found in _revisions(jobs)]
-    return [SYNTHETIC_NOTE] * synthetic + [SAMPLE_DATA_NOTE] * sampled + [OPEN_NOTE] * opened + revised
+    return [SYNTHETIC_NOTE] * synthetic + [sample_note] * bool(sampled) + [OPEN_NOTE] * opened + revised
 
 
 def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:

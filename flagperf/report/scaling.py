@@ -11,6 +11,7 @@ from flagperf.results.summary import verdict
 from flagperf.results.values import Summary
 
 RATE = "p_train"  # the figure that is held against the smallest scale's
+NOTES = "notes"
 NOTE = f"Speed-up: {RATE} over that of the smallest scale. Efficiency: speed-up over the growth in devices."
 
 
@@ -41,8 +42,10 @@ def scales(summaries: Iterable[Summary]) -> dict[str, list[Scale]]:
 
 
 def scaling_rows(groups: Groups) -> list[dict[str, str]]:
-    """A line a job."""
-    return [{"case": name, **_row(scale)} for name, group in groups.items() for scale in group]
+    """A line a job; the column of notes is there where a job has one."""
+    rows = [{"case": name, **_row(scale)} for name, group in groups.items() for scale in group]
+    noted = any(row[NOTES] != cells.ABSENT for row in rows)
+    return rows if noted else [{name: text for name, text in row.items() if name != NOTES} for row in rows]
 
 
 def scaling_charts(groups: Groups) -> list[Chart]:
@@ -85,6 +88,7 @@ def _row(scale: Scale) -> dict[str, str]:
         "speed-up": f"{scale.speed_up:.2f}",
         "efficiency": cells.percent(scale.efficiency),
         "verdict": verdict(job),
+        NOTES: "; ".join(dict.fromkeys(note for result in job.results for note in result.notes)) or cells.ABSENT,
     }
 
 

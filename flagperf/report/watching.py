@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -45,13 +46,18 @@ def snapshot(run: Path, stands: str = "") -> list[str]:
     if not (run / RUN_LOG).exists():
         advice = "give a folder such as result/run20260101-120000; flagperf list runs shows them"
         raise ConfigError("no run in this folder", given=run, advice=advice)
-    now = f"{datetime.now():%H:%M:%S}"
-    head = f"{run}: {'goes on' if is_held(run) else 'has ended'}, {now}"
+    head = f"{run}: goes on, {datetime.now():%H:%M:%S}" if is_held(run) else f"{run}: has ended, {_end(run)}"
     ended = [_ended(job) for job in listed_run(run) if (run / job.job / SUMMED_UP).exists()]
     current = next((place for job in jobs if (place := _current_round(job))), None)
     waiting = [job.name for job in jobs if not (job / SUMMED_UP).exists() and not (current and job == current.parent)]
     lines = [head, "", *ended, *(f"{name}: its turn has not come" for name in waiting)]
     return lines + ([*_round(current), ""] if current else [""]) + _said(run)
+
+
+def _end(run: Path) -> str:
+    """When the run's log was last written to: by its last time, else by the file's."""
+    times = [found[0] for line in _tail(run / RUN_LOG) if (found := re.match(r"[\d-]{10} [\d:]{8}", line))]
+    return times[-1] if times else f"{datetime.fromtimestamp((run / RUN_LOG).stat().st_mtime):%Y-%m-%d %H:%M:%S}"
 
 
 def _awaited(run: Path, stands: str) -> list[str]:

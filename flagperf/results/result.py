@@ -21,7 +21,7 @@ from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
-from flagperf.results.sys_info import clock_offset
+from flagperf.results.sys_info import clock_offset, read_sys_info
 from flagperf.results.took_part import took_part
 from flagperf.results.used_devices import used_devices
 from flagperf.results.values import Result, Summary
@@ -139,7 +139,13 @@ def result_of_logs(
         seed=_seed(logs),
         synthetic=synthetic,
         revision=config.get("revision", 1),
-        notes=(*notes(evidence), *_beside(evidence), *evidence.resume_notes, *slower_devices(probe)),
+        notes=(
+            *notes(evidence),
+            *_beside(evidence),
+            *_crowded(folder, config),
+            *evidence.resume_notes,
+            *slower_devices(probe),
+        ),
         probe=probe,
         other_data=evidence.other_data,
     )
@@ -150,6 +156,15 @@ def _beside(evidence: Evidence) -> Iterator[str]:
         yield "profiled: some steps were traced (trace.json of rank 0), which takes time"
     yield from compared(evidence)
     yield from took_part(evidence)
+
+
+def _crowded(folder: Path, config: Mapping[str, Any]) -> Iterator[str]:
+    """Whether ranks that compute on processors had fewer cores than there were ranks, on the host with the fewest."""
+    cores = [
+        int(said) for _, _, node in node_folders(folder) if (said := read_sys_info(node).get("cores", "")).isdigit()
+    ]
+    if config["vendor"].get("device") == "cpu" and cores and config["nproc"] > min(cores):
+        yield f"{config['nproc']} ranks share {min(cores)} cores"
 
 
 def _seed(logs: Iterable[RankLog]) -> int | None:

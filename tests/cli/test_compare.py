@@ -123,10 +123,10 @@ def test_jobs_can_be_given_too(runs: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_against_what_is_published(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "published", str(runs / "new"), "across=precision", "gate=p_train>-3%"]
-    assert run_command(words) == 7
+    assert run_command(words) == 8
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"published/resnet50-A100x2x8  →  {runs}/new/{JOB}"
-    assert said[-1].startswith("failed  p_train>-3%  -98.")
+    assert said[-1].startswith("undecided  p_train>-3%  -98.")
 
 
 def test_earlier_rounds_are_found_beside_the_runs(
@@ -138,7 +138,7 @@ def test_earlier_rounds_are_found_beside_the_runs(
         config.write_text(config.read_text().replace("repeat: 3", "repeat: 1"))
     words = ["compare", str(tmp_path / "one"), str(tmp_path / "two")]
     assert run_command(words) == 0
-    assert "One round each: how rounds vary is not known" in " ".join(capsys.readouterr().out.split())
+    assert "One round of a job: how its rounds vary is not known" in " ".join(capsys.readouterr().out.split())
     earlier = shutil.copytree(runs / "old", tmp_path / "earlier")
     (three,) = report.read_run(earlier)
     summary.write(three, earlier / JOB)

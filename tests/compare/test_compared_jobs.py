@@ -161,3 +161,21 @@ def test_a_job_without_a_round_that_counts() -> None:
         f"this job has no round that counts\n  where:   b/{JOB}\n  given:   INVALID\n"
         "  do:      flagperf report b says why"
     )
+
+
+TIMED = {"p_train": 100.0, "e2e_time": 50.0, "stop_reason": "target"}
+
+
+@pytest.mark.parametrize(
+    ("config", "values", "left_out"),
+    [
+        pytest.param({}, {}, "", id="alike"),
+        pytest.param({"max_steps": 5}, {}, "max_steps is none and 5.", id="another limit"),
+        pytest.param({}, {"stop_reason": "max_epochs"}, "stop reason is target and max_epochs.", id="ended otherwise"),
+        pytest.param({}, {"resumed_from_step": 7}, "resume is none and 7.", id="resumed"),
+    ],
+)
+def test_times_of_trainings_that_end_otherwise(config: Any, values: Any, left_out: str) -> None:
+    found = compare(job("a", values=TIMED), job("b", config=config, values={**TIMED, **values}), margin=0.01)
+    assert ("e2e_time" in [figure.name for figure in found.figures]) is (left_out == "")
+    assert found.left_out == (f"e2e_time is not compared: {left_out}" if left_out else "")

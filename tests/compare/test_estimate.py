@@ -9,6 +9,8 @@ import pytest
 from flagperf.compare.estimate import Spread, estimate, word
 from flagperf.compare.values import Estimate, Word
 
+TWO = "Student's t with 2 degrees of freedom"
+
 
 def rounded(found: Estimate) -> tuple[float | None, ...]:
     values = (found.ratio, found.low, found.high, found.effect)
@@ -18,7 +20,8 @@ def rounded(found: Estimate) -> tuple[float | None, ...]:
 @pytest.mark.parametrize(
     ("base", "other", "earlier", "expected", "method"),
     [
-        pytest.param([100], [95], Spread(), (0.95, None, None, None), "one round each", id="one round each"),
+        pytest.param([100], [95], Spread(), (0.95, None, None, None), "one round", id="one round each"),
+        pytest.param([100], [79, 80, 81], Spread(), (0.8, None, None, None), "one round", id="one round against three"),
         # t of 97.5 % is 4.3027 with 2 degrees of freedom, 2.7764 with 4
         pytest.param(
             [99, 101],
@@ -45,6 +48,8 @@ def rounded(found: Estimate) -> tuple[float | None, ...]:
             "rank (Mann-Whitney)",
             id="five rounds each",
         ),
+        # Geometric means say +0.9, the median of all ratios +0.5: printed are the arithmetic means, 100 and 125
+        pytest.param([50, 150], [110, 140], Spread(), (1.25, 0.1112, 14.0538, None), TWO, id="the means as printed"),
         pytest.param([7.0] * 5, [7.0] * 6, Spread(), (1, 1, 1, 0), "rank (Mann-Whitney)", id="all the same"),
         pytest.param(
             [7.0] * 3,

@@ -70,7 +70,7 @@ def test_a_decision(gate: str, speeds: list[float], outcome: str, why: str) -> N
 
 def test_one_round_each_decides_nothing() -> None:
     found = decide(parse("p_train>-3%")[0], compare(job("a", [100]), job("b", [50]), margin=0.01))
-    assert (found.outcome, found.why) == ("undecided", "-50.00 %; one round each says no more: repeat=5")
+    assert (found.outcome, found.why) == ("undecided", "-50.00 %; one round of a job says no more: repeat=5")
 
 
 def test_a_figure_that_is_not_there() -> None:

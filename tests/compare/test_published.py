@@ -18,13 +18,13 @@ TF32 = {"precision": "tf32", "train_batch_size": 256, "lr": 0.8}
 
 
 def test_a_run_against_the_published_figures() -> None:
-    """Three rounds of 2x8: p_train is known of both; how rounds vary, of ours alone."""
+    """Three rounds of 2x8: p_train is known of both; how rounds vary, of ours alone, which decides nothing."""
     (pair,) = pair_published([job("mine", [11000, 11100, 11200], config=TF32)]).pairs
     found = compare(*pair, margin=0.01)
     (figure,) = found.figures
     shown = (found.base_name, figure.name, figure.base.mean, figure.word, round(figure.estimate.ratio, 3))
     assert shown == ("published/resnet50-A100x2x8", "p_train", 11085, "undecided", 1.001)
-    assert figure.estimate.method == "Student's t with 2 degrees of freedom"
+    assert (figure.estimate.low, figure.estimate.method) == (None, "one round")
     assert ("device", "NVIDIA DGX A100 (40 GB)", "None") in found.differs
     assert ("version of torch", "1.8", "2.14") in found.differs
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from jobs_of import JOB, job
 from rich.console import Console
 
-from flagperf.compare.gate import decide, parse
+from flagperf.compare.gate import change, decide, interval, parse
 from flagperf.compare.jobs import compare
-from flagperf.compare.render import junit, markdown, terminal
+from flagperf.compare.page import Compared, page
+from flagperf.compare.render import junit, markdown, rows, terminal
 
 FIVE = [99.5, 100, 100.5, 100.2, 99.8]
 FOUND = compare(job("a|1", FIVE), job("b", [v * 0.95 for v in FIVE], config={"lr": 0.2}), margin=0.01)
@@ -27,8 +28,9 @@ MARKDOWN = f"""\
 | p_train [images/s] | 100.00 ± 0.38 (n=5) | 95.00 ± 0.36 (n=5) | -5.00 % | -5.66 % to -4.33 % | -1.00 | worse |
 | final_acc1 [%] | 76.00 (n=5) | 76.00 (n=5) | +0.00 % | +0.00 % to +0.00 % | +0.00 | same |
 
-By rank (Mann-Whitney). change: other against base. same: the whole interval lies within 1 %. undecided: the rounds do \
-not tell; repeat=5 and more narrows the interval.
+By rank (Mann-Whitney). base, other: arithmetic means over the rounds; change: other against base. same: the whole \
+interval lies within 1 %, or all rounds are equal. undecided: the rounds do not tell; repeat=5 and more narrows the \
+interval.
 
 | differs | base | other |
 |---|---|---|
@@ -70,8 +72,28 @@ def test_one_round_each_says_so() -> None:
     steps = {"step_time_p50": 0.01, "step_time_p90": 0.0125, "step_time_p99": 0.02}
     found = compare(job("a", values={"p_train": 100.0, **steps}), job("b", [90.0]), margin=0.01)
     assert markdown([found], [], 0.01).splitlines()[-1] == (
-        "One round each: how rounds vary is not known, so that nothing is decided; repeat=5 gives a run five. "
-        "Known is how steps vary within the round, p50 / p90 / p99 in ms: base 10 / 12.5 / 20."
+        "One round of a job: how its rounds vary is not known, so that only equal figures are decided; repeat=5 gives "
+        "five. Known is how steps vary within the round, p50 / p90 / p99 in ms: base 10 / 12.5 / 20."
     )
     found = compare(job("a"), job("b", values={"p_train": 90.0, "step_time_p50": None}), margin=0.01)
-    assert markdown([found], [], 0.01).splitlines()[-1].endswith("nothing is decided; repeat=5 gives a run five.")
+    assert markdown([found], [], 0.01).splitlines()[-1].endswith("equal figures are decided; repeat=5 gives five.")
+    assert [row[-1] for row in rows(compare(job("a"), job("b"), margin=0.01))] == ["same", "same"]
+
+
+def test_a_suspect_job_is_marked() -> None:
+    doubtful = job("b", verdict="SUSPECT")
+    found = compare(job("a"), doubtful, margin=0.01)
+    assert f"### b/{JOB} (SUSPECT) against a/{JOB}\n" in markdown([found], [], 0.01)
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(terminal(found, 0.01))
+    assert f"a/{JOB}  →  b/{JOB} (SUSPECT)\n" in shown.get()
+    html = page(Compared([(job("a"), doubtful)], [found], [], [], [], {}, 0.01))
+    assert "b (SUSPECT) against a" in html
+
+
+def test_numbers_have_the_digits_that_their_interval_lets_them_have() -> None:
+    for spread, shown in ((40, ("+0 %", "-71 % to +243 %")), (1, ("+0.0 %", "-3.0 % to +3.1 %"))):
+        speeds = [100 - spread / 2, 100 + spread / 2]
+        figure, _ = compare(job("a", speeds), job("b", speeds[::-1]), margin=0.01).figures
+        assert (change(figure.estimate), interval(figure.estimate)) == shown

@@ -237,7 +237,7 @@ FAULTS = [
 @pytest.fixture
 def without_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """pip takes a second, and is tested once."""
-    monkeypatch.setattr(check, "install", lambda folder, python, into, limit: (python, None))
+    monkeypatch.setattr(check, "install", lambda _folder, python, *_: (python, None))
 
 
 def test_requirements_that_pip_cannot_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,6 +119,16 @@ def test_vendor(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "没有测量的测例：bert、bigtransfer、" in text
 
 
+def test_the_cpu_has_chinese_titles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no name of a product is not left in English."""
+    _, case = page(tmp_path, capsys, "case", "model=resnet50", "vendor=cpu")
+    _, vendor = page(tmp_path, capsys, "vendor", "vendor=cpu")
+    assert case.splitlines()[1] == "# 任意机器的 CPU：resnet50（pytorch）"
+    assert "| 加速卡 | 任意 CPU |" in case
+    assert vendor.splitlines()[1] == "# 任意机器的 CPU"
+    assert "| cpu | 任意 CPU |" in vendor
+
+
 def test_vendor_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An image that is built is told by what it is built on; there is no table of results."""
     _, text = page(tmp_path, capsys, "vendor", "vendor=amd")

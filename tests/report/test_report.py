@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from example_results import CHANGES, CONFIG, a_result, make_run
 from rich.console import Console
 
@@ -374,6 +375,29 @@ def test_sample_data_and_open_division_are_said(tmp_path: Path) -> None:
         f"> {cells.SAMPLE_DATA_NOTE}",
         f"> {cells.OPEN_NOTE}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "note"),
+    [
+        pytest.param({}, cells.SAMPLE_DATA_NOTE, id="trained"),
+        pytest.param({"verdict": "INVALID"}, cells.SAMPLE_DATA_FAILED_NOTE, id="diverged, or never started"),
+    ],
+)
+def test_sample_data_shows_no_training_where_there_was_none(changed: dict[str, Any], note: str) -> None:
+    assert cells.warnings([a_summary(a_result(sample_data=True, **changed))]) == [note]
+
+
+def test_ranks_that_share_cores_are_a_note(tmp_path: Path) -> None:
+    job = make_run(tmp_path / "run")
+    config = yaml.safe_load((job / "config.yaml").read_text())
+    (job / "config.yaml").write_text(yaml.safe_dump(config | {"vendor": {"name": "cpu", "device": "cpu"}}))
+    (job / "round1/node0_noderank0/sys_info.log").write_text("host: a\ncores: 2\n")
+    (found,) = report.read_run(tmp_path / "run")
+    assert "8 ranks share 2 cores" in cells.notes(found)
+    small = a_summary(nnodes=1, nproc=1)
+    (_, row) = scaling_rows(scales([small, found]))
+    assert row["notes"] == "8 ranks share 2 cores"
 
 
 def test_synthetic_is_said() -> None:
