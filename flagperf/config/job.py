@@ -50,6 +50,8 @@ from flagperf.config.values import AutoBatch, Change, Deadlines, Limits, Monitor
 from flagperf.target import Target
 from flagperf.trainer.sent_code import identities
 
+PRODUCT = ("hardware.device_names", "hardware.vendor", "hardware.peak_flops")  # what a product's name stands for
+
 
 @dataclass(frozen=True)
 class _Laid:
@@ -200,7 +202,8 @@ def _record(config: dict[str, Any], laid: _Laid, platform: _Platform, folders: S
     ]
     if config["division"] == "closed" and replaced:
         raise replaced[0]
-    config["own"] = {**own_files(laid.layers.files, folders), **own_code(config, maker, replaced)}
+    stated = f"fingerprint/{with_name(laid.final.choices['model'], config['case'])}"
+    config["own"] = {**own_files([*laid.layers.files, stated], folders), **own_code(config, maker, replaced)}
     if platform.cluster.secrets:
         config["own"]["secrets"] = ", ".join(platform.cluster.secrets)
     config["framework"]["main"] = platform.framework.main  # for reports: results of older runs do not say it
@@ -210,12 +213,16 @@ def _record(config: dict[str, Any], laid: _Laid, platform: _Platform, folders: S
 
 
 def _described(job: Job, layers: Layers) -> set[str]:
-    """Keys of a shipped vendor or product that the user's own file says otherwise, and nothing after it."""
+    """Keys of a shipped vendor or product that the user's own file says otherwise, and nothing after it.
+
+    By what flagperf states of a product readers know it: that stays.
+    """
     later = {*layers.by_tuning, *layers.by_experiment}
+    stated = {key for key in layers.by_files if is_under(key, PRODUCT) and layers.case.leaves.get(key)}
     return {
         key
         for key in layers.by_files
-        if is_under(key, ("vendor", "hardware")) and key not in later and not is_under(key, job.values)
+        if is_under(key, ("vendor", "hardware")) and key not in {*later, *stated} and not is_under(key, job.values)
     }
 
 

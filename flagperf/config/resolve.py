@@ -32,6 +32,7 @@ OWN_VARIABLES = (
         r"FLAGPERF_\w+|PET_\w+|TORCHELASTIC_\w+|PYTHON_EXEC|MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"
     )
 )
+ASCII_NAME = re.compile(r"[A-Za-z0-9._+-]+")
 NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
 
 
@@ -132,9 +133,19 @@ def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequenc
     )
 
 
+def check_ascii(key: str, name: str, where: str) -> None:
+    """Refuse the name of a case or product that could look like that of another one."""
+    if not ASCII_NAME.fullmatch(name):
+        allowed = "ASCII letters, digits, and any of . _ + -"
+        raise ConfigError(
+            "this name may look like another one", where=where, key=key, given=ascii(name), allowed=allowed
+        )
+
+
 def hardware(config: Mapping[str, Any], where: Where) -> Hardware:
     """The hardware, made by the vendor and with enough devices."""
     made = build(Hardware, config["hardware"], "hardware", where)
+    check_ascii("hardware", made.name, where("hardware.title"))
     maker, nproc, most = config["vendor"]["name"], config["nproc"], made.devices_per_node
     if made.vendor not in (None, maker):
         problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {maker}"

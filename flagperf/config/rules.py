@@ -15,6 +15,7 @@ from flagperf.config.layer import Layer
 from flagperf.config.layers import Layers
 from flagperf.config.platform import Hardware, RuntimeSettings, Vendor
 from flagperf.config.provenance import ABSENT, Leaves, Where
+from flagperf.config.resolve import check_ascii
 from flagperf.config.search_path import CONF, find, is_shipped, options
 from flagperf.config.sweep import Job
 from flagperf.config.values import Change
@@ -131,6 +132,7 @@ class CaseRules:
 def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
     """Refuse a case of the user's own that would be reported as a shipped one."""
     path = find(f"model/{model}", folders)
+    check_ascii("case", str(case), str(path))
     if path and not is_shipped(path) and str(case).casefold() in options("model", (CONF,)):
         problem = "a case of your own cannot have the name of a shipped one"
         raise ConfigError(problem, where=str(path), key="case", given=case, advice=f"case: {model.rpartition('/')[2]}")

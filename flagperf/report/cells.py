@@ -218,6 +218,8 @@ def notes(summary: Summary) -> list[str]:
         found.append(ext(extension))
     if own := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:
         found.append(f"the user's own: {', '.join(own)}")
+    if f"hardware/{summary.config['hardware']['name']}" in own and not summary.config["hardware"].get("device_names"):
+        found.append("which device it is was not checked: its own file states no device_names")
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
     if lost:
         found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")

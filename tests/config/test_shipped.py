@@ -31,7 +31,7 @@ A100 = ["vendor=nvidia", "hardware=A100", DATA]
 ACME = "vendor: {title: Acme, device: cpu, backend: gloo, plugin: null, visible_devices: null}\n"
 ANY = "title: any\nmemory_gib: null\npower_w: null\npeak_flops: {}\n"
 SHIPPED_A100 = (CONF / "hardware/A100.yaml").read_text()
-SLOWER_A100 = re.sub(r"bf16: \S+", "bf16: 1.0e+14", SHIPPED_A100)
+COOLER_A100 = re.sub(r"power_w: \S+", "power_w: 300", SHIPPED_A100)
 
 
 def acme(defaults: str, **more: str) -> dict[str, str]:
@@ -314,14 +314,66 @@ def test_an_honest_choice_stays_closed(override: str) -> None:
 
 
 def test_what_a_users_file_says_otherwise_of_a_product_is_recorded(tmp_path: Path) -> None:
-    bench = write(tmp_path, {"hardware/A100": SLOWER_A100})
+    bench = write(tmp_path, {"hardware/A100": COOLER_A100})
     run = compose([*A100, "size=tiny"], [bench])
-    peak = compose([*A100, "size=tiny"]).hardware.peak_flops["bf16"]
+    power = compose([*A100, "size=tiny"]).hardware.power_w
     file = f"{bench}/hardware/A100.yaml"
-    assert run.changes == (Change("hardware.peak_flops.bf16", peak, 1e14, file),)
+    assert run.changes == (Change("hardware.power_w", power, 300, file),)
     assert run.config["own"] == {"hardware/A100": f"{file}, in place of the shipped file"}
     with pytest.raises(ConfigError, match="a closed run may not change this key"):
         compose([*A100, "size=tiny", "hardware.peak_flops.bf16=2.0e+14"], [bench])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        pytest.param(r"bf16: \S+", "bf16: 1.0e+14", "hardware.peak_flops.bf16", id="peak"),
+        pytest.param(r"(?m)^device_names:(.*\n)(  .*\n)+", "", "hardware.device_names", id="names of the device"),
+        pytest.param(r"(?m)^vendor: .*\n", "", "hardware.vendor", id="vendor"),
+    ],
+)
+def test_what_the_name_of_a_shipped_product_stands_for(tmp_path: Path, old: str, new: str, key: str) -> None:
+    text, count = re.subn(old, new, SHIPPED_A100, count=1)
+    assert count == 1
+    bench = write(tmp_path, {"hardware/A100": text})
+    said = message([*A100, "size=tiny"], bench)
+    assert said.startswith(
+        f"a closed run may not change this key\n  where:   {{bench}}/hardware/A100.yaml\n  key:     {key}\n"
+    )
+    assert [change.key for change in compose([*A100, "size=tiny", "division=open"], [bench]).changes] == [key]
+
+
+@pytest.mark.parametrize(
+    ("files", "overrides", "key", "name"),
+    [
+        pytest.param(
+            {"model/mine": GLOBAL + TOY.partition("\n")[2].replace("case: toy", "case: r\u0435snet50")},
+            ["model=mine"],
+            "case",
+            "r\\u0435snet50",
+            id="Cyrillic letter",
+        ),
+        pytest.param(
+            {"model/mine": GLOBAL + TOY.partition("\n")[2].replace("case: toy", "case: resnet50\u200b")},
+            ["model=mine"],
+            "case",
+            "resnet50\\u200b",
+            id="zero-width space",
+        ),
+        pytest.param({"hardware/\u041d100": ANY}, ["hardware=\u041d100"], "hardware", "\\u041d100", id="product"),
+    ],
+)
+def test_a_name_that_looks_like_another_one(
+    tmp_path: Path, files: dict[str, str], overrides: list[str], key: str, name: str
+) -> None:
+    said = message([*overrides, DATA], write(tmp_path, files))
+    assert said == lines(
+        "this name may look like another one",
+        where=f"{{bench}}/{next(iter(files))}.yaml",
+        key=key,
+        given=f"'{name}'",
+        allowed="ASCII letters, digits, and any of . _ + -",
+    )
 
 
 def test_a_users_own_vendor_and_case_stay_closed(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def test_stated(files: dict[str, str], model: str, parameters: int | None, tmp_p
     config = compose([f"model={model}", *TINY], [write(tmp_path, files)]).config
     stated = config["fingerprint"]
     assert (stated and stated["network"]["parameters"]) == parameters
+    assert {name for name in config["own"] if name.startswith("fingerprint/")} == {*files} - {"model/toy"}
 
 
 def test_a_file_that_is_no_fingerprint(tmp_path: Path) -> None:

@@ -457,7 +457,10 @@ def test_code_of_the_vendors_own_is_said(has_code: bool, proof: dict[str, Any] |
 def test_the_users_own_parts_are_said(tmp_path: Path) -> None:
     own = {"hardware/A100": "/bench/hardware/A100.yaml, in place of the shipped file", "cluster/lab": "/bench/lab.yaml"}
     job = a_summary(own=own)
-    assert cells.row(job)["notes"] == "the user's own: hardware/A100"
+    unknown = "the user's own: hardware/A100; which device it is was not checked: its own file states no device_names"
+    assert cells.row(job)["notes"] == unknown
+    known = a_summary(own=own, hardware={**job.config["hardware"], "device_names": ["A100"]})
+    assert cells.row(known)["notes"] == "the user's own: hardware/A100"
     table_of_own = (
         "The user's own, beside what flagperf ships:\n\n| what | which |\n| --- | --- |\n"
         "| hardware/A100 | /bench/hardware/A100.yaml, in place of the shipped file |\n"
