@@ -17,6 +17,7 @@ from flagperf.run.watch import Watch
 
 EAGER = 0.05  # seconds between two looks at the logs of this machine until the first step …
 CALM = 0.25  # … and after it, and at those of other hosts, where a look costs both sides a millisecond a file
+LAST = 6.0  # seconds that launchers and docker daemons get to tell of their end, once all ranks logged FINISHED
 SETTLE = 1.0  # seconds that the ranks' launchers get for their own reports of a failure, …
 SETTLES = 15  # … and how often, while all that failed did so because of another one
 
@@ -55,8 +56,9 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
     running = set(ends)
     local = all(node.transport.local for node in nodes)
     told = plan.round > 1  # the first round has told
+    finished: float | None = None  # when all nodes had logged FINISHED
     try:
-        while running:
+        while running and (finished is None or clock.now() - finished < LAST):
             pause = EAGER if local and "first step" not in watch.milestones else CALM
             _, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             for found in await asyncio.gather(*(node.events() for node in nodes)):
@@ -69,9 +71,11 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
                 _tell_left_out(nodes)
             if "first step" not in watch.milestones:
                 progress.starting({node.host: node.times for node in nodes})
-            if any(node.failed for node in nodes):
+            if finished is None and all(node.logs.finished for node in nodes):
+                finished = clock.now()
+            if any(_failed(node, finished is not None) for node in nodes):
                 return await _first_cause(nodes, running)
-            if late := watch.overdue(clock.now()):
+            if finished is None and (late := watch.overdue(clock.now())):
                 return await passed_deadline(late, watch.silent, nodes)
         return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
@@ -87,6 +91,9 @@ def _tell_left_out(nodes: Sequence[NodeRun]) -> None:
     if names := sorted(set().union(*(node.logs.left_out for node in nodes))):
         advice = "to give one to them: +vendor.environment.NAME=VALUE"
         log.info("variables that do not reach the ranks: %s; %s", ", ".join(names), advice)
+def _failed(node: NodeRun, finished: bool) -> bool:
+    """Whether the node failed. After FINISHED, an unknown exit status (a docker daemon that hangs) is no failure."""
+    return node.failed and not (finished and node.exit_status is None and not node.logs.noticed)
 
 
 async def _first_cause(nodes: Sequence[NodeRun], running: set[asyncio.Task[None]]) -> Failure | None:

@@ -337,6 +337,23 @@ def test_hosts_end_a_training_whose_launcher_stands_still_for_too_long(lab: Test
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
+def test_a_daemon_that_hangs_while_ranks_finish_loses_no_training(lab: TestCluster, tmp_path: Path) -> None:
+    user = User(lab, tmp_path, steps=True)
+    process = start(user, "max_steps=30")
+    lab.hosts[1].freeze_dockerd()
+    output = finish(process)
+    assert process.returncode == 0, output
+    result = json.loads((tmp_path / "result/run" / NAME / "round1/result.json").read_text())
+    assert (result["status"], result["failure"]) == ("finished", None)
+    assert (
+        "h2: phase 'clean': the docker daemon does not answer" in (tmp_path / "result/run/flagperf_run.log").read_text()
+    )
+    settle(lab)
+    assert user.run("clean", "cluster=lab").exit_code == 0
+    assert_nothing_left(lab)
+
+
 def test_an_interrupt_does_not_wait_for_a_daemon_that_hangs(lab: TestCluster, tmp_path: Path) -> None:
     user = User(lab, tmp_path, steps=True)
     process = start(user)

@@ -24,6 +24,7 @@ from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.ssh.login import by_hand, way
 from flagperf.hosts.ssh.transport import SshTransport
 
+START_UP = "  do:      look into the start-up files of the user's shell there (.bashrc)"
 STRANGE = ("a b", "'", '"', "$(id)", "`id`", "line\nline", "ü 漢", "\\", "*", "", "-n", "~")
 
 
@@ -305,6 +306,31 @@ def failing(lab: TestCluster, node: Node, **changes: object) -> str:
         return str(caught.value)
 
     return asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("start_up", "message"),
+    [
+        pytest.param(
+            "echo Welcome to h1",
+            "h1: the shell of root prints in non-interactive logins: Welcome to h1\n"
+            "  do:      make it silent: let its start-up file (.bashrc) print only if [ -t 1 ]",
+            id="prints",
+        ),
+        pytest.param("exit 3", f"h1: the shell of root ends before it runs a command\n{START_UP}", id="exits"),
+        pytest.param("sleep 3", f"h1: no command starts within 1 s\n{START_UP}", id="sleeps"),
+    ],
+)
+def test_a_shell_that_is_not_silent(lab: TestCluster, start_up: str, message: str) -> None:
+    file = Path.home() / ".bashrc"  # the home of the hosts is their own
+    lab.hosts[0].output("sh", "-c", f'echo "$0" > {file}', start_up)
+    try:
+        node = Node("h1", lab.hosts[0].address, user="root")
+        with pytest.raises(HostError) as caught:
+            asyncio.run(SshTransport(node, ssh_of(lab), timeout=1).__aenter__())
+        assert str(caught.value) == message
+    finally:
+        lab.hosts[0].output("rm", str(file))
 
 
 def test_what_a_failed_connection_says(lab: TestCluster, tmp_path: Path, black_hole: int) -> None:

@@ -10,6 +10,7 @@ from flagperf.hosts.shell import script, shell
 from flagperf.hosts.ssh.connection import SshConnection
 
 CLOCK = shell(script(__file__, "clock.sh"))
+LOOK = "look into the start-up files of the user's shell there (.bashrc)"
 LOOKS = 5  # at the clock, at most; the quickest answer counts
 QUICK = 0.01  # seconds of an answer that is quick enough to be the last
 
@@ -35,9 +36,20 @@ async def clock_offset(connection: SshConnection) -> float:
             found.append((trip, float(told) - asked - trip / 2))
             if trip < QUICK:
                 break
-    except (asyncio.TimeoutError, OSError, ValueError):
-        raise HostError(connection.host, f"cannot be asked for its time: {told.strip() or 'no answer'}") from None
+    except asyncio.TimeoutError:
+        raise HostError(connection.host, f"no command starts within {connection.timeout:g} s", advice=LOOK) from None
+    except (OSError, ValueError):
+        user = (await connection.established()).get_extra_info("username")
+        raise _bad_shell(connection.host, user, told) from None
     finally:
         channel.close()
         await channel.wait_closed()
     return min(found)[1]
+
+
+def _bad_shell(host: str, user: str, told: str) -> HostError:
+    """The error for a login shell that says something else than what it was asked."""
+    if not told:
+        return HostError(host, f"the shell of {user} ends before it runs a command", advice=LOOK)
+    problem = f"the shell of {user} prints in non-interactive logins: {told.strip()}"
+    return HostError(host, problem, advice="make it silent: let its start-up file (.bashrc) print only if [ -t 1 ]")
