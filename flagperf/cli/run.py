@@ -22,6 +22,10 @@ def main(options: argparse.Namespace) -> int:
     if not jobs:
         raise NoValidCaseError("no case is left to run")
     jobs = _chosen(jobs)
+    if jobs[0].resume is not None:
+        from flagperf.run.resume import check_resumed
+
+        check_resumed(jobs)
     if jobs[0].submit:
         from flagperf.cli.batch import submit
 

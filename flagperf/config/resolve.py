@@ -63,7 +63,8 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
     if given is not None:
         if not (given.startswith("/") or _has_same_files(final)):
             raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
-        return str(Path(given).expanduser().absolute()), None
+        folder = Path(given).expanduser().absolute()
+        return str(folder), _missing(folder, final)
     sample = final.get("data.sample")
     # A full case trains on generated data only when data_dir says so, or when it is synthetic and only shapes count.
     if sample and (final.choices["size"] != "full" or final.get("synthetic")):
@@ -74,6 +75,14 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
     tree = final.get("data.tree") or ""
     allowed = f"a folder with {final.get('data.name')}" + "".join(f"\n    {line}" for line in tree.splitlines())
     raise ConfigError("the case needs its data", key="data_dir", allowed=allowed, advice="size=tiny has sample data")
+
+
+def _missing(folder: Path, final: Layer) -> str | None:
+    """What a dry run says of a folder that is not there. A run makes sample data where there is none yet."""
+    made = folder.is_relative_to(Path(final.get("sample_dir")).expanduser().absolute())
+    if made or folder.is_dir() or not (final.get("dry_run") and _has_same_files(final)):
+        return None
+    return f"data_dir {folder} is no folder of this machine: a run would be refused"
 
 
 def check_users(values: Leaves, where: Where) -> None:

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
-from flagperf.trainer.checkpoints import FORMS
+from flagperf.trainer.checkpoints import FORMS, check_form, check_identity, recipe
+from flagperf.trainer.mesh import DATA_PARALLEL, STRATEGIES
 
 log = logging.getLogger(__name__)
 
+COMPARED = ("case", "revision", "size", "precision", "ema", "synthetic")  # the ranks compare the rest, which may follow
 CHECKPOINTS = "checkpoint"  # folder of a round, beside those of its nodes; the newest in it is continued from
+
+
+def check_resumed(jobs: Sequence[RunConfig]) -> None:
+    """Refuse what cannot be resumed, before a run has a folder. Of several jobs some may be taken over as they are.
+
+    Raises:
+        ConfigError: as `with_checkpoints`; of several jobs, where there is no such run.
+    """
+    if len(jobs) == 1:
+        with_checkpoints(jobs[0], 1)
+    else:
+        _earlier(str(jobs[0].resume))
 
 
 def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
@@ -24,18 +40,19 @@ def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
     A later round that the earlier run did not get to begins anew; so does one job of several that has no checkpoint.
 
     Raises:
-        ConfigError: the earlier run has none.
+        ConfigError: there is no such run, or it has none, or that of another training.
     """
     given = run.resume
     if given is None:
         return run
-    earlier = Path(given).expanduser().absolute()
+    earlier = _earlier(given)
     later = number if run.config["repeat_seed"] == "own" else 1
     folder = earlier / run.name / f"round{later}" / CHECKPOINTS
     if later > 1 and not folder.is_dir():
         log.info("%s has no checkpoint of round %d, which begins anew", earlier, later)
         return replace(run, resume=None)
-    if not any(path for form in FORMS for path in folder.glob(form)):
+    found = sorted((path for form in FORMS for path in folder.glob(form)), key=lambda path: path.stem)
+    if not found:
         if (earlier / run.name).is_dir() and len(list(earlier.glob(f"*/{CONFIG}"))) > 1:
             log.info("%s has no checkpoint of %s, which begins anew", earlier, run.name)
             return replace(run, resume=None)
@@ -47,7 +64,31 @@ def with_checkpoints(run: RunConfig, number: int) -> RunConfig:
             allowed=f"a run folder; checkpoints there: {', '.join(there) or 'none'}",
             advice="set checkpoint_freq in a run that is to be resumed later",
         )
+    _check_same(run, found[-1])
     return replace(run, resume=str(folder))
+
+
+def _earlier(given: str) -> Path:
+    """The folder of the run that is resumed."""
+    earlier = Path(given).expanduser().absolute()
+    if not earlier.is_dir():
+        problem, allowed = "there is no run to resume", "the folder of a run, such as result/run20260101-120000"
+        raise ConfigError(problem, key="resume", given=earlier, allowed=allowed, advice="flagperf list runs shows them")
+    return earlier
+
+
+def _check_same(run: RunConfig, newest: Path) -> None:
+    """Refuse a checkpoint of another training as far as the launcher can tell: by its form and its configuration."""
+    strategy = run.strategy or DATA_PARALLEL[0]
+    if strategy.startswith(f"{STRATEGIES}."):
+        check_form(newest, in_parts=strategy not in DATA_PARALLEL)
+    file = newest.parents[1] / CONFIG
+    if file.is_file() and run.sized is None:  # other values may follow from a batch size that is still to be found
+        check_identity(file, *(_told(config) for config in (yaml.safe_load(file.read_text("utf-8")), run.config)))
+
+
+def _told(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{key: config[key] for key in COMPARED if key in config}, **recipe(config)}
 
 
 def earlier_batch_size(run: RunConfig) -> int | None:

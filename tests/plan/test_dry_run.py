@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from example import example_run
 
+from flagperf.config.compose import compose
 from flagperf.config.platform import Framework
 from flagperf.config.values import Change
 from flagperf.plan.dry_run import dry_run_text
@@ -66,3 +68,13 @@ PYTHONFAULTHANDLER=1 PYTHONPATH=/var/tmp/flagperf/dry-run/code \
 torchrun /var/tmp/flagperf/dry-run/sums-pytorch-cpux2x2/round1/config.yaml 'a b'
 """
     )
+
+
+def test_a_dry_run_says_that_the_data_is_not_there(tmp_path: Path) -> None:
+    """Hosts that have other files than this machine are not asked."""
+    given = ["model=resnet50", "size=full", "dry_run=true"]
+    note = f"#   data_dir {tmp_path}/none is no folder of this machine: a run would be refused\n"
+    assert note in dry_run_text(compose([*given, f"data_dir={tmp_path}/none"]))
+    elsewhere = ["cluster.nodes=[{address: far}]", f"data_dir={tmp_path}/none"]
+    for there in (elsewhere, [f"data_dir={tmp_path}"]):
+        assert "a run would be refused" not in dry_run_text(compose([*given, *there]))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from example import example_run
+from refusals import lines
 
+from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.plan import make_plan
-from flagperf.run.resume import with_checkpoints
+from flagperf.run.resume import check_resumed, with_checkpoints
 
 
 def test_nothing_to_resume() -> None:
@@ -42,6 +46,47 @@ def test_one_of_several_jobs_begins_anew(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").touch()
     assert with_checkpoints(example_run(config={"resume": str(tmp_path)}), 1).resume is None
+
+
+def refusal_of(run: RunConfig) -> str:
+    with pytest.raises(ConfigError) as caught:
+        check_resumed([run])
+    return str(caught.value)
+
+
+def test_no_run_is_refused(tmp_path: Path) -> None:
+    assert refusal_of(example_run(config={"resume": str(tmp_path / "none")})) == lines(
+        "there is no run to resume",
+        where="command line",
+        key="resume",
+        given=str(tmp_path / "none"),
+        allowed="the folder of a run, such as result/run20260101-120000",
+        do="flagperf list runs shows them",
+    )
+
+
+SGD = {"optimizer": {"_target_": "torch.optim.SGD", "lr": 0.1}, "lr": 0.1}
+
+
+def test_another_training_is_refused(tmp_path: Path) -> None:
+    """By the configuration of the earlier run, before this one has a folder."""
+    round1 = tmp_path / "sums-pytorch-cpux1x2" / "round1"
+    (round1 / "checkpoint").mkdir(parents=True)
+    (round1 / "checkpoint" / "step000000010.pt").touch()
+    (round1 / "config.yaml").write_text(yaml.safe_dump({**example_run().config, **SGD, "seed": 8}))
+    same = example_run(config={"resume": str(tmp_path), **SGD})
+    check_resumed([same])
+    other = example_run(config={"resume": str(tmp_path), **SGD, "optimizer": {**SGD["optimizer"], "lr": 0.2}})
+    assert refusal_of(other) == lines(
+        "the checkpoint belongs to another training",
+        where=str(round1 / "config.yaml"),
+        key="optimizer.lr",
+        given="0.2",
+        allowed="0.1",
+        do="begin anew, without resume, to train with another recipe",
+    )
+    said = refusal_of(replace(same, strategy="flagperf.trainer.pytorch.parallel.Sharded"))
+    assert said.startswith("the checkpoint was written by another strategy\n")
 
 
 def test_none_is_refused(tmp_path: Path) -> None:

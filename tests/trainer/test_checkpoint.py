@@ -311,6 +311,7 @@ def test_no_checkpoint(tmp_path: Path) -> None:
         ("revision", 2),
         ("precision", "amp_bf16"),
         ("ema", {"decay": 0.9, "every": 1}),
+        ("clip_grad", 0.5),
     ],
     ids=lambda item: item if isinstance(item, str) else "",
 )
@@ -326,4 +327,52 @@ def test_of_another_training(key: str, value: Any, tmp_path: Path, monkeypatch: 
         f"  key:     {key}\n"
         f"  given:   {value}\n"
         f"  allowed: {before[key]!r}"
+        + "\n  do:      begin anew, without resume, to train with another recipe"
+        * (key == "clip_grad")
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({"optimizer": {**ADAM, "lr": 0.02}}, ["optimizer.lr", "0.02", "0.01"], id="rate"),
+        pytest.param(
+            {"optimizer": {**ADAM, "weight_decay": 0.1}}, ["optimizer.weight_decay", "0.1", "None"], id="decay"
+        ),
+        pytest.param({"lr_scheduler": {**COSINE, "T_max": 9}}, ["lr_scheduler.T_max", "9", "20"], id="schedule"),
+        pytest.param({"optimizer": {**ADAM, "fused": True}}, [], id="another kernel"),
+    ],
+)
+def test_of_another_recipe(given: dict[str, Any], said: list[str], tmp_path: Path) -> None:
+    """A resumed training would go on with the recipe of the checkpoint, and its configuration would show another."""
+    found = checkpoints.identity(toy.config(optimizer=ADAM, lr_scheduler=COSINE), 1)
+    wanted = checkpoints.identity(toy.config(**{"optimizer": ADAM, "lr_scheduler": COSINE, **given}), 1)
+    try:
+        checkpoints.check_identity(tmp_path, found, wanted)
+        refused = []
+    except ConfigError as error:
+        refused = [line.split(maxsplit=1)[1] for line in str(error).splitlines()[2:5]]
+    assert refused == said
+
+
+def test_a_checkpoint_from_before_recipes_were_kept(tmp_path: Path) -> None:
+    config = toy.config(optimizer=ADAM)
+    found = {key: value for key, value in checkpoints.identity(config, 1).items() if key not in checkpoints.RECIPE}
+    checkpoints.check_identity(tmp_path, found, checkpoints.identity(config, 1))
+
+
+@pytest.mark.parametrize(("in_parts", "name"), [(True, "step000000002.pt"), (False, "step000000002.dcp")])
+def test_of_a_strategy_of_another_kind(in_parts: bool, name: str, tmp_path: Path) -> None:
+    checkpoints.check_form(tmp_path / name, in_parts=not in_parts)
+    with pytest.raises(ConfigError) as caught:
+        checkpoints.check_form(tmp_path / name, in_parts=in_parts)
+    names = ["Sharded, by which every rank writes its part", "DDP, by which rank 0 writes the whole"]
+    own, other = names if in_parts else names[::-1]
+    assert str(caught.value) == (
+        "the checkpoint was written by another strategy\n"
+        f"  where:   {tmp_path}/{name}\n"
+        "  key:     parallel._target_\n"
+        f"  given:   {own}\n"
+        f"  allowed: {other}\n"
+        "  do:      resume with the strategy of the earlier run, or begin anew, without resume"
     )

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from flagperf.trainer.checkpoints import check_identity, identity, reading, save
+from flagperf.trainer.checkpoints import check_form, check_identity, identity, reading, save
 from flagperf.trainer.pytorch.by_version import parallel_devices, sent_buffers
 from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.ranks import World
@@ -53,6 +53,7 @@ class DDP(Strategy):
             save(folder, step, lambda file: torch.save(state, file))
 
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
+        check_form(path, in_parts=False)
         with reading(path):
             state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             check_identity(path, state["identity"], identity)

@@ -11,7 +11,7 @@ from typing import Any, Dict, cast
 import torch
 from torch import Tensor, distributed, nn
 
-from flagperf.trainer.checkpoints import SAME, check_identity
+from flagperf.trainer.checkpoints import SAME, check_form, check_identity, recipe
 from flagperf.trainer.pytorch.by_version import check_sharding
 from flagperf.trainer.pytorch.fingerprint import copied
 from flagperf.trainer.pytorch.parallel.blocks import find_blocks, give_no_views
@@ -141,7 +141,7 @@ class Sharded(Strategy):
         """The mesh may be another one after a resume, as long as a step has the same samples."""
         batch = config["train_batch_size"] * config["gradient_accumulation_steps"] * self.mesh.data_ranks
         kept = {key: config[key] for key in (*SAME, "synthetic") if key not in BATCH}
-        return {**kept, "samples of an optimizer step": batch}
+        return {**kept, "samples of an optimizer step": batch, **recipe(config)}
 
     def save(self, folder: Path, step: int, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
         from flagperf.trainer.pytorch.parallel.saved import save_parts
@@ -151,6 +151,7 @@ class Sharded(Strategy):
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
         from flagperf.trainer.pytorch.parallel.saved import load_parts, read_own
 
+        check_form(path, in_parts=True)
         own = read_own(path)
         check_identity(path, own["identity"], identity)
         load_parts(path, stateful, own)
