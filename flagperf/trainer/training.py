@@ -5,6 +5,7 @@ A framework's loop.py makes an optimizer step, evaluates, saves, and brings numb
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Mapping
 from time import perf_counter, time
@@ -20,7 +21,7 @@ from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.records import HEARTBEAT, HOLD, Step, StepRecords, Sums
 from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.settings import Settings
-from flagperf.trainer.trained import Trained
+from flagperf.trainer.trained import Diverged, Trained
 
 
 class Saved(Protocol):
@@ -269,6 +270,14 @@ class Training:
         ends = self.stop_reason or self.agenda.ends_here(self.position, self.steps_in_epoch)
         self.records.write(self.position.step if ends else 0)
 
+    def diverged(self) -> Diverged | None:
+        """Whose loss ceased to be a number in the last logged step; asked of all ranks, which all stopped for it."""
+        if self.records.finite:
+            return None
+        own = all(math.isfinite(float(loss)) for loss in self.losses)
+        steps = self._parts.world.gather(None if own else self.position.step)
+        return Diverged.of(steps, lambda rank: rank)
+
     def trained(self, train_time: float, wall_time: float) -> Trained:
         """What this rank did."""
         return Trained(
@@ -279,6 +288,7 @@ class Training:
             metrics=self.metrics,
             loss=self.records.loss,
             loss_step=self.records.loss_step,
+            diverged=self.diverged(),
             loss_checksum=self.records.checksum,
             sample_data=self.sample_data,
             samples=self.samples,

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import toy
+from example import PYTORCH
 from test_loop import gradient_descent
 from torch import Tensor, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from flagperf.perflog import Event, PerfLog
+from flagperf.run.blame import has_followed, last_lines
+from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loop import Training
 from flagperf.trainer.pytorch.parts import build_parts
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.trained import Diverged
 
 Logs = list[list[Event]]
 
@@ -148,15 +154,36 @@ def count_sharing(_: Path) -> dict[str, int]:
 
 
 def test_nan_on_one_rank_stops_all(tmp_path: Path) -> None:
-    data = toy.node("Points", count=64, nan_at=3)
-    status, logs = toy.torchrun(toy.config(train_data=data, train_batch_size=32, max_epochs=50), tmp_path)
+    """Rank 1 is at fault in step 2; in step 4, which is logged, both have NaN."""
+    of_rank_1 = toy.taken(TrainBatches(toy.Points(64), 8, 1, World(1, 2), seed=0), 2)
+    data = toy.node("Points", count=64, nan_at=of_rank_1[1][0])
+    status, logs = toy.torchrun(toy.config(train_data=data, log_freq=4, max_epochs=50), tmp_path)
     assert status == 1
     for rank, events in enumerate(logs):
         assert events[-1].event == "FINISHED"
         assert events[-1].value["stop_reason"] == "non_finite_loss"
         text = (tmp_path / f"rank{rank}.out.log").read_text()
-        assert text.endswith("TrainingError: training diverged: the loss was nan at step 1\n")
-    assert logs[0][-1].value["global_steps"] == logs[1][-1].value["global_steps"] == 1
+        whose = "the loss" if rank == 1 else "the loss of rank 1"
+        assert f" training diverged: {whose} was nan at step 2\n" in text
+        said = "\n".join(last_lines(text))
+        assert has_followed(said, PYTORCH.failures) == (rank == 0)
+    assert logs[0][-1].value["global_steps"] == logs[1][-1].value["global_steps"] == 4
+
+
+@pytest.mark.parametrize(
+    ("steps", "share", "expected"),
+    [
+        pytest.param([None, 2], int, Diverged(2, 1), id="one rank"),
+        pytest.param([3, 2], int, Diverged(2, 1), id="one before the others"),
+        pytest.param([2, 2], int, Diverged(2, None), id="several at once"),
+        pytest.param([4, 4, 2, 2], lambda rank: rank // 2, Diverged(2, 2), id="two on the same data"),
+        pytest.param([None, None], int, None, id="only the sum over the ranks"),
+    ],
+)
+def test_where_a_training_diverged(
+    steps: list[int | None], share: Callable[[int], int], expected: Diverged | None
+) -> None:
+    assert Diverged.of(steps, share) == expected
 
 
 def test_time_ends_on_all_ranks_at_the_same_step(tmp_path: Path) -> None:

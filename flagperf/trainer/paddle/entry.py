@@ -33,7 +33,7 @@ def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     trained = Training(parts, perflog).run()
     perflog.log("FINISHED", finished(config, parts.settings, parts.world, trained, own(parts, trained), began))
     parts.world.disconnect()
-    trained.check_loss()
+    trained.check_loss(parts.world.rank)
 
 
 def leave_signals() -> None:

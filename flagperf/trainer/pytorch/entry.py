@@ -41,7 +41,7 @@ def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
         figures["mfu_achieved"] = _probed(parts, perflog, figures["model_flops"])
     perflog.log("FINISHED", figures)
     parts.world.disconnect()
-    trained.check_loss()
+    trained.check_loss(parts.world.rank)
 
 
 def _probed(parts: Parts, perflog: PerfLog, model_flops: float | None) -> float | None:

@@ -25,7 +25,7 @@ from flagperf.trainer.pytorch.randomness import set_random_state
 from flagperf.trainer.pytorch.sums import send
 from flagperf.trainer.records import HEARTBEAT, HOLD, StepRecords
 from flagperf.trainer.sample_data import is_sample_data
-from flagperf.trainer.trained import Trained
+from flagperf.trainer.trained import Diverged, Trained
 
 
 class Training:
@@ -206,6 +206,12 @@ class Training:
         ends = self.stop_reason or self.agenda.ends_here(self.position, self.steps_in_epoch)
         self.records.write(self.position.step if ends else 0)
 
+    def _diverged(self) -> Diverged | None:
+        """Where the losses ceased to be numbers; asked of all ranks, which all stopped for it."""
+        if self.records.finite:
+            return None
+        return Diverged.of(self.parts.world.gather(self.stepper.diverged()), self.parts.strategy.mesh.data_rank)
+
     def _trained(self, began: float, train_time: float, wall_time: float) -> Trained:
         return Trained(
             position=self.position,
@@ -215,6 +221,7 @@ class Training:
             metrics=self.metrics,
             loss=self.records.loss,
             loss_step=self.records.loss_step,
+            diverged=self._diverged(),
             loss_checksum=self.records.checksum,
             sample_data=self.sample_data,
             samples=self.feed.samples,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from time import time
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from flagperf.trainer.agenda import Position
@@ -14,6 +16,8 @@ from flagperf.trainer.clock import COMPUTE, DATA, STEP, Clock
 from flagperf.trainer.pytorch.compared import Comparisons
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.records import Step
+
+KEPT = 100  # steps whose losses stay on the device, to look where the training diverged
 
 
 class Stepper:
@@ -30,11 +34,13 @@ class Stepper:
         self.scheduler = parts.scheduler if parts.settings.lr_interval == "step" else None
         self.comparisons = Comparisons(parts, self.loss, self.model)
         self.batch: Any = None
+        self._kept: deque[tuple[int, list[Tensor]]] = deque(maxlen=KEPT)
 
     def step(self, number: int) -> None:
         """Make the step of this number, from 1; the last of its micro steps averages the gradients over the ranks."""
         self.began = time()
         self.losses: list[Tensor] = []  # of the micro steps
+        self._kept.append((number, self.losses))
         for _ in range(self.micro_steps - 1):
             with self.strategy.accumulating():
                 self._micro_step()
@@ -57,8 +63,12 @@ class Stepper:
         self.clock.lap(DATA)
         loss = self.loss(self.model, batch)
         self.precision.backward(loss, self.micro_steps)
-        self.losses.append(loss)
+        self.losses.append(loss.detach())
         self.batch = batch if self.comparisons.due else None  # that of the last micro step
+
+    def diverged(self) -> int | None:
+        """The first of the last steps in which the loss of this rank was no number. The host waits for the device."""
+        return next((step for step, losses in self._kept if not torch.stack(losses).isfinite().all()), None)
 
     def last(self, position: Position, epoch: int, units: int) -> Step:
         """The last step, for a record."""

@@ -12,7 +12,7 @@ from flagperf.trainer.records import Sums
 def send(world: World, device: torch.device, units: int, losses: list[Tensor], extra: list[Tensor]) -> Sums:
     """Send a step's numbers to the host, without waiting for a device: units, the mean loss and the others."""
     loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
-    numbers = [loss.detach(), *extra]
+    numbers = [loss, *extra]
     if device.type == "cpu":
         values = [float(units), *(number.item() for number in numbers)]
         return (lambda: values) if world.size == 1 else world.sum(torch.tensor(values, dtype=torch.float64)).tolist

@@ -28,4 +28,4 @@ def train(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     trained = Training(parts, perflog).run()
     perflog.log("FINISHED", finished(config, parts.settings, parts.world, trained, own(parts, trained), began))
     parts.world.leave()  # all have their figures
-    trained.check_loss()
+    trained.check_loss(parts.world.rank)
