@@ -23,7 +23,7 @@ from flagperf.fields import (
     VariablePattern,
 )
 
-NumberFormat = Literal["fp32", "tf32", "fp16", "bf16"]
+NumberFormat = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 Ulimit = Literal[
     "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
     "rttime", "sigpending", "stack",

@@ -12,7 +12,7 @@ from typing import Any
 import flagperf
 from flagperf.trainer.data_files import data_fingerprint
 from flagperf.trainer.figures import RankFigures, job_figures, metric_figures, percentiles, utilisation
-from flagperf.trainer.hardware import peak_flops
+from flagperf.trainer.hardware import peak_flops, peak_name
 from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.settings import Settings
 from flagperf.trainer.trained import Trained
@@ -120,7 +120,7 @@ def mfu(
     throughput: float | None,
 ) -> dict[str, Any]:
     """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note` and those by formula, of a job of so many ranks."""
-    peak, note = peak_flops(config["hardware"], own.device_name, settings.precision)
+    peak, note = peak_flops(config["hardware"], own.device_name, peak_name(settings))
     by_formula = own.formula.get("formula_flops")
     formula = None if by_formula is None or throughput is None else by_formula * throughput
     needed = None

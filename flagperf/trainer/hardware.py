@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 import resource
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flagperf.trainer.settings import Settings
 
 GIB = 2**30
 
 # Name of a training's precision in the hardware's peak_flops.
 PEAK = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}
+FLOAT8 = "fp8"  # … where linear layers multiply in float8, whatever the others do: no share of a lower peak exceeds 1
+
+
+def peak_name(settings: Settings) -> str:
+    """The name in the hardware's peak_flops of the fastest format in which a training multiplies."""
+    return PEAK[settings.precision] if settings.float8_modules is None else FLOAT8
 
 
 def is_device_of(hardware: Mapping[str, Any], name: str) -> bool:
@@ -19,13 +28,13 @@ def is_device_of(hardware: Mapping[str, Any], name: str) -> bool:
     return not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
-def peak_flops(hardware: Mapping[str, Any], device: str, precision: str) -> tuple[float | None, str | None]:
-    """FLOP/s of one device of the hardware in the precision; or None, and why. `device`: what it calls itself."""
+def peak_flops(hardware: Mapping[str, Any], device: str, name: str) -> tuple[float | None, str | None]:
+    """FLOP/s of one device of the hardware by the name of a peak; or None, and why. `device`: what it calls itself."""
     if not is_device_of(hardware, device):
         return None, f"the device is {device}, and not hardware {hardware['name']}, whose peaks are known"
-    peak = (hardware.get("peak_flops") or {}).get(PEAK[precision])
+    peak = (hardware.get("peak_flops") or {}).get(name)
     if peak is None:
-        return None, f"hardware {hardware['name']} gives no peak for {PEAK[precision]}"
+        return None, f"hardware {hardware['name']} gives no peak for {name}"
     return float(peak), None
 
 

@@ -73,7 +73,8 @@ def _built(*names: str) -> Callable[[Round], Any]:
 
 def _peak(round_: Round) -> Any:
     """Of one device in the precision of the training, where config.yaml holds it."""
-    return (round_.config["hardware"].get("peak_flops") or {}).get(PEAKS[round_.config["precision"]])
+    name = "fp8" if round_.config.get("float8_modules") else PEAKS[round_.config["precision"]]
+    return (round_.config["hardware"].get("peak_flops") or {}).get(name)
 
 
 def _throughput(round_: Round) -> float | None:

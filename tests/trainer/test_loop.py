@@ -7,6 +7,7 @@ import math
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -17,11 +18,13 @@ from torch.nn import functional
 
 from flagperf.errors import ConfigError
 from flagperf.perflog import Event
+from flagperf.trainer.finish import mfu
 from flagperf.trainer.pytorch import loop
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.fingerprint import example_operations
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.settings import Settings
 
 
 def gradient_descent(
@@ -489,6 +492,22 @@ def test_figures_are_those_of_their_definitions(tmp_path: Path) -> None:
 def test_no_peak_no_mfu(tmp_path: Path) -> None:
     finished = toy.train(toy.config(hardware={"name": "X1", "peak_flops": {"bf16": 1e12}}), tmp_path)[-1].value
     assert (finished["mfu"], finished["mfu_note"]) == (None, "hardware X1 gives no peak for fp32")
+
+
+@pytest.mark.parametrize(
+    ("float8", "peaks", "expected"),
+    [
+        pytest.param(None, {"bf16": 1e12, "fp8": 2e12}, (0.9, None), id="bf16"),
+        pytest.param("a.Block", {"bf16": 1e12, "fp8": 2e12}, (0.45, None), id="linear layers in float8"),
+        pytest.param("a.Block", {"bf16": 1e12}, (None, "hardware X1 gives no peak for fp8"), id="no such peak"),
+    ],
+)
+def test_mfu_in_float8(float8: str | None, peaks: dict[str, float], expected: tuple[float | None, str | None]) -> None:
+    """Nothing is faster than the peak of the fastest format."""
+    config = toy.config(hardware={"name": "X1", "peak_flops": peaks}, precision="amp_bf16", float8_modules=float8)
+    own: Any = SimpleNamespace(device_name="X1", formula={})
+    figures = mfu(config, Settings.read(config), 1, own, {"per_unit": 1e9}, 300.0)
+    assert (figures["mfu"], figures["mfu_note"]) == expected
 
 
 def documented_fields() -> set[str]:

@@ -6,17 +6,19 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import toy
 from example import PYTORCH
 from test_loop import gradient_descent
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from flagperf.perflog import Event, PerfLog
 from flagperf.run.blame import has_followed, last_lines
+from flagperf.trainer.pytorch import by_version
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loop import Training
 from flagperf.trainer.pytorch.parts import build_parts
@@ -184,6 +186,26 @@ def test_where_a_training_diverged(
     steps: list[int | None], share: Callable[[int], int], expected: Diverged | None
 ) -> None:
     assert Diverged.of(steps, share) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "bound"),
+    [
+        pytest.param((2, 14), "cuda", True, id="new"),
+        pytest.param((2, 3), "cuda", False, id="old"),
+        pytest.param((2, 14), "acme", False, id="a chip that may not know it"),
+        pytest.param((2, 14), "cpu", False, id="no chip"),
+    ],
+)
+def test_nccl_starts_before_the_first_step(
+    version: tuple[int, int], kind: str, bound: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(by_version, "VERSION", version)
+    monkeypatch.setattr(distributed, "init_process_group", lambda _, **options: given.update(options))
+    device = SimpleNamespace(type=kind)
+    World(0, 2).connect(device, "of_the_vendor", 60)  # type: ignore[arg-type]
+    assert given.get("device_id") is (device if bound else None)
 
 
 def test_time_ends_on_all_ranks_at_the_same_step(tmp_path: Path) -> None:

@@ -94,6 +94,11 @@ def streams(device: torch.device) -> tuple[Any, Any, Callable[[], AbstractContex
     return module.current_stream(device), older, lambda: module.stream(older)
 
 
+def bound_to(device: torch.device) -> dict[str, torch.device]:
+    """The argument of init_process_group by which NCCL starts there, and not within the first step."""
+    return {"device_id": device} if VERSION >= (2, 4) and device.type == "cuda" else {}
+
+
 def leave_group() -> None:
     """Leave the process group. With torch 2.0 a rank was seen to hang in it; there the end of its process does it."""
     if VERSION >= (2, 4):

@@ -64,6 +64,16 @@ def peak_memory(device: torch.device) -> tuple[float, str]:
     return module_of(device).max_memory_reserved(device) / GIB, "device"
 
 
+def forget_peak(device: torch.device) -> None:
+    """Let the peak of the memory count from now on, without what was given back. A plug-in may be unable to do so."""
+    if device.type == "cpu":
+        return  # the kernel keeps the peak of a process
+    module = module_of(device)
+    if hasattr(module, "reset_peak_memory_stats") and hasattr(module, "empty_cache"):
+        module.empty_cache()
+        module.reset_peak_memory_stats(device)
+
+
 def clock_for(device: torch.device) -> Clock:
     """The finest clock this device has."""
     if device.type == "cpu":

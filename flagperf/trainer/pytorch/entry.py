@@ -8,7 +8,7 @@ from typing import Any
 from flagperf.perflog import PerfLog
 from flagperf.trainer.figures import utilisation
 from flagperf.trainer.finish import finished
-from flagperf.trainer.hardware import PEAK
+from flagperf.trainer.hardware import peak_name
 from flagperf.trainer.pytorch.built import built
 from flagperf.trainer.pytorch.by_version import fill_in
 from flagperf.trainer.pytorch.datasets import read_first_samples
@@ -48,7 +48,7 @@ def _probed(parts: Parts, perflog: PerfLog, model_flops: float | None) -> float 
     """Measure the devices now that the training is over; its FLOP/s as a share of what they achieve together."""
     own = Probe(parts.device, parts.world).measure()
     perflog.log("PROBE", own)
-    achieved = [found.get(PEAK[parts.settings.precision]) for found in parts.world.gather(own)]
+    achieved = [found.get(peak_name(parts.settings)) for found in parts.world.gather(own)]
     return utilisation(model_flops, None if None in achieved else sum(achieved))
 
 

@@ -16,7 +16,7 @@ from flagperf.target import check_target
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import averaged, build_network
 from flagperf.trainer.pytorch.datasets import Datasets, open_datasets
-from flagperf.trainer.pytorch.device import open_device
+from flagperf.trainer.pytorch.device import forget_peak, open_device
 from flagperf.trainer.pytorch.parallel import Strategy, make_strategy
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
@@ -100,6 +100,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     whole = strategy.whole(network)
     average = averaged(network, settings, partial(strategy.divided, device=device))
     network = strategy.divided(network, device)
+    forget_peak(device)  # of the network as a whole
     task.group = strategy.summing()
     optimizer = component(config, "optimizer", task.parameters(network))
     scheduler = component(config, "lr_scheduler", optimizer)

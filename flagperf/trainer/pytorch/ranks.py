@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from flagperf.trainer.pytorch.by_version import leave_group, sent_buffers
+from flagperf.trainer.pytorch.by_version import bound_to, leave_group, sent_buffers
 from flagperf.trainer.ranks import Ranks
 
 
@@ -24,9 +24,9 @@ class World(Ranks):
         """
         if (self.size > 1 or alone) and not dist.is_initialized():
             backends = backend if device.type == "cpu" else f"cpu:gloo,{device.type}:{backend}"
-            own: dict[str, Any] = {}
+            own: dict[str, Any] = dict(bound_to(device))
             if self.size == 1:  # nobody is there to be found
-                own = {"store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
+                own = {**own, "store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
             dist.init_process_group(backends, timeout=timedelta(seconds=timeout), **own)
 
     def disconnect(self) -> None:
