@@ -128,7 +128,7 @@ def _lines(path: Path) -> Iterator[bytes]:
 
 def _parquet(path: Path) -> Iterator[str]:
     try:
-        from pyarrow import parquet
+        from pyarrow import ArrowException, parquet
     except ImportError:
         raise ConfigError(
             "parquet files need the package pyarrow where the data is prepared",
@@ -137,8 +137,16 @@ def _parquet(path: Path) -> Iterator[str]:
             allowed=".jsonl, .jsonl.gz, .json.gz",
             advice="pip install 'flagperf[parquet]', or convert the files",
         ) from None
-    for rows in parquet.ParquetFile(path).iter_batches(ROWS, columns=["text"]):
-        yield from rows.column(0).to_pylist()
+    try:
+        file = parquet.ParquetFile(path)
+        names = file.schema_arrow.names
+        if "text" not in names:
+            problem, given = "the parquet file has no column of texts", ", ".join(names)
+            raise ConfigError(problem, where=str(path), key="source", given=given, allowed="a column named text")
+        for rows in file.iter_batches(ROWS, columns=["text"]):
+            yield from rows.column(0).to_pylist()
+    except (ArrowException, OSError) as error:
+        raise ConfigError("not a whole parquet file", where=str(path), key="source", given=error) from None
 
 
 # ---------------------------------------------------------------- in each process

@@ -30,6 +30,7 @@ ENDS = ("max_steps", "max_epochs", "max_samples_termination", "max_time", "targe
 EVALUATIONS = ("eval_interval_steps", "eval_interval_micro_steps", "eval_interval_samples", "eval_interval_epochs")
 
 Kernels = Annotated[List[str], Field(list, options=("flash", "efficient", "cudnn", "math"))]
+Seed = Annotated[int, Field(int, low=0, high=2**32 - 1)]  # what every framework's generators take
 Side = Annotated[int, Field(int, low=-1)]
 Sinks = Annotated[List[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 
@@ -134,7 +135,7 @@ class Settings:
         "the lr_scheduler steps once per optimizer step | epoch", default="step"
     )
 
-    seed: CountFrom0 = setting("decides weights, order and augmentation", default=0, new_group=True)
+    seed: Seed = setting("decides weights, order and augmentation", default=0, new_group=True)
     deterministic: bool = setting("deterministic algorithms only", default=False)
     cudnn_benchmark: bool = setting("let the vendor's library try algorithms", default=False)
 

@@ -403,6 +403,17 @@ def test_files(tmp_path: Path, group: str, values: dict[str, Any], refusal: dict
             ),
             id="tolerance of the extent",
         ),
+        pytest.param(
+            "seed=9999999999999999999999",
+            lines(
+                "value out of range",
+                where="command line",
+                key="seed",
+                given="9999999999999999999999",
+                allowed="a whole number, at least 0, at most 4294967295",
+            ),
+            id="a seed that no generator takes",
+        ),
     ],
 )
 def test_command_line(tmp_path: Path, override: str, refusal: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import lines
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from cases.language_model.indexed import Shard
@@ -117,6 +118,30 @@ def test_parquet(source: Path, tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table({"url": ["a", "b"], "text": ["w5", "w6 w7"]}), source / "train-2.parquet")
     tokenize(source, tmp_path, **{**ARGUMENTS, "train_files": ["*.parquet"], "processes": 1})
     assert tokens(tmp_path, "train.bin") == ([5, 6, 7], [1, 2])
+
+
+def test_parquet_that_cannot_be_read(source: Path, tmp_path: Path) -> None:
+    """Without a column of texts, cut off, or no parquet at all."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        return  # the message about that is tested above
+    path, arguments = source / "train-2.parquet", {**ARGUMENTS, "train_files": ["*.parquet"], "processes": 1}
+    parquet.write_table(pyarrow.table({"url": ["a"], "content": ["w5"]}), path)
+    with pytest.raises(ConfigError) as caught:
+        tokenize(source, tmp_path, **arguments)
+    assert str(caught.value) == lines(
+        "the parquet file has no column of texts",
+        where=str(path),
+        key="source",
+        given="url, content",
+        allowed="a column named text",
+    )
+    for damaged in (path.read_bytes()[:-20], b"no parquet"):
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match=r"^not a whole parquet file\n  where: .*\n  key:     source\n  given: "):
+            tokenize(source, tmp_path, **arguments)
 
 
 def test_what_the_case_asks_for(source: Path, tmp_path: Path) -> None:
