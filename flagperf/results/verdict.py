@@ -18,6 +18,7 @@ from flagperf.results.learning import LEARNING
 from flagperf.results.one_configuration import as_recorded, one_configuration
 from flagperf.results.running import GOES_ON, so_far
 from flagperf.results.values import Finding, Verdict
+from flagperf.trainer.agenda import ON_SAMPLE_DATA
 
 VERDICTS: tuple[Verdict, ...] = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # the worst last
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
@@ -194,7 +195,7 @@ def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
         yield "INVALID", "no step was trained"
     for limit, asked in evidence.limits.items():
         done = evidence.number(TRAINING_LIMITS[limit])
-        if done is None or done >= asked or stop in ("target", "non_finite_loss"):
+        if done is None or done >= asked or stop in ("target", ON_SAMPLE_DATA, "non_finite_loss"):
             continue
         if stop == limit:
             yield "INVALID", f"stopped by {limit}={asked:g}, but {TRAINING_LIMITS[limit]} is {done:g}"

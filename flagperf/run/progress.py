@@ -18,6 +18,7 @@ from flagperf.run.console import Terminal
 from flagperf.run.pace import TimeLeft, evaluation_text, goals_text, step_text
 from flagperf.run.times import MILESTONES, PhaseTimes
 from flagperf.run.values import Failure
+from flagperf.trainer.sample_data import is_sample, is_sample_data
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
 SLOW = 1.0  # seconds of a phase from which on a node is named as slow
@@ -26,7 +27,15 @@ FEW = 8  # nodes that are named one by one
 BEFORE_STEPS = tuple(MILESTONES.values())[:-1]  # the phases of the start, but for the first step
 SLOWEST = 3  # how many are named of more nodes than that
 
+REACHED = "that is the target, but sample data shows nothing: the training ends (stop_on_sample_data=false: it goes on)"
+
 log = logging.getLogger(__name__)
+
+
+def _ends_on_sample_data(config: Mapping[str, Any]) -> bool:
+    """Whether the value of the target ends a training that claims no target."""
+    ends = config.get("size") == "full" and config.get("stop_on_sample_data")
+    return bool(ends) and (is_sample(config) or is_sample_data(config["data_dir"]))
 
 
 class Progress:
@@ -39,6 +48,7 @@ class Progress:
         self.console = console or Terminal()
         self.unit = run.throughput_unit
         self._goals = run.target.values if run.target else {}
+        self._ends_at = run.target if _ends_on_sample_data(run.config) else None
         self._metric = ""  # the last evaluation of the target's metrics
         self._left = TimeLeft(run)
         self._began = time.monotonic()
@@ -104,6 +114,8 @@ class Progress:
         if event.event == "EVALUATE":
             self._metric = goals_text(event.value, self._goals)
             self._line(f"{'evaluate':8} {evaluation_text(event.value, self._goals)}")
+            if self._ends_at is not None and self._ends_at.reached(event.value):
+                self._line(f"{'':8} {REACHED}")
         elif event.event == "STEP_END":
             self._at = {}
             self._step(event.value, now)

@@ -8,6 +8,7 @@ from typing import Callable
 
 from flagperf.trainer.settings import Settings
 
+ON_SAMPLE_DATA = "target_on_sample_data"  # why a training ended that claims no target
 Largest = Callable[[float], float]  # a number of this rank → the largest of all ranks, the same on each
 
 

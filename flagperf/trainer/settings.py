@@ -102,6 +102,10 @@ class Settings:
         "{metric, value, direction: higher|lower, unit}; stops training when reached", default=None, new_group=True
     )
 
+    stop_on_sample_data: bool = setting(
+        "a full-size case on sample data: stop at the value of the target, which shows nothing there", default=True
+    )
+
     precision: Literal["fp32", "tf32", "amp_fp16", "amp_bf16"] = setting(
         "fp32 | tf32 | amp_fp16 | amp_bf16", default="fp32", new_group=True
     )
@@ -188,6 +192,12 @@ class Settings:
         """Whether any setting asks for an evaluation."""
         intervals = (getattr(self, name) for name in EVALUATIONS)
         return self.initial_evaluation or self.target is not None or any(interval is not None for interval in intervals)
+
+
+def sample_target(config: Mapping[str, Any], settings: Settings) -> Target | None:
+    """What ends a full-size training on sample data, where it claims no target; None: its limits alone."""
+    ends = settings.stop_on_sample_data and config["size"] == "full" and is_sample_data(config["data_dir"])
+    return settings.target if ends else None
 
 
 def _of_synthetic(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,14 +13,14 @@ from typing import Any, Protocol
 
 from flagperf.perflog import PerfLog
 from flagperf.target import check_target
-from flagperf.trainer.agenda import Agenda, Position
+from flagperf.trainer.agenda import ON_SAMPLE_DATA, Agenda, Position
 from flagperf.trainer.batches import EndlessBatches
 from flagperf.trainer.clock import CHECKPOINT, DATA, EVALUATE, STEP, Clock
 from flagperf.trainer.extent import other_data
 from flagperf.trainer.ranks import Ranks
 from flagperf.trainer.records import HEARTBEAT, HOLD, Step, StepRecords, Sums
 from flagperf.trainer.sample_data import is_sample_data
-from flagperf.trainer.settings import Settings
+from flagperf.trainer.settings import Settings, sample_target
 from flagperf.trainer.trained import Diverged, Trained
 
 
@@ -87,6 +87,7 @@ class Training:
         # A result on sample data, or on other data than the case's, never claims the target of the full case.
         other = (self.sample_data and parts.config["size"] == "full") or other_data(parts.config, parts.data.counts)
         self.target = None if other else self.settings.target
+        self.ends_at = sample_target(parts.config, self.settings)
         self.agenda = Agenda(self.settings, parts.world.largest)
         self.records = StepRecords(
             perflog, clock, parts.world.size, self.send, lag=0, unit=parts.config["throughput_unit"]
@@ -224,6 +225,8 @@ class Training:
         self.log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
         if self.target is not None and self.target.reached(self.metrics):
             self.stop_reason = "target"
+        elif self.ends_at is not None and self.ends_at.reached(self.metrics):
+            self.stop_reason = ON_SAMPLE_DATA
 
     def save(self) -> None:
         """Write a checkpoint, unless the loss is no number any more."""

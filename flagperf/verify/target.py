@@ -48,6 +48,9 @@ def stop_reasons(round_: Round) -> list[str]:
         return ["target"]
     if not math.isfinite(figures["final_loss"]):
         return ["non_finite_loss"]
+    on_samples = figures.get("sample_data") and config["size"] == "full" and config.get("stop_on_sample_data")
+    if on_samples and is_reached(config.get("target"), metrics(round_)):
+        return ["target_on_sample_data"]
     return [key for key, figure in LIMITS.items() if config.get(key) is not None and figures[figure] >= config[key]]
 
 

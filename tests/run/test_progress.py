@@ -13,9 +13,11 @@ from rich.console import Console
 
 from flagperf.perflog import Event
 from flagperf.run.pace import TimeLeft, duration, evaluation_text, step_text
-from flagperf.run.progress import Progress, phases_text, seconds_text
+from flagperf.run.progress import REACHED, Progress, phases_text, seconds_text
 from flagperf.run.times import PhaseTimes
 from flagperf.run.values import Failure
+from flagperf.target import Target
+from flagperf.trainer.sample_data import sample_name
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (62, "1:02"), (3605, "1:00:05"), (360000, "100:00:00")])
@@ -186,6 +188,34 @@ EIGHT = {f"n{number}": 0.5 for number in range(1, 9)}
 )
 def test_plain_lines_are_few(part: Callable[[Progress], object], lines: list[str]) -> None:
     assert [line.split(" s  ", 1)[1] for line in shown(part).splitlines() if not line.startswith("    [")] == lines
+
+
+SAMPLE: dict[str, Any] = {"_target_": "a.Writer"}
+ON_SAMPLES = {
+    "size": "full",
+    "stop_on_sample_data": True,
+    "data": {"sample": SAMPLE},
+    "data_dir": f"/samples/{sample_name('sums', SAMPLE)}",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        pytest.param({}, True, id="a case of one's own, full by name"),
+        pytest.param({"data_dir": "/data"}, False, id="real data"),
+        pytest.param({"stop_on_sample_data": False}, False, id="asked to go on"),
+        pytest.param({"size": "tiny"}, False, id="a tiny size, which claims its target"),
+    ],
+)
+def test_the_target_on_sample_data_is_told_when_it_is_reached(changed: dict[str, Any], told: bool) -> None:
+    run, out = example_run(config={**ON_SAMPLES, **changed}, target=Target("acc1", 0.5, "higher")), io.StringIO()
+    with Progress(run, Console(file=out, width=200)) as progress:
+        for step in (2, 3):
+            progress.event(Event("EVALUATE", {"step": step, "acc1": step / 5}))
+    lines = [line.split(" s  ", 1)[1] for line in out.getvalue().splitlines()]
+    evaluations = [f"evaluate step {step}  acc1 {step / 5} (target 0.5)" for step in (2, 3)]
+    assert lines == [*evaluations, *([f"{'':9}{REACHED}"] if told else [])]
 
 
 def test_last_lines_of_a_log_are_no_markup() -> None:

@@ -540,10 +540,13 @@ def test_finished_has_the_documented_fields(settings: dict[str, Any], tmp_path: 
 def test_sample_data_of_a_full_case_has_no_target(tmp_path: Path) -> None:
     (tmp_path / ".flagperf-sample.json").write_text("{}")
     settings = {"target": {"metric": "count", "value": 1, "direction": "higher"}, "data_dir": str(tmp_path)}
-    tiny = toy.train(toy.config(size="tiny", **settings), tmp_path)[-1].value
-    full = toy.train(toy.config(size="full", **settings), tmp_path)[-1].value
+    tiny = toy.train(toy.config(size="tiny", max_epochs=2, **settings), tmp_path)[-1].value
+    full = toy.train(toy.config(size="full", max_epochs=2, **settings), tmp_path)[-1].value
     assert (tiny["sample_data"], tiny["converged"], tiny["target"]) == (True, True, settings["target"])
     assert (full["sample_data"], full["converged"], full["target"]) == (True, False, None)
+    on = toy.train(toy.config(size="full", stop_on_sample_data=False, max_epochs=2, **settings), tmp_path)[-1].value
+    ended = [(one["stop_reason"], one["epochs"]) for one in (tiny, full, on)]
+    assert ended == [("target", 1), ("target_on_sample_data", 1), ("max_epochs", 2)]
 
 
 @pytest.mark.parametrize(("size", "train", "reached"), [("full", 65, False), ("full", 64, True), ("tiny", 65, True)])

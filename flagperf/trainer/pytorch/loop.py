@@ -12,7 +12,7 @@ from time import perf_counter, time
 from typing import Any
 
 from flagperf.perflog import PerfLog
-from flagperf.trainer.agenda import Agenda, Position
+from flagperf.trainer.agenda import ON_SAMPLE_DATA, Agenda, Position
 from flagperf.trainer.clock import CHECKPOINT, DATA, EVALUATE
 from flagperf.trainer.extent import other_data
 from flagperf.trainer.pytorch.checkpoint import Resumed, restore, snapshot
@@ -25,6 +25,7 @@ from flagperf.trainer.pytorch.randomness import set_random_state
 from flagperf.trainer.pytorch.sums import send
 from flagperf.trainer.records import HEARTBEAT, HOLD, StepRecords
 from flagperf.trainer.sample_data import is_sample_data
+from flagperf.trainer.settings import sample_target
 from flagperf.trainer.trained import Diverged, Trained
 
 
@@ -37,6 +38,7 @@ class Training:
         # A result on sample data, or on other data than the case's, never claims the target of the full case.
         other = (self.sample_data and parts.config["size"] == "full") or other_data(parts.config, parts.datasets.counts)
         self.target = None if other else self.settings.target
+        self.ends_at = sample_target(parts.config, self.settings)
         self.agenda = Agenda(self.settings, parts.world.largest)
         self.clock = clock_for(parts.device)
         lag = 0 if parts.device.type == "cpu" else 1
@@ -154,6 +156,8 @@ class Training:
         self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
         if self.target is not None and self.target.reached(self.metrics):
             self.stop_reason = "target"
+        elif self.ends_at is not None and self.ends_at.reached(self.metrics):
+            self.stop_reason = ON_SAMPLE_DATA
 
     def _evaluate_end(self) -> None:
         """Evaluate the network as a limit left it."""
