@@ -11,7 +11,7 @@ from flagperf.command import Command
 from flagperf.config.values import RunConfig
 from flagperf.plan.container import docker_run_argv
 from flagperf.plan.plan import make_plan, round_seed
-from flagperf.plan.values import NodePlan, Plan
+from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
 
 SHOWN = 8  # groups of ranks at most
 
@@ -74,6 +74,9 @@ def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
         notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
     if folders := sorted({node.sent_code for node in plan.nodes if node.sent_code}):
         notes.append(f"a run sends the packages flagperf and cases first, to {' and '.join(folders)}")
+    notes.append(
+        f"a run starts the ranks by {ENVIRONMENT} beside {CONFIG}: with the variables that are listed, and no others"
+    )
     for node in plan.nodes if run.secrets else ():
         notes.append(f"a run first writes {', '.join(node.secrets)} to {node.secrets_file}, for nobody else to read")
     return notes

@@ -91,6 +91,8 @@ def _tell_left_out(nodes: Sequence[NodeRun]) -> None:
     if names := sorted(set().union(*(node.logs.left_out for node in nodes))):
         advice = "to give one to them: +vendor.environment.NAME=VALUE"
         log.info("variables that do not reach the ranks: %s; %s", ", ".join(names), advice)
+
+
 def _failed(node: NodeRun, finished: bool) -> bool:
     """Whether the node failed. After FINISHED, an unknown exit status (a docker daemon that hangs) is no failure."""
     return node.failed and not (finished and node.exit_status is None and not node.logs.noticed)

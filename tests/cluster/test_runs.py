@@ -10,12 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from example import example_run
 from flagperf_run import DOCKER, FAKE, OPEN, WORKLOAD, User, assert_nothing_left, word
 from hosts import TestCluster
 from PIL import Image
 
 from flagperf.hosts.payload import code_archive
 from flagperf.perflog import parse
+from flagperf.plan.environment import environment_script
+from flagperf.run.node_logs import LEFT_OUT
 
 PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 NAME = "resnet50-pytorch-cpux2x1"
@@ -120,7 +123,8 @@ def test_strange_characters_in_every_name_and_data_elsewhere_on_one_host(
     assert done.exit_code == 0, done.output
     assert {path.name for path in done.folder.glob("*/round1/*/rank*.out.log")} == {"rank0.out.log", "rank1.out.log"}
     for node, log in enumerate(sorted((done.folder / NAME / "round1").glob("*/start_pytorch_task.log")), 1):
-        assert log.read_text() == f"MINE={STRANGE}\nof h{node}\n\n"
+        told = [line for line in log.read_text().splitlines() if not line.startswith(LEFT_OUT)]
+        assert told == [f"MINE={STRANGE}", f"of h{node}", ""]
     assert [host.run("sh", "-c", "find / -xdev -name hacked 2>/dev/null").stdout for host in lab.hosts] == ["", ""]
     assert not Path("hacked").exists()
 
@@ -180,6 +184,8 @@ def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tm
     host.output("mkdir", "-p", log := f"{folder}/{NAME}/round1/h1_noderank0", f"{folder}/code", "/srv/flagperf/sample")
     config = done.output.partition("# Effective configuration")[2].partition("\n")[2].partition("\n\n# Node")[0]
     host.output("sh", "-c", f"cat >{folder}/{NAME}/round1/config.yaml", stdin=config.encode())
+    script = environment_script(example_run())
+    host.output("sh", "-c", f"cat >{folder}/{NAME}/round1/environment.sh", stdin=script.encode())
     host.output("tar", "-xzC", f"{folder}/code", stdin=code_archive((WORKLOAD,)))
     pasted = host.run("sh", "-c", first)
     assert pasted.returncode == 0, host.output("cat", f"{log}/start_pytorch_task.log")

@@ -35,6 +35,7 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
 #   cluster local has 1 of the 2 hosts: <host-N> stands for a missing one, and a run would be refused
 #   port 29500 stands for a free one, which each round looks for on node 0
 #   a run sends the packages flagperf and cases first, to /var/tmp/flagperf/dry-run/code
+#   a run starts the ranks by environment.sh beside config.yaml: with the variables that are listed, and no others
 
 # Changes against the case:
 #   lr: 0.1 -> 0.2    (command line)
