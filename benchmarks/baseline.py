@@ -20,6 +20,8 @@ from flagperf import perflog
 from flagperf.config.compose import compose_jobs
 from flagperf.config.values import RunConfig
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Python keeps what it compiled, as it does for users
+
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 RANKS = 2
 PORT = 29511

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from flagperf.cli.cluster import Row
@@ -25,11 +26,14 @@ BUILDER = "docker --version && docker buildx version >/dev/null"
 BUILDX_SINCE = 23  # from this version of docker, BuildKit needs the plug-in buildx
 
 
+Claimed = Callable[[], Awaitable[dict[str, leftovers.OwnerState]]]  # gives the folders that runs claimed on the host
+
+
 class DockerChecks:
     """The checks of one host that need its docker, one after the other."""
 
-    def __init__(self, run: RunConfig, node: Node, transport: Transport) -> None:
-        self.run, self.node, self.transport = run, node, transport
+    def __init__(self, run: RunConfig, node: Node, transport: Transport, claimed: Claimed) -> None:
+        self.run, self.node, self.transport, self.claimed = run, node, transport, claimed
         self.layers: list[str] | None = None  # of the image; None: it is not there
         self._docker = DockerHost(transport)
         self._answers = False
@@ -104,7 +108,7 @@ class DockerChecks:
     async def _leftovers(self) -> Finding:
         states: dict[str, leftovers.OwnerState] = {}
         if not self.transport.same_files:
-            states |= await leftovers.claimed_folders(self.transport, self.run.cluster.work_dir)
+            states |= await self.claimed()
             states |= dict.fromkeys(await leftovers.dead_process_folders(self.transport), "dead")
         if self._answers:
             states |= {f"container {name}": state for name, state in (await containers(self._docker.call)).items()}

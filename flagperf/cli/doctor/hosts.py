@@ -21,7 +21,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
-from flagperf.hosts.leftovers import claimed_folders
+from flagperf.hosts.leftovers import OwnerState, claimed_folders
 from flagperf.hosts.monitors.running import ask_once
 from flagperf.hosts.transport import MOST_CLOCK, Transport
 from flagperf.plan.plan import make_plan
@@ -61,7 +61,8 @@ class _Host:
         self.run, self.node, self.transport = run, node, transport
         self.rows: list[Row] = []
         self.facts = Facts({})
-        self.docker = DockerChecks(run, node, transport)
+        self.docker = DockerChecks(run, node, transport, self._claimed)
+        self._claims: asyncio.Future[dict[str, OwnerState]] | None = None
         self._connection = AsyncExitStack()
 
     async def examine(self) -> None:
@@ -128,8 +129,14 @@ class _Host:
         return Finding(f"{_gib(self.facts, 'disk_free_kib')} free in {self._work_dir}")
 
     async def _work_folder(self) -> Finding:
-        await claimed_folders(self.transport, self._work_dir)
+        await self._claimed()
         return Finding(f"{self._work_dir}: only this user can reach into it")
+
+    async def _claimed(self) -> dict[str, OwnerState]:
+        """The folders that runs claimed there; two checks ask for them, and the host is asked once."""
+        if self._claims is None:
+            self._claims = asyncio.ensure_future(claimed_folders(self.transport, self.run.cluster.work_dir))
+        return await self._claims
 
     async def _memory(self) -> Finding:
         preflight.check_ranks(self.run, self.node.name, self.facts)

@@ -80,7 +80,9 @@ class SshTransport:
     @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
         ended_there = ("timeout", "-k", "1", f"{timeout:g}")  # whatever happens here
-        channel = await self.connection.channel((*ended_there, "sh", "-c", command.line()))
+        bare = command.argv[0] == "sh" and not command.env and not command.cwd  # a script, which needs no second shell
+        words = command.argv if bare else ("sh", "-c", command.line())
+        channel = await self.connection.channel((*ended_there, *words))
         try:
             output = await asyncio.wait_for(channel.communicate(stdin.decode()), timeout + self.connection.timeout)
         except asyncio.TimeoutError:
