@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 KEEPER = MARKED + script(__file__, "keeper.sh")
 KEEPER_GRACE = 3.0  # seconds
 REMOVED = "someone removed the container"
+SHIM_ENDED = "its containerd-shim ended: docker holds a container by this process, and ends it without"
+UNKNOWN = "255"  # in the event of a container's end, where docker has lost its shim: it then ends the container itself
 SIGNALLED = 128  # docker reports an end by signal N as 128 + N
 
 
@@ -69,7 +72,7 @@ class DockerProcess:
             return f"out of memory: the container reached its limit{limit}"
         if state["Paused"]:
             return "the container is frozen (docker pause)"
-        if not state["Running"] and (told := await self._docker.call(self._done_to_it)):
+        if not state["Running"] and (told := await self._docker.call(partial(self._done_to_it, state["ExitCode"]))):
             return told
         return state["Error"] or None
 
@@ -83,7 +86,7 @@ class DockerProcess:
         status = int(done["StatusCode"])
         return SIGNALLED - status if status > SIGNALLED else status
 
-    def _done_to_it(self, client: DockerClient) -> str | None:
+    def _done_to_it(self, status: int, client: DockerClient) -> str | None:
         """What someone else did to the container that has ended; None: nothing. Takes a second at most.
 
         The daemon keeps its last 256 events, and tells them up to the end of the current second of its clock: one that
@@ -98,7 +101,10 @@ class DockerProcess:
             return REMOVED
         if "stop" in done or "restart" in done:
             return "someone stopped the container (docker stop)"
-        return f"someone sent the container signal {signals[0]} (docker kill)" if signals else None
+        if signals:
+            return f"someone sent the container signal {signals[0]} (docker kill)"
+        died = [event["Actor"]["Attributes"].get("exitCode") for event in events if event["Action"] == "die"]
+        return SHIM_ENDED if died[-1:] == [UNKNOWN] and status != int(UNKNOWN) else None
 
     def _stop(self, client: DockerClient) -> Any:
         from docker.errors import APIError

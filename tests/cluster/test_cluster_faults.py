@@ -67,6 +67,10 @@ def kill_daemon(lab: TestCluster) -> None:
     lab.hosts[1].stop("dockerd", signal.SIGKILL)
 
 
+def kill_shim(lab: TestCluster) -> None:
+    lab.hosts[1].output("sh", "-c", 'kill -9 $(pgrep -f "containerd-shim.* -id $(docker ps -q --no-trunc)")')
+
+
 GONE = "lost docker daemon: the docker daemon does not run"
 LOST = r"lost host: lost: no ssh connection for 4 s \("
 
@@ -86,11 +90,13 @@ MIDDLE = {
     "container killed": Fault(
         container("kill"), r"the launcher of the ranks ended: someone sent the container signal 9 \(docker kill\)"
     ),
+    "shim killed": Fault(kill_shim, "the launcher of the ranks ended: its containerd-shim ended: "),
 }
 
 
 SLOW = {
     "container killed",
+    "shim killed",
     "exits",
     "is killed",
     "container is removed",
