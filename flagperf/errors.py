@@ -3,6 +3,7 @@
 FlagperfError
 ├── ConfigError        exit 2   wrong usage or configuration; also a data_dir of the wrong layout
 ├── HostError          exit 3   a host or its docker cannot be used
+├── ResultsError       exit 3   the result folder cannot be written any more
 ├── NoValidCaseError   exit 4   nothing is left to run
 ├── TrainingError      exit 5   a training process failed, hung or was lost; a writer of data crashed
 ├── InterruptedRunError exit 130 Ctrl-C or SIGTERM
@@ -89,6 +90,17 @@ class HostError(FlagperfError):
         self.host, self.problem, self.advice = host, problem, advice
         self.details = {"do": advice} if advice else {}
         super().__init__(with_details(f"{host}: {problem}", self.details))
+
+
+class ResultsError(FlagperfError):
+    """The result folder cannot be written any more."""
+
+    exit_code = 3
+
+    def __init__(self, where: str, why: str) -> None:
+        advice = "mend the place, or give the command again with another result_dir"
+        problem = "results cannot be written any more; what was written before stays where it was"
+        super().__init__(with_details(problem, {"where": where, "given": why, "do": advice}))
 
 
 class NoValidCaseError(FlagperfError):

@@ -79,6 +79,10 @@ async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
             if not transport.same_files:
                 removed += await leftovers.remove_dead_folders(transport, run.cluster.work_dir)
                 removed += await leftovers.remove_dead_process_folders(transport)
+                claimed = await leftovers.claimed_folders(transport, run.cluster.work_dir)
+                if kept := [path for path, state in claimed.items() if state == "kept"]:
+                    found = f"logs that were not collected stay: {', '.join(kept)}"
+                    rows.append(Row(transport.host, "clean", "warning", found, leftovers.advice(kept)))
             try:
                 removed += await _remove_containers(transport)
             except DaemonError as error:

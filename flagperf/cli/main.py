@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import importlib
 import os
 import re
@@ -20,12 +19,6 @@ from flagperf.config.user_path import user_path
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
 
 BEGAN = time.time()  # when the command was given, but for the start of the interpreter
-
-DISK = {  # what the disk of the results may say in the middle of a run
-    errno.ENOSPC: "no space is left for results",
-    errno.EDQUOT: "the user's quota leaves no space for results",
-    errno.EROFS: "the disk of the results became read-only",
-}
 
 
 def main() -> NoReturn:
@@ -67,6 +60,8 @@ def run_command(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
+        from flagperf.run.folder import DISK
+
         if error.errno not in DISK:
             raise
         print(f"flagperf: {DISK[error.errno]}; what was written before stays", file=sys.stderr)

@@ -1,10 +1,14 @@
 #!/bin/sh
-# Prints owner and owner file of each claimed folder, each ended by a zero byte. Needs own_folder.sh before it.
+# Prints owner and owner file of each claimed folder, each ended by a zero byte; of a kept one "kept" in place of the
+# owner. Needs own_folder.sh before it.
 #   $1  the folder that they lie in
 #   $2  make: make it where it is not there
 [ -e "$1" ] || [ -L "$1" ] || [ "$2" = make ] || exit 0
 own_folder "$1"
 for file in "$1"/*/.owner; do
     [ -f "$file" ] && printf '%s\0' "$(cat "$file")" "$file"
+done
+for file in "$1"/*/.uncollected; do
+    [ -f "$file" ] && printf 'kept\0%s\0' "$file"
 done
 true

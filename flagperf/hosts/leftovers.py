@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import socket
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -26,6 +28,7 @@ WHAT_IS_KEPT = OWN_FOLDER + script(__file__, "what_is_kept.sh")
 TIMEOUT = 60.0  # seconds
 
 OwnerState = Literal["this", "alive", "dead", "elsewhere"]
+FolderState = Literal["kept", "this", "alive", "dead", "elsewhere"]  # kept: logs that were not collected lie there
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +66,8 @@ async def claim(transport: Transport, folder: str) -> None:
     await _in_work_dir(transport, f"cannot make {folder}", shell(CLAIM, folder, this_owner()))
 
 
-async def claimed_folders(transport: Transport, work_dir: str, *, make: bool = False) -> dict[str, OwnerState]:
-    """Folders that runs claimed on a host, with what has become of their owners.
+async def claimed_folders(transport: Transport, work_dir: str, *, make: bool = False) -> dict[str, FolderState]:
+    """Folders that runs claimed on a host, with what has become of their owners, and those that were kept.
 
     Args:
         make: make work_dir where it is not there.
@@ -75,7 +78,9 @@ async def claimed_folders(transport: Transport, work_dir: str, *, make: bool = F
     done = await _in_work_dir(transport, f"cannot use {work_dir}", shell(CLAIMED, work_dir, "make" if make else ""))
     parts = done.stdout.split("\0")  # a path may hold any other character
     owners = zip(parts[::2], parts[1::2], strict=False)
-    return {str(PurePosixPath(file).parent): owner_state(owner) for owner, file in owners}
+    return {
+        str(PurePosixPath(file).parent): "kept" if owner == "kept" else owner_state(owner) for owner, file in owners
+    }
 
 
 async def _in_work_dir(transport: Transport, problem: str, command: Command) -> Completed:
@@ -115,6 +120,11 @@ async def kept(transport: Transport, folder: str) -> Literal["kept", "nothing"] 
     """
     found = (await _in_work_dir(transport, f"cannot use {folder}", shell(WHAT_IS_KEPT, folder))).stdout.strip()
     return "nothing" if not found else "kept" if found == "kept" else owner_state(found)
+
+
+def advice(kept: Sequence[str]) -> str:
+    """What to do about folders whose logs were not collected."""
+    return f"flagperf collect RUN_DIR brings the logs; to give them up, there: {shlex.join(('rm', '-rf', *kept))}"
 
 
 async def dead_process_folders(transport: Transport) -> list[str]:

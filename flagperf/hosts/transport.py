@@ -110,7 +110,7 @@ class Transport(Protocol):
     async def read(self, path: str, offset: int = 0) -> bytes:
         """The content of a file from `offset` on: READ_SIZE bytes at most, LEAST_READ where there are more.
 
-        Empty while there is no such file.
+        Empty while there is no such file, and where something else lies in its place.
         """
         ...
 
@@ -118,8 +118,13 @@ class Transport(Protocol):
         """Copy a file or a folder of the launcher to the host; missing parents are made."""
         ...
 
-    async def get(self, source: str, target: Path) -> None:
-        """Copy a file or a folder of the host to the launcher, over what is there; missing parents are made."""
+    async def get(self, source: str, target: Path) -> Sequence[str]:
+        """Copy a file or a folder of the host to the launcher, over what is there; missing parents are made.
+
+        Returns the paths in the folder that were left out: links, pipes, sockets and devices.
+
+        Raises FileNotFoundError where there is nothing.
+        """
         ...
 
     def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from flagperf.config.secret_values import read_secrets
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import kept
 from flagperf.hosts.transport import Transport
+from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
 from flagperf.regular import regular
 from flagperf.run.folder import PLAN
@@ -26,6 +28,9 @@ from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.run.resume import CHECKPOINTS
 from flagperf.secret import Mask, is_hidden
 
+log = logging.getLogger(__name__)
+
+SHOWN = 5  # names of files that were left out
 SHORT = 60.0  # seconds, for looking at a folder or removing it
 
 
@@ -43,14 +48,20 @@ class Place:
 
 
 async def bring(transport: Transport, log_dir: str, folder: Path, mask: Mask) -> None:
-    """Copy a node's logs, and checkpoints where there are some, to the round's folder here, where no secret stays."""
+    """Copy a node's logs, and checkpoints where there are some, to the round's folder here, where no secret stays.
+
+    Regular files are copied; what was left out is told. A folder that is gone has nothing to be brought.
+    """
     checkpoints = Path(log_dir).parent / CHECKPOINTS, folder.parent / CHECKPOINTS
     try:
         if not transport.same_files:
-            await transport.get(log_dir, folder)
+            left = list(await _get(transport, log_dir, folder))
             there = Command(("test", "-d", str(checkpoints[0])))
             if (await transport.run(there, timeout=SHORT)).exit_status == 0:
-                await transport.get(str(checkpoints[0]), checkpoints[1])
+                left += await _get(transport, str(checkpoints[0]), checkpoints[1])
+            if left:
+                names = ", ".join(shown(name) for name in left[:SHOWN]) + (" …" if len(left) > SHOWN else "")
+                log.warning("%s: links, pipes and devices among the logs were left out: %s", transport.host, names)
     finally:  # of a host that is lost, there is what was copied before
         await asyncio.to_thread(without_secrets, folder, mask)
         await asyncio.to_thread(by_umask, folder, checkpoints[1])
@@ -70,6 +81,19 @@ class Round:
     def files(self) -> tuple[Path, Path]:
         """The files that say so."""
         return self.plan, self.plan.with_name(CONFIG)
+
+
+async def _get(transport: Transport, source: str, target: Path) -> Sequence[str]:
+    try:
+        return await transport.get(source, target)
+    except FileNotFoundError:
+        log.warning("%s: %s is not there any more; nothing of it is brought", transport.host, source)
+        return ()
+
+
+def shown(name: str) -> str:
+    """A name of a file, which may be no text, as text."""
+    return plain(name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
 def rounds(run_folder: Path) -> list[Round]:

@@ -23,7 +23,7 @@ from flagperf.plan.plan import with_rendezvous
 from flagperf.plan.values import Plan, Rendezvous
 from flagperf.run.diagnose import PortTaken
 from flagperf.run.fan_out import FanOut
-from flagperf.run.folder import write_case
+from flagperf.run.folder import PLAN, write_case
 from flagperf.run.interrupt import interruption
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
@@ -163,6 +163,7 @@ class _Round:
             await self._fan_out.on_all("send", NodeRun.send)
             await self._fan_out.on_all("start", NodeRun.launch)
             failure = await supervise(self.nodes, self.plan, self.progress)
+            (self.folder / PLAN).stat()  # a result folder that is gone is the reason, whatever followed from it
             if failure is not None:
                 self.progress.failure(failure)  # at once, before everything is stopped
         except asyncio.CancelledError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -15,12 +16,19 @@ from pathlib import Path
 import yaml
 
 from flagperf.config.values import RunConfig
-from flagperf.errors import ConfigError
+from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 from flagperf.regular import regular
 from flagperf.run import made_here
 
+DISK = {  # what the disk of the results may say in the middle of a run, whichever file it is about
+    errno.ENOSPC: "no space is left for results",
+    errno.EDQUOT: "the user's quota leaves no space for results",
+    errno.EROFS: "the disk of the results became read-only",
+    errno.EIO: "the disk of the results cannot be read or written",
+    errno.ESTALE: "the server of the results forgot the folder (stale NFS file handle)",
+}
 RUN_LOG = "flagperf_run.log"
 SUBMITTED = "submitted.json"  # of a run that waits in a scheduler's queue, whose launcher will take the folder
 PLAN = "plan.json"  # of a round: the exact commands, per node, and where its folders lie there
@@ -72,11 +80,21 @@ def _another(folder: Path) -> Path:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold the run folder while the block runs. The system lets go of it however this process ends."""
-    with (folder / RUN_LOG).open("a") as file:
-        with suppress(OSError):  # a file system without locks: a report then says "unfinished"
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    """Hold the run folder while the block runs. The system lets go of it however this process ends.
+
+    Raises:
+        ResultsError: a file of it cannot be written in the block.
+    """
+    try:
+        with (folder / RUN_LOG).open("a") as file:
+            with suppress(OSError):  # a file system without locks: a report then says "unfinished"
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+    except OSError as error:
+        place = error.filename if isinstance(error.filename, str) else ""
+        if error.errno in DISK or not Path(place).is_relative_to(folder):
+            raise
+        raise ResultsError(place, error.strerror or str(error)) from error
 
 
 def is_held(folder: Path) -> bool:

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flagperf.command import Command
+from flagperf.hosts.shell import shell
 from flagperf.hosts.tail import Tail
 from flagperf.hosts.transport import Transport
 from flagperf.perflog import Event
 from flagperf.plan.values import NodePlan, Plan
 from flagperf.secret import Mask
 
+LAST = '[ -f "$1" ] && [ ! -L "$1" ] && tail -c "$2" "$1"'  # a pipe would be waited for
 READ_TIMEOUT = 10.0  # seconds
 END = 1 << 18  # bytes of a log's end that are looked at: its last lines, with the stacks that a rank was asked for
 LEFT_OUT = "flagperf: left out of the ranks' environment: "  # flagperf/plan/environment.sh, in the launcher's log
@@ -63,7 +65,7 @@ class NodeLogs:
 
     async def last_text(self, path: str) -> str:
         """The end of a log; nothing where there is no such log."""
-        done = await self.transport.run(Command(("tail", "-c", str(END), path)), timeout=READ_TIMEOUT)
+        done = await self.transport.run(shell(LAST, path, str(END)), timeout=READ_TIMEOUT)
         return self.mask.text(done.stdout)
 
     async def disk_full(self) -> bool:

@@ -208,15 +208,15 @@ class NodeRun:
                     await self._do("rm", "-rf", *made)
 
     async def _keep(self) -> None:
-        """Leave the logs on the host, and say where."""
-        if self.node.secrets:
-            await self._do("rm", "-f", self.node.secrets_file)
-        await keep(self.transport, str(Path(self.node.case_dir).parent), self.node.case_dir)
+        """Leave the logs on the host, and say where. A host that is lost may have them when it is back."""
         run_folder = self.folder.parent.parent.parent
         log.warning(
             "%s: logs could not be collected and stay there, in %s; to bring them: flagperf collect %s",
             *(self.host, self.node.log_dir, shlex.quote(str(run_folder))),
         )
+        if self.node.secrets:
+            await self._do("rm", "-f", self.node.secrets_file)
+        await keep(self.transport, str(Path(self.node.case_dir).parent), self.node.case_dir)
 
     async def _do(self, *argv: str) -> None:
         """Run a short command that must succeed."""

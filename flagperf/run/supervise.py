@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from flagperf.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.plan.values import Plan
@@ -18,6 +19,7 @@ from flagperf.run.watch import Watch
 EAGER = 0.05  # seconds between two looks at the logs of this machine until the first step …
 CALM = 0.25  # … and after it, and at those of other hosts, where a look costs both sides a millisecond a file
 LAST = 6.0  # seconds that launchers and docker daemons get to tell of their end, once all ranks logged FINISHED
+ANSWER = 10.0  # seconds that a host may take to say that it is there
 SETTLE = 1.0  # seconds that the ranks' launchers get for their own reports of a failure, …
 SETTLES = 15  # … and how often, while all that failed did so because of another one
 
@@ -42,6 +44,20 @@ async def taken_away(nodes: Sequence[NodeRun]) -> Failure | None:
     except HostError as error:
         return _lost(error, nodes)
     return None
+
+
+async def _all_lost(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
+    """The failure of a host that is lost, and of all others that do not answer either."""
+    others = [node for node in nodes if node.host != error.host and type(error) is HostError]
+    asked = (node.transport.run(Command(("true",)), timeout=ANSWER) for node in others)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    errors = [error, *(answer for answer in answers if isinstance(answer, HostError))]
+    if len(errors) == 1:
+        return _lost(error, nodes)
+    ranks = {node.host: node.rank for node in nodes}
+    errors.sort(key=lambda one: ranks.get(one.host, -1))
+    told = "; ".join(f"{one.host}: {one.problem}" for one in errors)
+    return Failure(f"lost {len(errors)} hosts: {told}", phase=phase(nodes))
 
 
 def _lost(error: HostError, nodes: Sequence[NodeRun]) -> Failure:
@@ -79,7 +95,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
                 return await passed_deadline(late, watch.silent, nodes)
         return None if all(node.logs.finished for node in nodes) else await failed_exit(nodes)
     except HostError as error:
-        return _lost(error, nodes)
+        return await _all_lost(error, nodes)
     finally:
         for task in ends:
             task.cancel()

@@ -79,6 +79,12 @@ MIDDLE = {
     "daemon killed": Fault(kill_daemon, GONE, keeps="container"),
     "power lost": Fault(lambda lab: lab.hosts[1].power_off(), LOST, keeps="all"),
     "network cut": Fault(lambda lab: lab.hosts[1].cut(), LOST, keeps="all"),
+    "power of both lost": Fault(
+        lambda lab: [host.power_off() for host in lab.hosts],
+        r"h1: lost: no ssh connection for \d+ s \(.*\); h2: lost: no ssh connection for \d+ s \(.*\)",
+        host="lost 2 hosts",
+        keeps="all",
+    ),
     "sshd killed": Fault(lambda lab: lab.hosts[1].stop("sshd", signal.SIGKILL), LOST, keeps="all"),
     "container frozen": Fault(
         container("pause", 0),
@@ -495,7 +501,9 @@ def test_the_disk_of_the_launcher(lab: TestCluster, tmp_path: Path, disk: type[F
         there = [host.run("sh", "-c", "ls -A /srv/flagperf/run-*").stdout.split() for host in lab.hosts]
         assert there == [[".uncollected", NAME] if left else [] for left in told]
         assert any(told) and (disk is FullDisk or all(told))  # a short log may still fit on a full disk
-        assert user.run("clean", "cluster=lab").output.count("nothing to remove") == 2
+        cleaned = user.run("clean", "cluster=lab").output
+        assert cleaned.count("logs that were not collected stay") == sum(told), cleaned
+        assert cleaned.count("flagperf collect RUN_DIR brings the logs") == sum(told), cleaned
         results.mend()
         brought = user.run("collect", str(run))
         assert brought.exit_code == 0, brought.output

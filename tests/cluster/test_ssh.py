@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from hosts import TestCluster, in_place_of
+from strange_folder import check_what_is_brought
 
 from flagperf.command import Command
 from flagperf.config.cluster import Node, Ssh
@@ -82,6 +83,14 @@ def test_files_go_there_and_come_back(lab: TestCluster, tmp_path: Path) -> None:
                 content += part
             assert content == bytes(range(256)) * 5000
             assert await host.read("/srv/nothing/here") == b""
+
+    asyncio.run(body())
+
+
+def test_regular_files_are_brought(lab: TestCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        async with connect(lab) as host:
+            await check_what_is_brought(host, "/srv/strange", tmp_path, caplog)
 
     asyncio.run(body())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -328,6 +329,16 @@ def test_a_full_disk_is_named_and_what_is_on_it_stays(small_disk: Path) -> None:
     assert "Traceback" not in output
     assert flagperf.left() == []
     assert flagperf.events(0)[0].event == "SUBMIT_INFO"
+
+
+def test_the_result_folder_is_removed(tmp_path: Path) -> None:
+    flagperf = launch(tmp_path / "run")
+    flagperf.until_step(2)
+    shutil.rmtree(tmp_path / "run")
+    code, output = flagperf.wait()
+    assert (code, "Traceback" in output) == (3, False), output
+    assert "flagperf: results cannot be written any more; what was written before stays where it was\n" in output
+    assert flagperf.left() == []
 
 
 def test_a_disk_without_room_is_refused(small_disk: Path) -> None:

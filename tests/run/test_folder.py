@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import yaml
 from example import example_run
 
 from flagperf.config.values import Change
-from flagperf.errors import ConfigError
+from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.plan import make_plan
 from flagperf.run import folder as run_folder
 
@@ -94,3 +96,42 @@ def test_files_of_a_case(tmp_path: Path) -> None:
     written = json.loads((case / "round2/plan.json").read_text())
     assert (written["config"], written["seed"]) == ("config.yaml", 8)
     assert written["nodes"][0]["launch"]["argv"] == list(plan.nodes[0].launch.argv)
+
+
+def _removed(folder: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def _replaced(folder: Path) -> None:
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+
+
+def _immutable(folder: Path) -> None:
+    if subprocess.run(["chattr", "+i", folder], capture_output=True).returncode:
+        pytest.skip("needs a file system with attributes")
+
+
+GONE = {
+    "removed": (_removed, "No such file or directory"),
+    "replaced by a file": (_replaced, "Not a directory"),
+    "immutable": (_immutable, "Operation not permitted"),
+}
+
+
+@pytest.mark.parametrize(("happens", "why"), GONE.values(), ids=GONE.keys())
+def test_a_folder_that_cannot_be_written_any_more(happens: Callable[[Path], None], why: str, tmp_path: Path) -> None:
+    run = example_run(config={"result_dir": str(tmp_path), "run_name": "run"})
+    folder = run_folder.create(run)
+    try:
+        with pytest.raises(ResultsError) as caught, run_folder.held(folder):
+            happens(folder)
+            run_folder.write_configuration(run, folder / run.name)
+    finally:
+        subprocess.run(["chattr", "-i", folder], capture_output=True)
+    assert (caught.value.exit_code, str(caught.value)) == (
+        3,
+        "results cannot be written any more; what was written before stays where it was\n"
+        f"  where:   {folder}/{run.name}\n  given:   {why}\n"
+        "  do:      mend the place, or give the command again with another result_dir",
+    )

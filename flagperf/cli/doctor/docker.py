@@ -106,15 +106,19 @@ class DockerChecks:
         return ""
 
     async def _leftovers(self) -> Finding:
-        states: dict[str, leftovers.OwnerState] = {}
+        states: dict[str, leftovers.FolderState] = {}
         if not self.transport.same_files:
             states |= await self.claimed()
             states |= dict.fromkeys(await leftovers.dead_process_folders(self.transport), "dead")
         if self._answers:
             states |= {f"container {name}": state for name, state in (await containers(self._docker.call)).items()}
-        dead = [what for what, state in states.items() if state == "dead"]
+        dead, kept = ([what for what, state in states.items() if state == which] for which in ("dead", "kept"))
         unseen = f"; containers were not looked at: {self._unseen}" if self._unseen else ""
-        if dead:
-            advice = f"flagperf clean cluster={self.run.cluster.name}"
-            return Finding(f"of dead runs: {', '.join(dead)}{unseen}", advice)
+        found = [f"of dead runs: {', '.join(dead)}"] if dead else []
+        advice = [f"flagperf clean cluster={self.run.cluster.name}"] if dead else []
+        if kept:
+            found.append(f"logs that were not collected: {', '.join(kept)}")
+            advice.append(leftovers.advice(kept))
+        if found:
+            return Finding("; ".join(found) + unseen, "\n".join(advice))
         return Finding((f"{len(states)} of other runs" if states else "none") + unseen, looked=not unseen)

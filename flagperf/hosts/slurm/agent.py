@@ -15,6 +15,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -94,7 +95,9 @@ class Agent:
         return {"status": process.wait()}
 
     def read(self, path: str, offset: int, size: int) -> dict[str, object]:
-        """A piece of a file; nothing while there is no such file."""
+        """A piece of a file; nothing while there is no such file, and where something else lies in its place."""
+        if Path(path).is_symlink() or not Path(path).is_file():
+            return {"data": ""}
         try:
             with Path(path).open("rb") as file:
                 file.seek(offset)
@@ -113,14 +116,19 @@ class Agent:
         return {}
 
     def walk(self, path: str) -> dict[str, object]:
-        """The files below a folder, by their paths in it, with their modes; of a file that alone, by the empty path."""
+        """The files below a folder, by their paths in it, with their modes; of a file that alone, by the empty path.
+
+        `left`: what is neither a file nor a folder, but a link, a pipe, a socket or a device.
+        """
         top = Path(path)
-        if not top.is_dir():
-            return {"files": {"": top.stat().st_mode & 0o777}, "folders": []}
-        below = sorted(top.rglob("*"))
-        files = {str(file.relative_to(top)): file.stat().st_mode & 0o777 for file in below if file.is_file()}
-        folders = [str(folder.relative_to(top)) for folder in (top, *below) if folder.is_dir()]
-        return {"files": files, "folders": folders}
+        if not os.path.lexists(path):
+            return {"absent": True}
+        found: dict[str, int] = {"": top.lstat().st_mode}
+        if stat.S_ISDIR(found[""]):
+            found.update({str(one.relative_to(top)): one.lstat().st_mode for one in sorted(top.rglob("*"))})
+        files = {name: mode & 0o777 for name, mode in found.items() if stat.S_ISREG(mode)}
+        folders = [name for name, mode in found.items() if stat.S_ISDIR(mode)]
+        return {"files": files, "folders": folders, "left": [name for name in found if name not in {*files, *folders}]}
 
     def make(self, folders: list[str]) -> dict[str, object]:
         for folder in folders:

@@ -154,13 +154,16 @@ class SrunTransport:
                 if path.is_file():
                     await self._send(path, f"{target}/{path.relative_to(source)}")
 
-    async def get(self, source: str, target: Path) -> None:
+    async def get(self, source: str, target: Path) -> Sequence[str]:
+        found = await self.channel.ask("walk", path=source)
+        if "absent" in found:
+            raise FileNotFoundError(source)
         with self._files():
-            found = await self.channel.ask("walk", path=source)
             for folder in found["folders"]:
                 (target / folder).mkdir(parents=True, exist_ok=True)
             for name, mode in found["files"].items():
                 await self._bring(f"{source}/{name}" if name else source, target / name if name else target, mode)
+        return list(found["left"])
 
     def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
         return socket_of(self.channel, path, self._numbers)

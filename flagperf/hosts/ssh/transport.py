@@ -15,6 +15,7 @@ from flagperf.command import Command
 from flagperf.config.cluster import Node, Ssh
 from flagperf.errors import HostError
 from flagperf.hosts.sockets import socket_folder
+from flagperf.hosts.ssh.bringing import bring, is_regular
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess
@@ -104,6 +105,8 @@ class SshTransport:
 
     async def read(self, path: str, offset: int = 0) -> bytes:
         async def work(files: asyncssh.SFTPClient) -> bytes:
+            if not offset and not is_regular(await files.lstat(path)):
+                return b""
             async with files.open(path, "rb", block_size=ONE_REQUEST) as file:
                 content: bytes = await file.read(BLOCK, offset)
                 return content
@@ -123,17 +126,15 @@ class SshTransport:
 
         await self._with_files(self._ended_with_its_channel(copy))
 
-    async def get(self, source: str, target: Path) -> None:
+    async def get(self, source: str, target: Path) -> Sequence[str]:
+        left: list[str] = []
+
         async def copy(files: asyncssh.SFTPClient) -> None:
-            if not await files.isdir(source):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                await files.get(source, target, preserve=True)
-                return
-            target.mkdir(parents=True, exist_ok=True)
-            inside = [f"{source}/{name}" for name in await files.listdir(source) if name not in (".", "..")]
-            await files.get(inside, target, recurse=True, preserve=True)
+            left.clear()
+            left.extend(await bring(files, source, target))
 
         await self._with_files(self._ended_with_its_channel(copy))
+        return left
 
     @contextlib.asynccontextmanager
     async def unix_socket(self, path: str) -> AsyncIterator[str]:
@@ -170,7 +171,7 @@ class SshTransport:
             connection = await self.connection.established()
             try:
                 if self._files is None:
-                    self._files = await connection.start_sftp_client()
+                    self._files = await connection.start_sftp_client(path_errors="surrogateescape")
                 return await work(self._files)
             except asyncssh.SFTPNoSuchFile as error:
                 raise FileNotFoundError(error.reason) from error

@@ -18,6 +18,7 @@ from flagperf.trainer.components import component
 from flagperf.trainer.extension import Rename, hooked, renaming
 from flagperf.trainer.misfits import check_fit
 from flagperf.trainer.pytorch.by_version import kept_products, moving_average, safe_to_load
+from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.float8 import multiply_in_float8
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
@@ -114,6 +115,7 @@ class Compiled:
     used = True
 
     def __init__(self, forward: Any) -> None:
+        use_own_compile_cache()
         self.forward, self.compiled = forward, torch.compile(forward)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

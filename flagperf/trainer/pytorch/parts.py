@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from flagperf.target import check_target
 from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import averaged, build_network
+from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.datasets import Datasets, open_datasets
 from flagperf.trainer.pytorch.device import forget_peak, open_device
 from flagperf.trainer.pytorch.parallel import Strategy, make_strategy
@@ -70,7 +71,10 @@ class Parts:
         """The network that the training step calls, compiled where the settings say so."""
         model = self.strategy.wrapped(self.network, self.device)
         whole = self.settings.compile and self.settings.compile_modules is None
-        return torch.compile(model) if whole else model  # type: ignore[return-value]
+        if not whole:
+            return model
+        use_own_compile_cache()
+        return torch.compile(model)  # type: ignore[return-value]
 
 
 def build_parts(config: Mapping[str, Any]) -> Parts:

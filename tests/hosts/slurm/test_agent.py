@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from strange_folder import check_what_is_brought
 
 from flagperf.command import Command
 from flagperf.config.cluster import Node
@@ -164,3 +165,9 @@ async def test_no_socket_leads_to_a_node_that_is_lost(tmp_path: Path) -> None:
         with pytest.raises(HostError, match="n1: srun ended"):
             async with transport.unix_socket(f"{tmp_path}/any"):
                 pass
+
+
+@pytest.mark.asyncio
+async def test_regular_files_are_brought(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with node(shared=False) as transport:
+        await check_what_is_brought(transport, str(tmp_path / "there"), tmp_path / "here", caplog)
