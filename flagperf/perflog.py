@@ -178,6 +178,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "PROOF": {
         **dict.fromkeys(("other_network", "device"), _is_text),
         **dict.fromkeys(("differences", "optimizer", "versions"), _is_mapping),
+        "classes": _is_texts,
     },
     "FINISHED": {
         **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),

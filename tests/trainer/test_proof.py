@@ -8,6 +8,7 @@ import pytest
 import toy
 
 from flagperf.errors import ConfigError
+from flagperf.perflog import Event, parse
 from flagperf.trainer.extension import extended, files_here, import_modules, renaming
 from flagperf.trainer.pytorch.proof import prove
 
@@ -50,6 +51,7 @@ def test_differences(extension: dict[str, Any], differing: set[str]) -> None:
     assert ("optimizer" in found["differences"]) == ("optimizer" in extension.get("replace", {}))
     assert found["same_modules"] == ("names" not in extension and "network_hook" not in extension)
     assert found["steps"] == 20
+    assert parse(Event("PROOF", found).line()) is not None
 
 
 @pytest.mark.parametrize(
