@@ -14,9 +14,9 @@ from flagperf.results.values import Result, Statistics, Summary
 RATE = "p_train"
 ENERGY = {"node": "whole nodes", "rapl": "processors and memory", "devices": "accelerators"}
 NOTE = (
-    "Each figure is the mean over the rounds, and below it its ratio to the first column. Time to target: start to end "
-    "of the processes, in rounds that reached it. MFU: against the peak of the data sheet, unless it says otherwise. "
-    "Power and energy: during the training. Price: of all devices of the job, as their hardware files say."
+    "Each figure is the arithmetic mean over the rounds, and below it its ratio to the first column. Time to target: "
+    "start to end of the processes, in rounds that reached it. MFU: against the peak of the data sheet, unless it says "
+    "otherwise. Power and energy: during the training. Price: of all devices of the job, as their hardware files say."
 )
 
 

@@ -12,7 +12,10 @@ from flagperf.results.values import Summary
 
 RATE = "p_train"  # the figure that is held against the smallest scale's
 NOTES = "notes"
-NOTE = f"Speed-up: {RATE} over that of the smallest scale. Efficiency: speed-up over the growth in devices."
+NOTE = (
+    f"Speed-up: {RATE}, the arithmetic mean over the rounds, over that of the smallest scale. "
+    "Efficiency: speed-up over the growth in devices."
+)
 
 
 @dataclass(frozen=True)

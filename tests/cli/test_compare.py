@@ -21,6 +21,7 @@ USAGE = (
     "[noise=DIR] [html=FILE …]"
 )
 TOO_FEW = "compare takes at least two runs, or one with by="
+OF_JOB = CONFIG | {"repeat": 3, "mutable": []}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         job = folder / name / JOB
         job.mkdir(parents=True)
         (folder / name / "flagperf_run.log").touch()
-        (job / "config.yaml").write_text(yaml.safe_dump(CONFIG | {"repeat": 3, "mutable": []}))
+        (job / "config.yaml").write_text(yaml.safe_dump(OF_JOB))
         for number, speed in enumerate((1.0, 1.002, 0.998), start=1):
             place = job / f"round{number}"
             seconds = 18.0 / (speed * factor)
@@ -95,7 +96,7 @@ def _seeded(line: str, factor: float) -> str:
     event = parse(line)
     assert event
     if event.event == "SUBMIT_INFO":
-        event = replace(event, value={**event.value, "config": {"seed": 0}})
+        event = replace(event, value={**event.value, "config": {**OF_JOB, "seed": 0}})
     if event.event == "STEP_END":
         event = replace(event, value={**event.value, "loss": event.value["loss"] * factor})
     return f"{event.line()}\n"
