@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+TRAINER = "flagperf.trainer"  # the module that a rank runs
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL of the other ranks
 PATIENCE = 300.0  # seconds in which all nodes must have come to node 0
 POLL = 0.05  # seconds
@@ -62,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"{errno.errorcode.get(error.errno or 0, '')} {error}: {options.address}:{options.port}", flush=True)
         return 1
     templates = config["framework"].get("environment") or {}
-    command = [sys.executable, str(Path(__file__).with_name("uncached.py")), "flagperf.trainer", options.config]
+    command = [sys.executable, str(Path(__file__).with_name("uncached.py")), TRAINER, options.config]
     started: dict[int, subprocess.Popen[bytes]] = {}
     try:
         for place in places(nodes, options.nproc, options.node_rank, options.address):

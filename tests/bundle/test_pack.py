@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from recorded import recorded_run
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
+from signing_key import write_key
 
 from flagperf.bundle.archive import unpack
 from flagperf.bundle.contents import Hiding
@@ -37,7 +39,7 @@ def unpacked(bundle: Path, folder: Path) -> Path:
 
 
 def a_key(folder: Path, name: str = "key") -> Path:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    write_key(folder / name)
     return folder / name
 
 
@@ -174,11 +176,17 @@ def test_what_is_json_stays_json(line: str) -> None:
 # ---------------------------------------------------------------- signatures
 
 
-@pytest.mark.parametrize("made_by", ["ssh-keygen", "openssl"])
+@pytest.mark.parametrize(
+    "made_by",
+    [
+        pytest.param(name, marks=pytest.mark.skipif(not shutil.which(name), reason=f"needs {name} (Debian: {package})"))
+        for name, package in (("ssh-keygen", "openssh-client"), ("openssl", "openssl"))
+    ],
+)
 def test_keys_of_openssh_and_openssl_sign(run: Path, tmp_path: Path, made_by: str) -> None:
     key, public = tmp_path / "key", tmp_path / "key.pub"
     if made_by == "ssh-keygen":
-        a_key(tmp_path)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     else:
         subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
         subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], check=True)
@@ -235,6 +243,7 @@ def test_another_statement_is_not_signed(run: Path, tmp_path: Path, change: obje
     assert (held_.signature.startswith(said), held_.is_trusted) == (True, False)
 
 
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs ssh-keygen (Debian: openssh-client)")
 @pytest.mark.parametrize(
     "options",
     [

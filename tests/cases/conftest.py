@@ -1,4 +1,4 @@
-"""Configured tiny cases on sample data, which is written once for all workers."""
+"""Configured tiny cases on sample data, and a training of each: made once for all workers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recording import record
 
 from flagperf.config.compose import compose
 from flagperf.trainer.sample_data import ensure_sample_data
@@ -16,19 +17,36 @@ Config = dict[str, Any]
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Config]:
-    """The configuration of a case's tiny size, whose data_dir holds its sample data."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all workers see."""
     own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "sample"
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def tiny(shared: Path) -> Callable[[str], Config]:
+    """The configuration of a case's tiny size, whose data_dir holds its sample data."""
     configs: dict[str, Config] = {}
 
     def configured(case: str) -> Config:
         if case not in configs:
-            configs[case] = dict(compose([f"model={case}", "size=tiny", f"sample_dir={folder}"]).config)
+            configs[case] = dict(compose([f"model={case}", "size=tiny", f"sample_dir={shared / 'sample'}"]).config)
             ensure_sample_data(configs[case])
         return configs[case]
 
     return configured
+
+
+@pytest.fixture(scope="session")
+def recorded(tiny: Callable[[str], Config], shared: Path) -> Callable[[str], Path]:
+    """The folder of a case's training in fp32: rank0/log0, rank1/log0 and checkpoint."""
+
+    def trained(case: str) -> Path:
+        folder = shared / "recorded" / case
+        record(tiny(case), folder)
+        return folder
+
+    return trained
 
 
 @pytest.fixture(scope="session")

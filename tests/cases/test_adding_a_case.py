@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from toy import fork_ranks, train
+
+from flagperf.config.compose import compose
+from flagperf.trainer.sample_data import ensure_sample_data
 
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "tests" / "data" / "bench"
@@ -25,17 +27,8 @@ def test_the_page_shows_the_files(path: Path) -> None:
 def test_it_trains(tmp_path: Path) -> None:
     bench = shutil.copytree(BENCH, tmp_path / "bench")
     words = ["model=shufflenetv2", "nproc=2", "max_steps=3", f"sample_dir={tmp_path}/sample"]
-    command = "from flagperf.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", command, "--config-dir", str(bench), *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = tmp_path.glob("result/run*/shufflenetv2-pytorch-cpux1x2/round1/result.json")
-    result = json.loads(path.read_text())
-    assert (result["verdict"], result["reasons"]) == ("VALID", [])
-    assert (result["values"]["num_trained_samples"], result["sample_data"]) == (192, True)
+    run = compose(words, [bench])
+    ensure_sample_data(run.config)
+    for events in fork_ranks(partial(train, dict(run.config)), tmp_path):
+        finished = events[-1].value
+        assert (run.division, finished["stop_reason"], finished["num_trained_samples"]) == ("closed", "max_steps", 192)

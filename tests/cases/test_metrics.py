@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from evaluate import CHOICES, SAMPLES, predictions
+from evaluate import CHOICES, SAMPLES, evaluated, predictions
 from sklearn.metrics import accuracy_score, top_k_accuracy_score
+from toy import fork_ranks
 
 
 def test_two_ranks_equal_one(tmp_path: Path) -> None:
-    script = Path(__file__).with_name("evaluate.py")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    subprocess.run(
-        [*torchrun, "--redirects", "2", "--log-dir", str(tmp_path), str(script)],
-        check=True,
-        timeout=120,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    logs = [path.read_text() for path in tmp_path.rglob("stderr.log")]
-    lines = [json.loads(line) for log in logs for line in log.splitlines() if line.startswith('{"rank"')]
+    lines = fork_ranks(evaluated, tmp_path)
     by_rank = {line["rank"]: line["metrics"] for line in lines}
     assert set(by_rank) == {0, 1}
     assert by_rank[0] == by_rank[1]

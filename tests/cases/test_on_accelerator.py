@@ -17,32 +17,31 @@ import toy
 from flagperf.perflog import Event
 
 Tiny = Callable[[str], dict[str, Any]]
-Answers = dict[str, accelerator.Answer]
 
 BATCH_SIZES = {"resnet50": 32, "bert": 8, "glm": 8, "faster_rcnn": 2}
-STEPS = {"max_steps": 20, "log_freq": 1, "eval_interval_steps": 20, "initial_evaluation": False}
+QUICK = ("resnet50", "glm")
+SLOW = ("bert", "faster_rcnn")
+STEPS = {"max_steps": 5, "log_freq": 1, "eval_interval_steps": 5, "initial_evaluation": False}
 ROUNDING = {"faster_rcnn": 0.1}  # rounding also decides which proposals it learns from
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 
 
-@pytest.fixture(scope="module")
-def trained(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answers]:
-    """All cases on the CPU and on the accelerator, in two processes side by side."""
-    folder = tmp_path_factory.mktemp("cases")
-    cpu = {case: tiny(case) | STEPS | {"train_batch_size": size} for case, size in BATCH_SIZES.items()}
+@pytest.mark.parametrize("cases", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)], ids=" ".join)
+def test_trains_as_on_a_cpu(tiny: Tiny, tmp_path: Path, cases: tuple[str, ...]) -> None:
+    """On the CPU and on the accelerator, in two processes side by side.
+
+    The chip made of Python gives exactly the CPU's losses and metrics; others round otherwise.
+    """
+    cpu = {case: tiny(case) | STEPS | {"train_batch_size": BATCH_SIZES[case]} for case in cases}
     runs = {"cpu": cpu, "accelerator": {case: accelerator.on_device(config) for case, config in cpu.items()}}
-    return accelerator.train_side_by_side(runs, folder)
-
-
-@pytest.mark.parametrize("case", BATCH_SIZES)
-def test_trains_as_on_a_cpu(trained: dict[str, Answers], case: str) -> None:
-    """The chip made of Python gives exactly the CPU's losses and metrics; others round otherwise."""
-    expected, events = (accelerator.events_of(trained[name][case]) for name in ("cpu", "accelerator"))
-    assert len(toy.losses(expected)) == 20
-    if accelerator.vendor() == accelerator.ACME:
-        assert results(events) == results(expected)
-    else:
-        assert toy.losses(events) == pytest.approx(toy.losses(expected), rel=ROUNDING.get(case, 0.03))
+    trained = accelerator.train_side_by_side(runs, tmp_path)
+    for case in cases:
+        expected, events = (accelerator.events_of(trained[name][case]) for name in ("cpu", "accelerator"))
+        assert len(toy.losses(expected)) == 5, case
+        if accelerator.vendor() == accelerator.ACME:
+            assert (case, results(events)) == (case, results(expected))
+        else:
+            assert toy.losses(events) == pytest.approx(toy.losses(expected), rel=ROUNDING.get(case, 0.03)), case
 
 
 def results(events: list[Event]) -> dict[str, Any]:
@@ -58,11 +57,11 @@ def results(events: list[Event]) -> dict[str, Any]:
 
 def test_a_vendor_is_yaml_and_a_plugin(tiny: Tiny, tmp_path: Path) -> None:
     """flagperf runs a case on a chip that it knows from files of the vendor's alone."""
-    config = tiny("glm") | {"max_steps": 20}
+    config = tiny("glm") | {"max_steps": 5}
     (expected,) = toy.fork_ranks(partial(toy.train, config), tmp_path / "cpu", ranks=1)
     folders = (f"--config-dir={accelerator.CHIP}", f"--config-dir={accelerator.CHIP.parent / 'acme'}")
     vendor = ("vendor=acme", "hardware=A1", "size=tiny", "runtime=process", f"code_dir={accelerator.CHIP / 'code'}")
-    run = ("model=glm", "max_steps=20", f"sample_dir={config['sample_dir']}")
+    run = ("model=glm", "max_steps=5", f"sample_dir={config['sample_dir']}")
     done = subprocess.run(
         [*FLAGPERF, *folders, *vendor, *run],
         cwd=tmp_path,

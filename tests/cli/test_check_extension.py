@@ -47,6 +47,7 @@ def flagperf(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_the_check_says_what_differs_and_keeps_no_proof(acme: Path) -> None:
     done = flagperf(acme, "check", *WORDS)
     assert (done.returncode, done.stdout) == (

@@ -6,14 +6,15 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
 from recorded import recorded_run
+from signing_key import write_key
 
 from flagperf.bundle import archive
+from flagperf.bundle.signature import key_id, public_key
 from flagperf.cli.main import run_command
 
 JOB = "resnet50-pytorch-cpux1x2"
@@ -22,7 +23,7 @@ JOB = "resnet50-pytorch-cpux1x2"
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """A signed bundle of a recorded run; the keys lie beside it."""
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    write_key(tmp_path / "key")
     path = tmp_path / "run.tar.zst"
     run = recorded_run(tmp_path / "result")
     assert run_command(["bundle", str(run), str(path), f"key={tmp_path / 'key'}"]) == 0
@@ -58,8 +59,7 @@ def test_a_bundle_that_is_what_it_states(bundle: Path, capsys: pytest.CaptureFix
     again = bundle.with_name("again.tar.zst")
     run = bundle.parent / "result" / "two-rounds"
     assert run_command(["bundle", str(run), str(again), f"key={bundle.parent / 'key'}"]) == 0
-    key = subprocess.run(["ssh-keygen", "-lf", f"{bundle.parent}/key"], check=True, capture_output=True, text=True)
-    name = key.stdout.split()[1]
+    name = key_id(public_key(bundle.parent / "key.pub"))
     assert capsys.readouterr().out.splitlines() == [
         f"{again}: 17 files, {bundle.stat().st_size:,} bytes, signed by {name}",
         "secret values left out: none, beside those that the run itself had hidden",

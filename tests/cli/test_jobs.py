@@ -15,9 +15,9 @@ from flagperf.cli.main import run_command
 FAULTS = Path(__file__).parents[1] / "faults"
 CASE = "resnet50-pytorch-cpux1x1"
 
-# Starts one torchrun, and is gone by the next round.
+# Starts the ranks of one round, and is gone by the next round.
 PYTHON = f"""#!/bin/sh
-case "$*" in *torch.distributed.run*) rm "$0";; esac
+case "$*" in *start_workload*) rm "$0";; esac
 exec {sys.executable} "$@"
 """
 

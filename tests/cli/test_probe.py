@@ -43,6 +43,7 @@ def test_two_ranks_are_measured_and_told_from_each_other(tmp_path: Path) -> None
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_a_run_probes_after_its_training(tmp_path: Path) -> None:
     done = flagperf("model=glm", "nproc=2", "max_steps=2", "probe=run", "result_dir=out", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,6 +71,7 @@ def test_another_framework_is_refused() -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_a_device_that_a_plug_in_brings_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
     acme = ("--config-dir", f"{DATA}/acme_chip", "--config-dir", f"{DATA}/acme", "vendor=acme", "hardware=A1")

@@ -106,6 +106,7 @@ SLOW = {
     "exits",
     "is killed",
     "container is removed",
+    "container is stopped",
     "torchrun is killed",
 }  # each much like another one
 
@@ -216,8 +217,8 @@ def test_a_real_training_whose(
 @pytest.mark.slow
 def test_a_rank_that_leaves_with_0_before_it_has_finished(lab: TestCluster, tmp_path: Path) -> None:
     """With tests/faults/workload.py in the trainer's place."""
-    image = f"+vendor.image.workload.name={IMAGE}"
-    words = (image, "model=workload", "nnodes=2", "task.fault=leave", "task.collective=true", f"code_dir={FAULTS}")
+    image = f"+vendor.image.torchrun.name={IMAGE}"
+    words = (image, "model=collective", "nnodes=2", "task.fault=leave", f"code_dir={FAULTS}")
     done = User(lab, tmp_path).run(*words, *DOCKER, "--config-dir", str(FAULTS / "conf"))
     cause = "rank 1 on h2 (node rank 1): exit code 0 before the training had ended, during training"
     assert (done.exit_code, f"failed  {cause}\n" in done.output) == (5, True), done.output

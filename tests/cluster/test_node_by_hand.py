@@ -1,4 +1,7 @@
-"""`flagperf node`, given on each of two hosts: a training of both, and the report of its parts."""
+"""`flagperf node`, given on each of two hosts: a training of both, and the report of its parts.
+
+In two pods it is tried by tests/run/test_pods.py, also in `make test`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from hosts import Host, TestCluster
 
 from flagperf.cli.main import run_command
@@ -33,6 +37,7 @@ def start(host: Host, rank: int, master: str, home: Path) -> subprocess.Popen[st
     )
 
 
+@pytest.mark.slow
 def test_two_nodes(lab: TestCluster, tmp_path: Path) -> None:
     hosts = lab.hosts[:2]
     master = f"master={hosts[0].address}:29511"

@@ -14,10 +14,9 @@ PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 FIGURES = ["fp32", "fp16", "bf16", "memory", "host_to_device", "all_reduce_node", "all_reduce"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "runtime", [pytest.param(DOCKER, id="docker"), pytest.param(PROCESS, id="process", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
 def test_devices_of_two_hosts_are_measured(lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]) -> None:
     place = ("cluster=lab", f"result_dir={word(tmp_path / 'result')}", "run_name=run")
     done = User(lab, tmp_path).run("probe", *runtime, *place, "nnodes=2", "nproc=2", timeout=600)

@@ -34,9 +34,9 @@ def node_files(folder: Path) -> dict[str, set[str]]:
 @pytest.mark.parametrize(
     ("model", "nproc", "runtime"),
     [
-        pytest.param("glm", 1, DOCKER, id="glm 2x1", marks=pytest.mark.slow),  # less than 2x2
+        pytest.param("glm", 1, DOCKER, id="glm 2x1"),
         pytest.param("resnet50", 2, DOCKER, id="resnet50 2x2", marks=pytest.mark.slow),  # four ranks: takes the longest
-        pytest.param("glm", 2, DOCKER, id="glm 2x2"),
+        pytest.param("glm", 2, DOCKER, id="glm 2x2", marks=pytest.mark.slow),
         pytest.param("resnet50", 1, DOCKER, id="resnet50 2x1", marks=pytest.mark.slow),
         pytest.param("glm", 1, PROCESS, id="glm 2x1 without docker"),
     ],
@@ -157,7 +157,10 @@ LACKING = {
 }
 
 
-@pytest.mark.parametrize(("lack", "given"), LACKING.values(), ids=LACKING.keys())
+@pytest.mark.parametrize(
+    ("lack", "given"),
+    [pytest.param(*of, id=name, marks=pytest.mark.slow if name == "a class" else ()) for name, of in LACKING.items()],
+)
 def test_data_that_differs_between_hosts(
     lab: TestCluster, tmp_path: Path, lack: Callable[[Path], None], given: str
 ) -> None:

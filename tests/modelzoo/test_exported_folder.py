@@ -213,6 +213,7 @@ def test_faults_in_an_exported_folder(folder: Path, tmp_path: Path, capsys: pyte
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_the_folders_own_command_trains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """resnet50 (tiny) on this CPU. A second folder, whose README has what was measured, has no fault."""
     first, second = tmp_path / "first", tmp_path / "second"

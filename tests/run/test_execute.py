@@ -41,8 +41,12 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.torch]
 def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     """A case of two ranks that take five steps."""
     monkeypatch.setenv("PYTHONPATH", str(FAULTS))
-    words = ["model=workload", "nproc=2", f"result_dir={tmp_path}", "run_name=run", "monitor.interval=0.5"]
-    return compose(words, [FAULTS / "conf"])
+    return composed(tmp_path, "model=workload")
+
+
+def composed(folder: Path, *words: str) -> RunConfig:
+    own = ["nproc=2", f"result_dir={folder}", "run_name=run", "monitor.interval=0.5"]
+    return compose([*words, *own], [FAULTS / "conf"])
 
 
 async def run_round(run: RunConfig, folder: Path, number: int = 1) -> Outcome:
@@ -123,21 +127,24 @@ async def test_rounds_lie_beside_each_other(workload: RunConfig) -> None:
 
 
 async def test_a_port_that_is_taken_meanwhile_is_replaced(
-    workload: RunConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = create(workload)
+    """By torchrun: flagperf's own starter listens where there are several nodes only."""
+    monkeypatch.setenv("PYTHONPATH", str(FAULTS))
+    by_torchrun = composed(tmp_path, "model=collective", "task.collective=false")
+    folder = create(by_torchrun)
     with socket.socket() as bound:
         bound.bind(("", 0))  # taken, though nobody listens: as if a listener had come after the look
         taken = bound.getsockname()[1]
         free = random.randrange(20000, 30000)
         answers = iter((taken, free))
         monkeypatch.setattr(Facts, "free_port", lambda _: next(answers))
-        outcome = await run_round(workload, folder)
+        outcome = await run_round(by_torchrun, folder)
     assert (outcome.status, outcome.failure) == ("finished", None)
-    node = folder / "workload-workload-cpux1x2" / "round1" / f"{HOST}_noderank0"
-    assert "EADDRINUSE" in (node / f"start_workload_task.port{taken}.log").read_text()
+    node = folder / "workload-torchrun-cpux1x2" / "round1" / f"{HOST}_noderank0"
+    assert "EADDRINUSE" in (node / f"start_torchrun_task.port{taken}.log").read_text()
     assert f"rendezvous port {taken} is taken on {HOST}; trying another" in caplog.messages
-    plan = json.loads((folder / "workload-workload-cpux1x2/round1/plan.json").read_text())
+    plan = json.loads((folder / "workload-torchrun-cpux1x2/round1/plan.json").read_text())
     assert plan["master_port"] == free
 
 

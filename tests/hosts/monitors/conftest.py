@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -54,6 +55,8 @@ def node(tmp_path: Path) -> NodePlan:
 @pytest.fixture(scope="session")
 def fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a libnvidia-ml.so.1 whose devices the variable FAKE_NVML says."""
+    if not shutil.which("gcc"):
+        pytest.skip("needs gcc (Debian: gcc libc6-dev)")
     folder = tmp_path_factory.mktemp("nvml")
     library = folder / "libnvidia-ml.so.1"
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, FAKE_NVML], check=True)
