@@ -21,7 +21,13 @@ Tiny = Callable[[str], dict[str, Any]]
 BATCH_SIZES = {"resnet50": 32, "bert": 8, "glm": 8, "faster_rcnn": 2}
 QUICK = ("resnet50", "glm")
 SLOW = ("bert", "faster_rcnn")
-STEPS = {"max_steps": 5, "log_freq": 1, "eval_interval_steps": 5, "initial_evaluation": False}
+STEPS = {
+    "max_steps": 5,
+    "log_freq": 1,
+    "initial_evaluation": False,
+    "eval_interval_steps": 5,
+    "eval_start_samples": 0,
+}
 ROUNDING = {"faster_rcnn": 0.1}  # rounding also decides which proposals it learns from
 FLAGPERF = (sys.executable, "-c", "from flagperf.cli.main import main; main()")
 

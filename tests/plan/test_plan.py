@@ -276,6 +276,13 @@ def test_a_folder_builds_on_a_ready_image(tmp_path: Path) -> None:
     assert built.reference.startswith("flagperf-nvidia-pytorch:")
 
 
+@pytest.mark.parametrize(("repeat_seed", "seeds"), [("own", [7, 8]), ("same", [7, 7])])
+def test_the_seed_of_each_round(repeat_seed: str, seeds: list[int]) -> None:
+    """That the same seed gives the same training: tests/trainer/test_loop.py."""
+    run = example_run(config={"repeat_seed": repeat_seed})
+    assert [make_plan(run, number, Path("/r")).config["seed"] for number in (1, 2)] == seeds
+
+
 def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
     run = example_run(config={"resume": "/res/run0/checkpoint"})
     assert make_plan(run, 1, RUN1).config["resume"] == "/res/run0/checkpoint"
