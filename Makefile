@@ -29,7 +29,7 @@ DEFAULT := not ($(SLOW))
 RANKS := $(patsubst %,flagperf/%.py,__init__ command errors fields perflog plain secret target hosts/versions) \
 	flagperf/trainer flagperf/modelzoo/scripts flagperf/hosts/slurm/agent.py flagperf/docker/discard.py cases
 
-.PHONY: run environment quick test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
+.PHONY: run environment quick quick-and-skipped test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
@@ -38,6 +38,9 @@ environment: $(DEV)
 
 quick: $(DEV)
 	$(PYTEST) -m "not ($(SLOW) or torch or browser)" $(HEAVY:%=--ignore=tests/%)
+
+quick-and-skipped: $(DEV)  ## with the tests of hosts and of the report page, which a machine without docker and chromium skips
+	$(PYTEST) -m "not ($(SLOW) or torch)" --ignore=tests/faults $(TORCH:%=--ignore=tests/%)
 
 test: $(DEV)  ## in two calls: the second runs also where the first fails, and either fails the target
 	@set -x; light=0; torch=0; \
