@@ -103,6 +103,8 @@ MIDDLE = {
 SLOW = {
     "container killed",
     "shim killed",
+    "daemon killed",
+    "sshd killed",
     "exits",
     "is killed",
     "container is removed",
@@ -289,7 +291,10 @@ def test_a_wrong_key_for_two_hosts(lab: TestCluster, tmp_path: Path) -> None:
     assert_nothing_left(lab)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, id="Ctrl-C"), pytest.param(signal.SIGTERM, id="SIGTERM", marks=pytest.mark.slow)],
+)
 def test_an_interrupted_launcher_stops_all_and_keeps_the_logs(lab: TestCluster, tmp_path: Path, number: int) -> None:
     process = start(User(lab, tmp_path, steps=True))
     process.send_signal(number)
@@ -485,7 +490,10 @@ def stays(output: str, host: str, rank: int, run: Path) -> bool:
     return re.search(left + re.escape(f"flagperf collect {run}"), output) is not None
 
 
-@pytest.mark.parametrize("disk", [FullDisk, FaultyDisk], ids=["fills up", "becomes read-only"])
+@pytest.mark.parametrize(
+    "disk",
+    [pytest.param(FullDisk, id="fills up"), pytest.param(FaultyDisk, id="becomes read-only", marks=pytest.mark.slow)],
+)
 def test_the_disk_of_the_launcher(lab: TestCluster, tmp_path: Path, disk: type[FullDisk]) -> None:
     """One message; the logs stay on the hosts, and are brought when the disk is in order."""
     user = User(lab, tmp_path, steps=True)

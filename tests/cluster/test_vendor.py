@@ -102,6 +102,7 @@ def test_a_tool_that_fails_is_named_once_a_host_and_stops_nothing(
         assert host.run("pgrep", "-af", "[s]leep 3600|[@]begin").stdout == ""
 
 
+@pytest.mark.slow
 def test_code_of_the_vendors_own_on_two_nodes(acme: User) -> None:
     """From its proof, made in a container of a host, to the report: with docker and without."""
     shutil.copytree(KERNELS, acme.config_dir, dirs_exist_ok=True, ignore=shutil.ignore_patterns("proofs"))
