@@ -36,6 +36,7 @@ def test_all_forks_come_before_the_process_group(settings: dict[str, Any], proce
     assert toy.fork_ranks(rank, tmp_path) == [[False] * processes] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)  # about 5 s; a process that hangs ends it
 def test_stress(tmp_path: Path) -> None:
     """Short jobs of two ranks, whose loaders fill while their collectives run: none hangs, and all agree."""

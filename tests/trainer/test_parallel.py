@@ -242,6 +242,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[s
     return folder / "checkpoint", toy.fork_ranks(interrupt_and_resume, folder, ranks=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESUMED)
 def test_resumed_equals_one_process(name: str, resumed: tuple[Path, list[dict[str, Told]]], alone: Told) -> None:
     for told in (of_rank[name] for of_rank in resumed[1]):
@@ -251,6 +252,7 @@ def test_resumed_equals_one_process(name: str, resumed: tuple[Path, list[dict[st
         check_parameters(told, alone, name)
 
 
+@pytest.mark.slow
 def test_a_damaged_part_is_found(resumed: tuple[Path, list[dict[str, Told]]], tmp_path: Path) -> None:
     folder = shutil.copytree(resumed[0], tmp_path / "checkpoint")
     assert newest_whole(folder, Alone()).path.name == "step000000010.dcp"
@@ -263,6 +265,7 @@ def test_a_damaged_part_is_found(resumed: tuple[Path, list[dict[str, Told]]], tm
         newest_whole(folder, Alone())
 
 
+@pytest.mark.slow
 def test_another_step_is_another_training(resumed: tuple[Path, list[dict[str, Told]]], tmp_path: Path) -> None:
     """Half as many samples a step: refused before anything is read."""
     given = configuration(sharded(), 1, train_batch_size=4, resume=str(resumed[0]))

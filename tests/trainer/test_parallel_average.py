@@ -24,6 +24,7 @@ def train_both(folder: Path) -> dict[str, Told]:
     return {"whole": whole, "resumed": train(configuration(second, 4, resume=saved, **EMA), folder)}
 
 
+@pytest.mark.slow
 def test_the_average_equals_one_process(tmp_path: Path) -> None:
     (alone,) = toy.fork_ranks(partial(train, configuration(DDP, 1, **EMA)), tmp_path / "alone", ranks=1)
     (plain,) = toy.fork_ranks(partial(train, configuration(DDP, 1)), tmp_path / "plain", ranks=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,10 @@ def test_some_steps_are_traced(
     assert (traced_steps(tmp_path / FILE) if traced else (tmp_path / FILE).exists()) == (traced or False)
 
 
-def test_of_rank_0_alone(tmp_path: Path) -> None:
-    status, ranks = toy.torchrun(toy.config(max_epochs=4, profile=True), tmp_path)
-    assert (status, [events[-1].event for events in ranks]) == (0, ["FINISHED"] * 2)
+def test_of_rank_0_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLAGPERF_LOG_DIR", str(tmp_path))
+    ranks = toy.fork_ranks(partial(toy.train, toy.config(max_epochs=4, profile=True)), tmp_path)
+    assert [events[-1].event for events in ranks] == ["FINISHED"] * 2
     names = [name for name in tmp_path.iterdir() if name.name.startswith("trace")]
     assert [name.name for name in names] == [FILE]
     assert "aten::linear" in names[0].read_text(encoding="utf-8")

@@ -155,6 +155,7 @@ def count_sharing(_: Path) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 def test_nan_on_one_rank_stops_all(tmp_path: Path) -> None:
     """Rank 1 is at fault in step 2; in step 4, which is logged, both have NaN."""
     of_rank_1 = toy.taken(TrainBatches(toy.Points(64), 8, 1, World(1, 2), seed=0), 2)
