@@ -26,7 +26,7 @@ BUILDER = "docker --version && docker buildx version >/dev/null"
 BUILDX_SINCE = 23  # from this version of docker, BuildKit needs the plug-in buildx
 
 
-Claimed = Callable[[], Awaitable[dict[str, leftovers.OwnerState]]]  # gives the folders that runs claimed on the host
+Claimed = Callable[[], Awaitable[dict[str, leftovers.FolderState]]]  # gives the folders that runs claimed on the host
 
 
 class DockerChecks:

@@ -21,7 +21,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
-from flagperf.hosts.leftovers import OwnerState, claimed_folders
+from flagperf.hosts.leftovers import FolderState, claimed_folders
 from flagperf.hosts.monitors.running import ask_once
 from flagperf.hosts.transport import MOST_CLOCK, Transport
 from flagperf.plan.plan import make_plan
@@ -62,7 +62,7 @@ class _Host:
         self.rows: list[Row] = []
         self.facts = Facts({})
         self.docker = DockerChecks(run, node, transport, self._claimed)
-        self._claims: asyncio.Future[dict[str, OwnerState]] | None = None
+        self._claims: asyncio.Future[dict[str, FolderState]] | None = None
         self._connection = AsyncExitStack()
 
     async def examine(self) -> None:
@@ -132,7 +132,7 @@ class _Host:
         await self._claimed()
         return Finding(f"{self._work_dir}: only this user can reach into it")
 
-    async def _claimed(self) -> dict[str, OwnerState]:
+    async def _claimed(self) -> dict[str, FolderState]:
         """The folders that runs claimed there; two checks ask for them, and the host is asked once."""
         if self._claims is None:
             self._claims = asyncio.ensure_future(claimed_folders(self.transport, self.run.cluster.work_dir))
