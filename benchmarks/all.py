@@ -24,9 +24,9 @@ PROGRAMS = (
     "failure_report.py 3",
     "fanout.py 64 3",
     "many_nodes.py",
-    "many_monitors.py 64 30",
-    "monitor_cost.py 30",
-    "monitor_cost.py 30 ssh",
+    "many_monitors.py 64 60",
+    "monitor_cost.py 60",
+    "monitor_cost.py 60 ssh",
     "step_cost.py 5",
     "throughput.py 4",
 )
