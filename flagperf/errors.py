@@ -24,6 +24,7 @@ from typing import ClassVar
 from flagperf.plain import plain
 from flagperf.secret import quoted
 
+THIS_MACHINE = "this machine, before any host is reached"  # the place of an error that is no fault of a host
 SHORTEST = 3  # letters of a name whose longer forms are looked for
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from flagperf.config.compose import compose
 from flagperf.config.values import RunConfig
-from flagperf.errors import ConfigError, FlagperfError, HostError
+from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError, HostError
 from flagperf.run.console import print_unfolded
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}  # of each state
@@ -34,6 +34,7 @@ def failed_row(host: str, check: str, error: FlagperfError) -> Row:
     """The row of an error."""
     problem, advice = getattr(error, "problem", str(error)), getattr(error, "advice", None) or ""
     if isinstance(error, ConfigError):
+        problem = f"{error.where}: {problem}" if error.where == THIS_MACHINE else problem
         problem += f" ({error.key}={error.given})" if error.key else ""
         advice = "\n".join(filter(None, [advice, error.allowed and f"allowed: {error.allowed}"]))
     return Row(host, check, "failed", problem, advice)

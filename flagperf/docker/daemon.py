@@ -16,14 +16,16 @@ from flagperf.hosts.transport import Transport
 if TYPE_CHECKING:
     from docker import APIClient, DockerClient
 
-SOCKET = "/var/run/docker.sock"
+USUAL = "/var/run/docker.sock"
 API_TIMEOUT = 60  # seconds that the daemon may take for its work; waiting for a container has no such limit
 ANSWER = 5  # seconds that it may take to say that it is there, before it is given work …
 AGAIN = 1  # … and where it did not say so the last time
 RETRY = 0.3  # seconds between two attempts to reach a daemon that went away
 
 LOOK_TIMEOUT = 10.0  # seconds
-LOOK = shell(script(__file__, "look.sh"), SOCKET)
+LOOK = script(__file__, "look.sh")
+UNIX = "unix://"
+ENDPOINT = shell(script(__file__, "endpoint.sh"), USUAL)
 REASONS = {
     "absent": ("docker is not installed", "install docker there, or choose runtime=process"),
     "silent": ("the docker daemon does not answer", "look into dockerd's log there; systemctl restart docker"),
@@ -61,6 +63,7 @@ class DockerHost:
 
     def __init__(self, transport: Transport, patience: float = 0.0) -> None:
         self.transport, self.host, self.patience = transport, transport.host, patience
+        self.socket = ""  # path of the daemon's socket on the host, once it is known
         self._connected = AsyncExitStack()
         self._client: DockerClient | None = None
         self._pings: APIClient | None = None  # asks whether the daemon is there
@@ -109,7 +112,7 @@ class DockerHost:
                 await self._disconnect()
                 if silent:
                     raise await self._why(error) from error
-                await self.transport.run(LOOK, timeout=LOOK_TIMEOUT)  # raises where it is the host that is silent
+                await self._look()  # raises where it is the host that is silent
                 silent = True
             except (_Unreachable, RequestException, OSError) as error:
                 await self._disconnect()
@@ -143,10 +146,23 @@ class DockerHost:
         return self._client
 
     async def _connect(self) -> DockerClient:
-        socket = await self._connected.enter_async_context(self.transport.unix_socket(SOCKET))
+        self.socket = self.socket or await self._find_socket()
+        socket = await self._connected.enter_async_context(self.transport.unix_socket(self.socket))
         self._pings, client = await in_thread(partial(_clients, f"unix://{socket}", self._answer))
         self._client = client
         return client
+
+    async def _find_socket(self) -> str:
+        """The daemon's socket on the host: the one that docker's own commands use there."""
+        endpoint = (await self.transport.run(ENDPOINT, timeout=LOOK_TIMEOUT)).stdout.strip()
+        if not endpoint.startswith(UNIX):
+            problem = f"docker is reached at {endpoint or 'no place'} there, and flagperf needs a socket on the host"
+            raise DaemonError(self.host, problem, advice=f"set DOCKER_HOST={UNIX}{USUAL} there, or unset it")
+        return endpoint.removeprefix(UNIX)
+
+    async def _look(self) -> str:
+        """A word for why the daemon does not answer."""
+        return (await self.transport.run(shell(LOOK, self.socket), timeout=LOOK_TIMEOUT)).stdout.strip()
 
     async def _disconnect(self) -> None:
         for client in (self._client, self._pings):
@@ -166,7 +182,7 @@ class DockerHost:
                 error = unreachable
         reason = "silent"
         if not isinstance(error, _Silent):
-            reason = (await self.transport.run(LOOK, timeout=LOOK_TIMEOUT)).stdout.strip()
+            reason = await self._look()
         problem, advice = REASONS.get(reason, (f"docker does not answer: {error}", "look into dockerd's log"))
         return (NoDocker if reason == "absent" else DaemonError)(self.host, problem, advice=advice)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flagperf.docker import discard
-from flagperf.docker.daemon import SOCKET, DockerHost
+from flagperf.docker.daemon import DockerHost
 from flagperf.errors import HostError
 from flagperf.hosts.shell import MARKED, script, shell
 from flagperf.hosts.transport import Process, Transport
@@ -28,14 +28,14 @@ UNKNOWN = "255"  # in the event of a container's end, where docker has lost its 
 SIGNALLED = 128  # docker reports an end by signal N as 128 + N
 
 
-async def start_keeper(transport: Transport, name: str) -> Process:
+async def start_keeper(transport: Transport, socket: str, name: str) -> Process:
     """A process on the host that kills what runs in the container when it is stopped, or when the launcher is gone.
 
     It needs no docker, so that it also works when the daemon is gone. Where there is Python for it, it then asks the
     daemon to remove the container: the launcher may have lost the host for good.
     """
     python, program = transport.python, Path(discard.__file__).read_text("utf-8")
-    remove = (python, "-I", "-S", "-c", program, SOCKET, name) if python else ()
+    remove = (python, "-I", "-S", "-c", program, socket, name) if python else ()
     return await transport.start(shell(KEEPER, f"{MARK}={name}", *remove), log="/dev/null", grace=KEEPER_GRACE)
 
 

@@ -70,7 +70,7 @@ class DockerRuntime:
     async def launch(self) -> Process:
         folders = [mount.source for mount in self.container.mounts if not mount.read_only]
         await self.transport.run(Command(("mkdir", "-p", *folders)), timeout=SHORT)
-        self._keeper = await start_keeper(self.transport, self.container.name)
+        self._keeper = await start_keeper(self.transport, self.docker.socket, self.container.name)
         self._starting = asyncio.create_task(self._start(owned(self.container, this_owner())))
         await asyncio.shield(self._starting)  # the daemon does what it was asked for, even when this wait is cancelled
         return DockerProcess(self.docker, self.container, self._keeper, self.plan.deadlines.stop)

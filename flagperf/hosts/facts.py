@@ -19,7 +19,7 @@ from flagperf.plain import plain
 LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
-PASSING = ("listening", "oom_kills")  # facts of a moment, which sys_info.log leaves out
+PASSING = ("listening", "oom_kills", "folder")  # facts of a moment and of one folder: sys_info.log leaves them out
 PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
 SCRIPT = script(__file__, "facts.sh")
 CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
@@ -41,6 +41,14 @@ class Facts:
     def devices(self) -> int:
         """Accelerators counted by their device files."""
         return len(self.fields.get("devices", "").split())
+
+    @property
+    def folder(self) -> str:
+        """What tells the folder of the run, or its nearest parent, from all other folders; empty where unknown.
+
+        "network SOURCE INODE" on a network file system, else "host BOOT_ID DEVICE:INODE".
+        """
+        return self.fields.get("folder", "")
 
     @property
     def listening(self) -> frozenset[int]:

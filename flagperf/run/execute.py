@@ -26,6 +26,7 @@ from flagperf.run.fan_out import FanOut
 from flagperf.run.folder import PLAN, write_case
 from flagperf.run.interrupt import interruption
 from flagperf.run.node_run import NodeRun
+from flagperf.run.preflight import check_folders
 from flagperf.run.progress import Progress
 from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise, taken_away
@@ -123,6 +124,8 @@ class _Round:
             for node in self.nodes:
                 connections.push_async_callback(node.runtime.close)
             await self._fan_out.on_all("check", NodeRun.check)
+            apart = [node for node in self.nodes if not node.transport.same_files]
+            check_folders(self.run, [(node.host, node.facts.folder) for node in apart])
             self._meet()
             await self._fan_out.on_all("image", NodeRun.prepare)
             if self.run.clear_caches and not all(node.caches_cleared for node in self.nodes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +20,7 @@ from flagperf.trainer.splits import check_disjoint
 ROOM_KIB = 64 * 1024  # that logs need at least
 RANK_KIB = 640 * 1024  # that a rank of a tiny case held for itself at its peak, beside libraries that all ranks share
 RANKS_PER_CORE = 8  # of a CPU; some more ranks than cores only make it slow
+ONE_FOLDER = "take one of them out of the cluster's file; say shared: true where they share files; or change work_dir"
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 
 COUNT = script(__file__, "count_data.sh")
@@ -31,6 +32,31 @@ def shared_cores(run: RunConfig, facts: Facts) -> str | None:
     if run.vendor.device == "cpu" and cores is not None and run.nproc > cores:
         return f"{run.nproc} ranks share {cores} cores"
     return None
+
+
+def same_folder(folders: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """Nodes that would write into the folder of another node: the node, the other node, and what is wrong.
+
+    Args:
+        folders: name of a node and `Facts.folder` there, of nodes that are not said to share their files.
+    """
+    owners: dict[str, str] = {}
+    for name, folder in folders:
+        if folder and (owner := owners.setdefault(folder, name)) != name:
+            one = "they are one host" if folder.startswith("host") else "they share their work_dir"
+            yield name, owner, one
+
+
+def check_folders(run: RunConfig, folders: Iterable[tuple[str, str]]) -> None:
+    """Refuse nodes that would write into each other's folder."""
+    for name, owner, problem in same_folder(folders):
+        raise ConfigError(
+            f"two nodes have one work_dir: {problem}",
+            where=f"hosts {owner} and {name}",
+            key="cluster.work_dir",
+            given=run.cluster.work_dir,
+            advice=ONE_FOLDER,
+        )
 
 
 def check_devices(run: RunConfig, host: str, facts: Facts) -> None:

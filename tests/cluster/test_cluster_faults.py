@@ -279,6 +279,17 @@ def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) ->
     assert_nothing_left(lab)
 
 
+def test_two_entries_of_one_host(lab: TestCluster, tmp_path: Path) -> None:
+    first = cluster_file(lab)["nodes"][0]
+    user = User(lab, tmp_path, steps=True, nodes=[{**first, "name": name} for name in ("h1", "again")])
+    done = user.run(*FAKE, *DOCKER, "nnodes=2", LONG)
+    assert done.exit_code == 2
+    assert "flagperf: two nodes have one work_dir: they are one host\n  where:   hosts h1 and again\n" in done.output
+    row = r"again +work_dir +failed +the work_dir of h1, too: they are one host"
+    assert re.search(row, user.run("doctor", *FAKE, *DOCKER, "nnodes=2", "cluster=lab").output)
+    assert_nothing_left(lab)
+
+
 def test_a_wrong_key_for_two_hosts(lab: TestCluster, tmp_path: Path) -> None:
     ssh = cluster_file(lab)["ssh"] | {"key": str(lab.hosts[0].root / "host_key")}
     done = User(lab, tmp_path, steps=True, ssh=ssh).run(*FAKE, *DOCKER, "nnodes=2", LONG)

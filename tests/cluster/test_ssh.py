@@ -21,7 +21,7 @@ from strange_folder import check_what_is_brought
 
 from flagperf.command import Command
 from flagperf.config.cluster import Node, Ssh
-from flagperf.errors import FlagperfError, HostError
+from flagperf.errors import THIS_MACHINE, FlagperfError, HostError
 from flagperf.hosts.ssh.login import by_hand, way
 from flagperf.hosts.ssh.transport import SshTransport
 
@@ -428,7 +428,8 @@ def not_understood(jump: str) -> str:
 
 
 def refused(key: str, given: str, problem: str, advice: str) -> str:
-    return f"{problem}\n  where:   host h1\n  key:     cluster.ssh.{key}\n  given:   {given}\n  do:      {advice}"
+    where = f"  where:   {THIS_MACHINE}\n  key:     cluster.ssh.{key}\n"
+    return f"{problem}\n{where}  given:   {given}\n  do:      {advice}"
 
 
 CORRECT = "correct the ssh section of the cluster file"

@@ -28,6 +28,9 @@ async def test_the_script_agrees_with_what_python_sees(tmp_path: Path) -> None:
     assert facts.number("memory_kib") == psutil.virtual_memory().total // 1024
     assert facts.number("disk_free_kib") == pytest.approx(psutil.disk_usage(str(tmp_path)).free / 1024, rel=0.05)
     assert facts.devices == 3
+    here = tmp_path.stat()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert facts.folder == f"host {boot} {here.st_dev}:{here.st_ino}"
     assert port in facts.listening
     assert "listening" in facts.fields and "listening" not in sys_info(facts.fields)
     assert facts.interface("127.0.0.1") in ("lo", None)  # None: no `ip` on this machine

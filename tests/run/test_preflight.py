@@ -16,7 +16,15 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport
-from flagperf.run.preflight import check_data, check_devices, check_ranks, check_room, shared_cores
+from flagperf.run.preflight import (
+    ONE_FOLDER,
+    check_data,
+    check_devices,
+    check_folders,
+    check_ranks,
+    check_room,
+    shared_cores,
+)
 
 ACME = Vendor("acme", "Acme chips", "acme", "accl", None, "ACME_VISIBLE", device_files="/dev/acme[0-9]*")
 ON_ACME = example_run(vendor=ACME)
@@ -47,6 +55,30 @@ def test_devices(
     try:
         check_devices(run, "host", Facts({"devices": devices}))
     except FlagperfError as error:
+        refused = str(error)
+    assert refused == message
+
+
+SAME = "two nodes have one work_dir: {}\n  where:   hosts a and c\n  key:     cluster.work_dir\n"
+SAME += f"  given:   /srv/flagperf\n  do:      {ONE_FOLDER}"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "message"),
+    [
+        pytest.param("host 1 8:2", "host 1 8:3", "host 2 8:2", None, id="three folders"),
+        pytest.param("", "", "", None, id="unknown"),
+        pytest.param("host 1 8:2", "host 2 8:2", "host 1 8:2", SAME.format("they are one host"), id="one host"),
+        pytest.param(
+            "network nas:/x 7", "", "network nas:/x 7", SAME.format("they share their work_dir"), id="a network folder"
+        ),
+    ],
+)
+def test_two_nodes_in_one_folder(a: str, b: str, c: str, message: str | None) -> None:
+    run, refused = replace(ON_ACME, cluster=Cluster("lab", "hosts", (), work_dir="/srv/flagperf")), None
+    try:
+        check_folders(run, [("a", a), ("b", b), ("c", c)])
+    except ConfigError as error:
         refused = str(error)
     assert refused == message
 

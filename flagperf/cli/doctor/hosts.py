@@ -51,7 +51,7 @@ async def examine(run: RunConfig) -> list[Row]:
     hosts = [_Host(run, *pair) for pair in zip(run.cluster.nodes, transports, strict=True)]
     await asyncio.gather(*(host.examine() for host in hosts))
     rows = [row for host in hosts for row in host.rows]
-    return [*_cluster_rows(run), *rows, *_image_rows(hosts)]
+    return [*_cluster_rows(run), *rows, *_folder_rows(hosts), *_image_rows(hosts)]
 
 
 class _Host:
@@ -224,6 +224,15 @@ def _cluster_rows(run: RunConfig) -> list[Row]:
         except ConfigError as error:
             rows.append(failed_row(run.cluster.name, name, error))
     return rows
+
+
+def _folder_rows(hosts: list[_Host]) -> list[Row]:
+    """A row for each host that would write into the folder of another host."""
+    apart = [(host.node.name, host.facts.folder) for host in hosts if not host.transport.same_files]
+    return [
+        Row(name, "work_dir", "failed", f"the work_dir of {owner}, too: {problem}", preflight.ONE_FOLDER)
+        for name, owner, problem in preflight.same_folder(apart)
+    ]
 
 
 def _image_rows(hosts: list[_Host]) -> list[Row]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import asyncssh
 
 from flagperf.config.cluster import Node, Ssh
-from flagperf.errors import ConfigError, FlagperfError, HostError
+from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError, HostError
 from flagperf.hosts.ssh.host_key import USUAL_FILE, USUAL_PORT, HostKeys, described, key_file
 from flagperf.hosts.ssh.login import by_hand, local_path
 
@@ -49,8 +49,8 @@ def explain(error: BaseException, way: Sequence[Node], ssh: Ssh, keys: HostKeys 
     name = way[-1].name
     if (refused := _refused_setting(error, ssh)) is not None:
         key, problem, advice = refused
-        where, given = f"host {name}", getattr(ssh, key)
-        return ConfigError(problem, where=where, key=f"cluster.ssh.{key}", given=given, advice=advice)
+        given = getattr(ssh, key)
+        return ConfigError(problem, where=THIS_MACHINE, key=f"cluster.ssh.{key}", given=given, advice=advice)
     jump = ssh.jump is not None and len(way) == 1
     if keys is not None:
         problem, advice = _of_keys(keys, way, ssh)
