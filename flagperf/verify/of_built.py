@@ -10,6 +10,7 @@ from flagperf.verify.logs import Rank, Round
 from flagperf.verify.values import is_number, same
 
 PREPARES = ("environment_script", "requirements")  # what of a vendor's own code prepares the ranks alone
+IN_FP32, ROUNDED = {"loss": 0.01, "gradients": 0.1}, {"loss": 0.05, "gradients": 0.5}  # largest shares of difference
 NETWORK = ("parameters", "tensors", "classes", "modules")
 GROUP = ("tensors", "parameters", "names")  # of a group of the optimizer; its other fields are hyper-parameters
 
@@ -22,6 +23,8 @@ def other_than_the_case(round_: Round) -> Iterator[tuple[str, str]]:
         built = rank.all("BUILT")
         for what in _other_code(built[-1].value if built else {}, config):
             yield "INVALID", f"rank {rank.number}: {what} is not the launcher's"
+    if finished:
+        yield from _other_in_a_step(finished[0].finished, config)
     if not stated:
         return
     own = config.get("extension") or {}
@@ -37,6 +40,15 @@ def other_than_the_case(round_: Round) -> Iterator[tuple[str, str]]:
         yield "SUSPECT", "the operations of the network were not counted"
     elif wanted is not None and not _near(counted.get("example_flops", wanted["operations"]), wanted):
         yield "INVALID", "another number of operations than the case"
+
+
+def _other_in_a_step(figures: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The vendor's own network, compared with the case's at random steps."""
+    limits = IN_FP32 if config.get("precision") == "fp32" else ROUNDED
+    for name, limit in limits.items():
+        found: Any = figures.get(f"comparison_{name}")
+        if is_number(found) and not found <= limit:
+            yield "INVALID", f"the vendor's own code gives {name} that differ by {100 * found:.3g} %"
 
 
 def _near(operations: Any, wanted: Mapping[str, Any]) -> bool:
@@ -59,6 +71,8 @@ def _other(rank: Rank, stated: Mapping[str, Any], config: Mapping[str, Any]) -> 
         proven = proof and not proof["same_modules"] and {"network", "network_hook"} & replaced.keys()
         fields = NETWORK[:2] if proven else NETWORK
         yield from (f"network ({field})" for field in fields if built["network"][field] != stated["network"][field])
+        seen = {*stated["network"]["classes"], *(proof.get("classes") or ())}
+        yield from sorted(built["network"]["classes"].keys() - seen) if proven else ()
     if "optimizer" in built:
         shown = proof["optimizer"] if proof and "optimizer" in replaced else None
         yield from _other_optimizer(built["optimizer"], stated["optimizer"], config["optimizer"], shown)
