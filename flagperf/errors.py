@@ -66,7 +66,7 @@ class ConfigError(FlagperfError):
         allowed: str | None = None,
         advice: str | None = None,
     ) -> None:
-        given, advice = quoted(given, key or ""), advice and " ".join(advice.split())
+        given = quoted(given, key or "")
         self.problem, self.where, self.key = problem, where, key
         self.given, self.allowed, self.advice = given, allowed, advice
         rows = {"where": where, "key": key, "given": given, "allowed": allowed, "do": advice}

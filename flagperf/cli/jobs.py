@@ -20,6 +20,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import FlagperfError, InterruptedRunError
 from flagperf.plan.plan import make_plan
 from flagperf.results import result, summary
+from flagperf.results.closed import objections
 from flagperf.results.values import Result, Summary
 from flagperf.run import command_file
 from flagperf.run import folder as run_folder
@@ -136,7 +137,7 @@ async def _run_round(job: RunConfig, number: int, folder: Path, console: Console
         FlagperfError: it could not start.
     """
     run = with_checkpoints(job, number)
-    with Progress(run, console) as progress:
+    with Progress(run, console, partial(objections, config=job.config)) as progress:
         on_hosts = f"{folder.name}-{token_hex(4)}"  # another run may have the same name
         outcome = await execute(run, make_plan(run, number, folder, on_hosts=on_hosts), folder, progress)
     if began is not None:

@@ -120,8 +120,11 @@ class CaseRules:
             if tree.get(key) is None:
                 self._refuse_case("the case must set this key", key)
         check_end(tree, str(self.case_files[0]))
+        read = {key.split(".")[0] for key in case.leaves}.difference(unread(case.leaves))
         for key in unread(final.leaves):
-            if Path(where(key)) in self.case_files:  # a data set's file is shared, and a case may leave a key unused
+            if (
+                key not in read and Path(where(key)) in self.case_files
+            ):  # a data set's file is shared, and a case may leave a key unused
                 raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, KEYS))
 
     def _refuse_case(self, problem: str, key: str) -> None:

@@ -44,6 +44,18 @@ def differences(evidence: Evidence) -> list[str]:
     return [*of_ranks, *_other_operations(evidence, stated), *_other_logged_rates(evidence)]
 
 
+def objections(built: Section, config: Section) -> list[str]:
+    """What makes a closed round INVALID as soon as a rank has told what it built, and what to do about it."""
+    stated = config.get("fingerprint")
+    if config.get("division") != "closed" or not stated:
+        return []
+    advice = f"stop it; where the case is right, python -m cases.fingerprint {config['case']} states it anew"
+    try:
+        return [f"{text}; {advice}" for text in _differences(built, stated, config)]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # the verdict says so
+        return []
+
+
 def notes(evidence: Evidence) -> tuple[str, ...]:
     """What to know beside the number: in the open division what differs, and where there is nothing to compare with."""
     if not evidence.built or "fingerprint" not in evidence.config:

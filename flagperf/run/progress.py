@@ -29,6 +29,8 @@ SLOWEST = 3  # how many are named of more nodes than that
 
 REACHED = "that is the target, but sample data shows nothing: the training ends (stop_on_sample_data=false: it goes on)"
 
+Objections = Callable[[Mapping[str, Any]], Sequence[str]]
+
 log = logging.getLogger(__name__)
 
 
@@ -42,11 +44,14 @@ class Progress:
     """Shows one round. On a terminal one line is renewed; elsewhere plain lines come at most every few seconds.
 
     What is shown is also logged.
+
+    Args:
+        objections: what BUILT of rank 0 shows to be wrong, told before the first step and not only after the last one.
     """
 
-    def __init__(self, run: RunConfig, console: Console | None = None) -> None:
+    def __init__(self, run: RunConfig, console: Console | None = None, objections: Objections = lambda _: ()) -> None:
         self.console = console or Terminal()
-        self.unit = run.throughput_unit
+        self.unit, self._objections = run.throughput_unit, objections
         self._goals = run.target.values if run.target else {}
         self._ends_at = run.target if _ends_on_sample_data(run.config) else None
         self._metric = ""  # the last evaluation of the target's metrics
@@ -119,6 +124,9 @@ class Progress:
         elif event.event == "STEP_END":
             self._at = {}
             self._step(event.value, now)
+        elif event.event == "BUILT":
+            for text in self._objections(event.value):
+                self._line(f"{'warning':8}this round will be INVALID: {text}")
         elif event.event == "TRAIN_END":
             self._last_step()
 

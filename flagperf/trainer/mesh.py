@@ -56,7 +56,9 @@ class Mesh:
                 key=KEY,
                 given=said,
                 allowed=f"sizes whose product is {world} (nnodes x nproc)",
-                advice="set one of them to -1, and it takes what the others leave",
+                advice="choose sizes that divide the ranks, or another number of ranks"
+                if open_sides
+                else "set one of them to -1, and it takes what the others leave",
             )
         return cls(**{**vars(known), **dict.fromkeys(open_sides, left)})
 

@@ -42,7 +42,7 @@ def test_a_closed_run_may_choose_how_its_ranks_share() -> None:
                 key="parallel.mesh",
                 given="dp_replicate=-1 x dp_shard=1 x tp=3",
                 allowed="sizes whose product is 4 (nnodes x nproc)",
-                do="set one of them to -1, and it takes what the others leave",
+                do="choose sizes that divide the ranks, or another number of ranks",
             ),
             id="sizes that do not fit",
         ),

@@ -10,7 +10,7 @@ import pytest
 from second_verdict import judge
 
 from flagperf.perflog import Event
-from flagperf.results.closed import MFU_CAUSES, notes
+from flagperf.results.closed import MFU_CAUSES, notes, objections
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog
 
@@ -72,6 +72,16 @@ def log(rank: int, given: Given) -> RankLog:
         Event("FINISHED", given["finished"], time_ms=2, rank=rank),
     ]
     return RankLog(rank, "node", 0, tuple(event for event in events if event.value))
+
+
+def test_what_is_objected_to_as_soon_as_a_rank_has_built() -> None:
+    other = {**BUILT, "network": {**BUILT["network"], "parameters": 7}}
+    advice = "stop it; where the case is right, python -m cases.fingerprint mine states it anew"
+    differing = "another network than the case's: 7 parameters, the case has 4,641,994"
+    closed = {**CONFIG, "case": "mine"}
+    assert objections(BUILT, closed) == []
+    assert objections(other, closed) == [f"{differing}; {advice}"]
+    assert objections(other, {**closed, "division": "open"}) == []
 
 
 DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {

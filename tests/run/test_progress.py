@@ -20,6 +20,14 @@ from flagperf.target import Target
 from flagperf.trainer.sample_data import sample_name
 
 
+def test_what_rank_0_built_is_objected_to_before_the_first_step() -> None:
+    shown = io.StringIO()
+    run, objections = example_run(), lambda built: [f"{built['parameters']} parameters"]
+    with Progress(run, Console(file=shown), objections) as progress:
+        progress.event(Event("BUILT", {"parameters": 7}, time_ms=0, rank=0))
+    assert shown.getvalue().endswith(" s  warning this round will be INVALID: 7 parameters\n")
+
+
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (62, "1:02"), (3605, "1:00:05"), (360000, "100:00:00")])
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text
