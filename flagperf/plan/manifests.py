@@ -22,6 +22,7 @@ from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import SCRATCH, launch_command
+from flagperf.plan.pod_fields import POD_SPEC, SECURITY, TOLERATION, check_fields
 from flagperf.plan.pod_volumes import PARTS, POD, Volume, data_volumes, own_volumes, sample_dir
 from flagperf.plan.pods import JOB
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan, Rendezvous, launcher_log, with_script
@@ -35,6 +36,7 @@ INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 NODE_RANK = "FLAGPERF_NODE_RANK"  # variable of a pod
 ANY_RANK = "<node-rank>"  # stands for it in the plan of any node, and becomes a reference to the variable
 SCRIPT = "pod.sh"
+FREE = {"pod": POD_SPEC, "security": SECURITY, "tolerations": TOLERATION}  # keys whose fields are Kubernetes' own
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ def _check(run: RunConfig, pods: Kubernetes) -> None:
     def refused(problem: str, key: str, given: object, advice: str) -> ConfigError:
         return ConfigError(problem, where=run.where(key), key=key, given=given, advice=advice)
 
+    for name, kind in FREE.items():
+        check_fields(getattr(pods, name), kind, f"cluster.kubernetes.{name}", run.where)
     if run.sized is not None:
         advice = "give the size that a run on one such host found"
         raise refused("the batch size of pods is not looked for", "train_batch_size", "auto", advice)
