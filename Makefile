@@ -15,6 +15,9 @@ DEV    := $(VENV)/.installed-dev
 FRAMEWORKS := paddle tensorflow2 mindspore
 STACKS     := oldest middle
 
+# Each test that starts flagperf would compile it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25

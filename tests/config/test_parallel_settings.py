@@ -78,7 +78,9 @@ def test_refused(overrides: list[str], expected: str) -> None:
 
 
 TP2 = ["nproc=2", "parallel.mesh.dp_shard=1", "parallel.mesh.tp=2"]
-NO_MAPPING = "wrong type of value | key: {} | given: {} | allowed: a mapping"
+NO_MAPPING = (
+    "wrong type of value | key: {0} | given: {1} | allowed: a mapping | do: set the keys below it: {0}.NAME=VALUE"
+)
 
 
 @pytest.mark.parametrize(
