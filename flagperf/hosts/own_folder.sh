@@ -14,8 +14,10 @@ guarded() {
         place=${place%/*}
         set -- "$@" "${place:-/}"
     done
-    above=$(stat -c '%u %A %U %n' "$@") || exit 1
-    while read -r owner mode user place; do
+    above=$(stat -c '%u %A %U' "$@") || exit 1
+    while read -r owner mode user; do
+        place=$1  # a name may hold line ends
+        shift
         case $owner in 0 | "$me") ;; *) refuse "$place belongs to user $user, who could swap what lies in it" ;; esac
         case $mode in
         l* | *[tT] | ?????[!w]??[!w]?) ;;

@@ -42,6 +42,7 @@ class NodeLogs:
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
         self.silent = set(node.ranks)  # ranks that logged nothing yet
         self.finished = False  # the node's first rank has logged FINISHED
+        self.unfinished = set(node.ranks)  # ranks that have not; those of this machine are looked at after the first
 
     def of_rank(self, rank: int) -> str:
         """Path of a rank's log on the node."""
@@ -56,11 +57,15 @@ class NodeLogs:
         self.left_out |= {name for line in lines if line.startswith(LEFT_OUT) for name in line[len(LEFT_OUT) :].split()}
         self.noticed |= any(re.search(pattern, line) for line in lines for pattern in self._exits)
         found: list[tuple[int, Event]] = []
+        late: list[tuple[int, Event]] = []
         for rank, tail in self._tails.items():
             if rank == self.node.ranks[0] or rank in self.silent or not self.transport.same_files:
                 found += [(rank, event) for event in await tail.events()]
+            elif self.finished and rank in self.unfinished:
+                late += [(rank, event) for event in await tail.events()]
         self.silent -= {rank for rank, _ in found}
-        self.finished |= any(rank == self.node.ranks[0] and event.event == "FINISHED" for rank, event in found)
+        self.unfinished -= {rank for rank, event in (*found, *late) if event.event == "FINISHED"}
+        self.finished = self.node.ranks[0] not in self.unfinished
         return found
 
     async def last_text(self, path: str) -> str:

@@ -72,7 +72,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
     running = set(ends)
     local = all(node.transport.local for node in nodes)
     told = plan.round > 1  # the first round has told
-    finished: float | None = None  # when all nodes had logged FINISHED
+    finished: float | None = None  # when all ranks had logged FINISHED
     try:
         while running and (finished is None or clock.now() - finished < LAST):
             pause = EAGER if local and "first step" not in watch.milestones else CALM
@@ -87,7 +87,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
                 _tell_left_out(nodes)
             if "first step" not in watch.milestones:
                 progress.starting({node.host: node.times for node in nodes})
-            if finished is None and all(node.logs.finished for node in nodes):
+            if finished is None and not any(node.logs.unfinished for node in nodes):
                 finished = clock.now()
             if any(_failed(node, finished is not None) for node in nodes):
                 return await _first_cause(nodes, running)

@@ -103,7 +103,7 @@ class Settings:
     )
 
     stop_on_sample_data: bool = setting(
-        "a full-size case on sample data: stop at the value of the target, which shows nothing there", default=True
+        "full size on sample data: stop at the target's value, which shows nothing", default=True
     )
 
     precision: Literal["fp32", "tf32", "amp_fp16", "amp_bf16"] = setting(

@@ -57,7 +57,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("flagperf model=toy ", [], id="no key before a letter"),
         pytest.param("flagperf data_dir=", ["data_dir=mine/", "data_dir=result/", "data_dir=sent/"], id="folders"),
         pytest.param("flagperf resume=./result/r", ["resume=./result/run1/", "resume=./result/run2/"], id="below one"),
-        pytest.param("flagperf report ", ["result/run1", "result/run2"], id="runs"),
+        pytest.param("flagperf report ", ["result/run1", "result/run2", "trust="], id="runs"),
         pytest.param("flagperf compare result/run1 result/run2", ["result/run2"], id="further runs"),
         pytest.param("flagperf compare pub", ["published"], id="published figures"),
         pytest.param("flagperf compare result/run1/", ["result/run1/job"], id="a job of a run"),

@@ -231,7 +231,7 @@ def variable(name: str, values: str = "environment") -> Any:
                 "problem": "no such option",
                 "key": "hardware.peak_flops.fp23",
                 "given": "fp23",
-                "allowed": "one of: fp32, tf32, fp16, bf16",
+                "allowed": "one of: fp32, tf32, fp16, bf16, fp8",
                 "do": "did you mean 'fp32'?",
             },
             id="hardware: unknown precision",

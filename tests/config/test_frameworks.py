@@ -162,7 +162,7 @@ def test_an_unknown_framework(bench: Path) -> None:
             lines(
                 "no such field", where="{bench}/framework/mine.yaml", key="framework.launch", given="{pyhton}",
                 allowed="{config}, {master_address}, {master_port}, {nnodes}, {node_rank}, {nproc}, {python}, "
-                "{scratch}",
+                "{scratch}, {uncached}",
             ),
             id="a launch command",
         ),

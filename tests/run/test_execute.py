@@ -170,7 +170,7 @@ async def test_bugs_in_the_ending_phases_leave_their_tracebacks_and_the_run_stil
     with run_log(folder, "info", Console(quiet=True)):
         outcome = await run_round(workload, folder)
     assert outcome.status == "failed"
-    assert outcome.failure == Failure("ZeroDivisionError: as if by mistake", HOST, 0, phase="stop")
+    assert outcome.failure == Failure("ZeroDivisionError: as if by mistake", HOST, 0, phase="collect")
     assert tuple(outcome.phases[f"{HOST}_noderank0"])[-3:] == ending
     log = (folder / "flagperf_run.log").read_text()
     for phase in ending:

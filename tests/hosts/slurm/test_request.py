@@ -89,7 +89,7 @@ def submission(name: str) -> Submission:
 def test_a_job_is_submitted_by_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     case, node = "/res/run1/sums-pytorch-cpux2x2/round1", "node0_noderank0"
-    ranks = f"python3 --nnodes 2 --nproc 2 --rank 0 --to node0:29500 {case}/config.yaml"
+    ranks = f"/bin/sh {case}/environment.sh python3 --nnodes 2 --nproc 2 --rank 0 --to node0:29500 {case}/config.yaml"
     assert (
         script([submission("run1")])
         == f"""\
