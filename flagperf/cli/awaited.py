@@ -14,7 +14,7 @@ def stands(folder: Path) -> str:
     """What Slurm says of the run's job, as "is queued: …"; nothing where it cannot be asked.
 
     Raises:
-        NeverBegan: it is over.
+        NeverBegan: it is over, or waits in vain.
         ConfigError: the folder does not say which job it is.
     """
     note = submitted(folder)
@@ -25,6 +25,6 @@ def stands(folder: Path) -> str:
             return ""
         logs = [str(path) for path in (folder / note.log, folder.parent / note.log) if path.exists()]
         advice = f"look into {logs[0]}" if logs else "give the command again, with another run_name"
-        raise NeverBegan(error.host, error.problem, advice=advice) from None
+        raise NeverBegan(error.host, error.problem, advice=error.advice or advice) from None
     except HostError:
         return ""

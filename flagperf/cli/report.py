@@ -8,6 +8,7 @@ from pathlib import Path
 from flagperf import report
 from flagperf.cli import trust
 from flagperf.cli.awaited import stands
+from flagperf.cli.ended import with_final_states
 from flagperf.cli.verbs import usage
 from flagperf.errors import ConfigError
 from flagperf.run.console import Terminal
@@ -27,6 +28,7 @@ def main(options: argparse.Namespace) -> int:
     summaries = report.read_run(folder)
     if not is_trusted:
         trust.check_writers("report", folder, summaries[0].config)
+    summaries = with_final_states(folder, summaries)
     Terminal().print(report.terminal_table(summaries))
     report.write_summaries(folder, summaries)
     for path in report.write(folder, summaries):

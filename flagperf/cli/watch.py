@@ -26,7 +26,7 @@ def main(options: argparse.Namespace) -> int:
     """Renew the picture every second while the run goes on; where nobody looks at a terminal, print it once.
 
     Raises:
-        NeverBegan: it was submitted, and its job is over.
+        NeverBegan: it was submitted, and its job is over or waits in vain.
     """
     if len(options.arguments) != 1:
         given = " ".join(options.arguments) or None

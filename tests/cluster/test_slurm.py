@@ -119,18 +119,35 @@ def test_nodes_with_files_of_their_own_get_all_and_keep_nothing(slurm: SlurmLab,
     assert slurm.run("srun", "--nodes=2", "ls", "-A", "/srv/flagperf") == ""
 
 
+def test_nodes_that_share_a_folder_unsaid_are_named(slurm: SlurmLab, tmp_path: Path) -> None:
+    done = SlurmUser(slurm, tmp_path, shared=False).run(*STEPPING, f"cluster.work_dir={tmp_path}/work")
+    assert done.exit_code == 2, done.output
+    told = "two nodes have one work_dir: they are one host\n  where:   hosts n1 and n2"
+    assert told in done.output, done.output
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "why"),
     [
-        pytest.param("nnodes=3", "the request is never met: PartitionNodeLimit", id="too many nodes"),
-        pytest.param("cluster.slurm.partition=night", "Invalid partition name specified", id="no such partition"),
+        pytest.param(
+            "nnodes=3",
+            "the request is never met: the partition does not give so many nodes to one job (PartitionNodeLimit)",
+            id="too many nodes",
+        ),
+        pytest.param(
+            "+cluster.slurm.options.cpus-per-task=99",
+            "the request is never met: no node of the partition has the processors, memory or devices that are asked "
+            "for (PartitionConfig)",
+            id="too much of a node",
+        ),
+        pytest.param("cluster.slurm.partition=night", "invalid partition specified: night", id="no such partition"),
     ],
 )
 def test_nodes_that_slurm_never_gives_are_not_waited_for(slurm: SlurmLab, tmp_path: Path, word: str, why: str) -> None:
     done = SlurmUser(slurm, tmp_path).run(*STEPPING, word)
     assert done.exit_code == 3, done.output
-    assert re.search(f"failed: Slurm: no nodes: .*{why}", done.output), done.output
+    assert f"failed: Slurm: no nodes: {why}" in done.output and "is queued" not in done.output, done.output
     assert slurm.queue() == []
 
 
@@ -270,6 +287,28 @@ def test_a_submitted_run_that_is_cancelled_before_it_begins_is_told(
         assert followed.stderr and followed.stderr.read().startswith(told)
     assert user.run("watch", folder).output.startswith(told)
     assert user.run("report", folder).exit_code == 3
+
+
+def test_the_final_state_of_a_cancelled_run_is_asked_for_by_its_report(slurm: SlurmLab, tmp_path: Path) -> None:
+    """Its launcher ends with the job, before Slurm has that state. What a report has told stays."""
+    user = SlurmUser(slurm, tmp_path)
+    done = user.run(*STEPPING, "submit=true")
+    until(lambda: stepping(user), "a step")
+    slurm.run("scancel", job_of(slurm))
+    until(lambda: "report.html" in {path.name for path in done.folder.iterdir()}, "the run has ended")
+    assert done.result(NAME)["failure"]["cause"] == "lost allocation: it is being ended (COMPLETING)"
+    why = "lost allocation: it was cancelled (scancel) (CANCELLED), during "
+    for env in ({}, {"PATH": str(Path(sys.executable).parent)}):  # the second time without Slurm's commands
+        report = user.run("report", str(done.folder), **env)
+        assert why in report.output and "COMPLETING" not in report.output, report.output
+
+
+def test_a_request_that_is_never_met_is_told_of_a_submitted_run(slurm: SlurmLab, tmp_path: Path) -> None:
+    user = SlurmUser(slurm, tmp_path)
+    done = user.run(*STEPPING, "nnodes=3", "submit=true")
+    never = "the run never begins: the partition does not give so many nodes to one job (PartitionNodeLimit)\n  do: "
+    for verb in ("watch", "report"):
+        until(lambda verb=verb: never in user.run(verb, str(done.folder)).output, "Slurm has looked at it")
 
 
 @pytest.mark.slow

@@ -21,8 +21,9 @@ from flagperf.config.schedulers import Slurm
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import this_owner
-from flagperf.hosts.slurm.awaited import hopeless, queued
+from flagperf.hosts.slurm.awaited import queued
 from flagperf.hosts.slurm.commands import SLURM, ask, kill, said, spawn
+from flagperf.hosts.slurm.hopeless import hopeless
 from flagperf.hosts.slurm.job import ending, host_names, job_fields
 from flagperf.hosts.slurm.request import request, step
 
@@ -101,6 +102,7 @@ class _Allocation:
         self._argv = ("salloc", *options, "sh", "-c", HOLD)
         self._say = say
         self._said: list[str] = []
+        self._never: HostError | None = None  # why no waiting helps
         self._known = asyncio.Event()  # whether the job's id is
 
     async def __aenter__(self) -> _Allocation:
@@ -113,7 +115,7 @@ class _Allocation:
             while not (line := (await self._process.stdout.readline()).decode()).startswith("granted "):
                 if not line:
                     await self._listening
-                    raise HostError(SLURM, f"no nodes: {said(os.linesep.join(self._said))}")
+                    raise self._never or HostError(SLURM, f"no nodes: {said(os.linesep.join(self._said))}")
             _, job, nodes = line.split()
             self.job = int(job)
             self._known.set()
@@ -148,11 +150,13 @@ class _Allocation:
             await asyncio.sleep(pause)
             with contextlib.suppress(HostError):  # a controller that is busy now answers later
                 if (text := await queued(str(self.job))) and text != told:
-                    self._say(f"Slurm job {self.job} {text}")
                     told = text
-                    if reason := hopeless(text):
-                        self._said.append(f"salloc: the request is never met: {reason}")
+                    if never := hopeless(text):
+                        problem = f"no nodes: the request is never met: {never.sentence}"
+                        self._never = HostError(SLURM, problem, advice=never.advice)
                         kill(self._process, signal.SIGTERM)
+                    else:
+                        self._say(f"Slurm job {self.job} {text}")
             pause = LOOK
 
     async def _release(self) -> None:

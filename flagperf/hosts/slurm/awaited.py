@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from flagperf.errors import HostError
 from flagperf.hosts.slurm.commands import SLURM, ask
+from flagperf.hosts.slurm.hopeless import hopeless
 from flagperf.hosts.slurm.job import GOES_ON, ending, job_fields, with_canceller
 
 BEGINS = (*GOES_ON, "COMPLETING", "SUSPENDED", "REQUEUED")  # states of a job that has, or had, nodes
-HOPELESS = ("PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")  # reasons that no waiting changes
 FORGOTTEN = "; a task of an array that is cancelled while it waits is forgotten at once"
 
 
 class NeverBegan(HostError):
-    """The job is over, and the run in it has not begun."""
+    """The job is over, or waits in vain, and the run in it has not begun."""
 
 
 async def standing(job: str) -> str:
@@ -22,14 +22,17 @@ async def standing(job: str) -> str:
         job: its id; of a task of an array both numbers, 12_3.
 
     Raises:
-        NeverBegan: it is over, or Slurm has forgotten it.
+        NeverBegan: it is over, waits in vain, or Slurm has forgotten it.
         HostError: Slurm cannot be asked.
     """
     fields = await job_fields(job)
     state = fields.get("JobState", "")
     if state == "PENDING":
         text = await queued(job)
-        return f"{text}; the request is never met" if hopeless(text) else text
+        if never := hopeless(text):
+            problem, advice = f"the run never begins: {never.sentence}", f"scancel {job}, then {never.advice}"
+            raise NeverBegan(f"{SLURM} job {job}", problem, advice=advice)
+        return text
     if state in BEGINS:
         return f"has nodes ({state}), and flagperf begins"
     state = await with_canceller(state, job)
@@ -49,8 +52,3 @@ async def queued(job: str) -> str:
     place = f"position {waiting.index(number) + 1} of {len(waiting)} in {partition}, " if number in waiting else ""
     begins = "unknown" if start in ("N/A", "") else start.replace("T", " ")
     return f"is queued: {place}reason {reason}, estimated start {begins}"
-
-
-def hopeless(queued: str) -> str | None:
-    """The reason for which a job waits, where no waiting changes it."""
-    return next((reason for reason in HOPELESS if f"reason {reason}," in queued), None)

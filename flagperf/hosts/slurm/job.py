@@ -34,6 +34,7 @@ ENDINGS = {
     "COMPLETED": "it ended",
     "COMPLETING": "it is being ended",
 }
+UNSETTLED = "it is being ended (COMPLETING)"  # what `ending` says of a job whose final state is not there yet
 # While a job is being ended its state is not shown yet, but the reason is.
 REASONS = {"TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL", "Preempted": "PREEMPTED", "OutOfMemory": "OUT_OF_MEMORY"}
 
@@ -76,12 +77,9 @@ class SlurmJob:
     async def _look(self) -> LostAllocation | None:
         fields, down = await job_fields(self.number), {}
         inside = os.environ.get("SLURM_JOB_ID") == str(self.number)  # then it is not over before this process is
-        deadline = time.monotonic() + (0 if inside else SETTLE)
         if fields.get("JobState") not in GOES_ON:
             down = await self._down()  # at once: a node may come back
-        while fields.get("JobState") == "COMPLETING" and time.monotonic() < deadline:
-            await asyncio.sleep(POLL)
-            fields = await job_fields(self.number)
+            fields = await _settled(self.number, 0 if inside else SETTLE)
         state = fields.get("JobState", "")
         if state in GOES_ON:
             return None
@@ -104,6 +102,24 @@ class SlurmJob:
             if UNUSABLE.match(state):
                 found[node] = state + why
         return found
+
+
+async def _settled(number: int | str, seconds: float) -> dict[str, str]:
+    """What Slurm says of a job once its state is final, or of one that is still being ended after so long."""
+    deadline = time.monotonic() + seconds
+    while (fields := await job_fields(number)).get("JobState") == "COMPLETING" and time.monotonic() < deadline:
+        await asyncio.sleep(POLL)
+    return fields
+
+
+async def final_ending(number: int | str) -> str | None:
+    """Why a job ended, in words; None where Slurm does not say that within `SETTLE`, or not any more."""
+    try:
+        fields = await asyncio.wait_for(_settled(number, SETTLE), 2 * SETTLE)
+        state = await with_canceller(fields.get("JobState", ""), number)
+    except (HostError, asyncio.TimeoutError):
+        return None
+    return None if state in ("", *UNENDED) else ending(state, fields)
 
 
 async def is_over(number: int) -> bool:

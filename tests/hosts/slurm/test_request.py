@@ -13,9 +13,9 @@ from example import example_run
 from flagperf.config.cluster import Cluster
 from flagperf.config.platform import RuntimeSettings, Vendor
 from flagperf.config.schedulers import Slurm
-from flagperf.hosts.slurm.awaited import hopeless
 from flagperf.hosts.slurm.batch import Submission, script
 from flagperf.hosts.slurm.channel import Channel
+from flagperf.hosts.slurm.hopeless import hopeless
 from flagperf.hosts.slurm.job import SlurmJob, ending
 from flagperf.hosts.slurm.request import request, step
 from flagperf.plan.plan import make_plan
@@ -142,9 +142,26 @@ def test_why_a_job_ended(state: str, fields: dict[str, str], why: str) -> None:
     assert ending(state, fields) == why
 
 
-@pytest.mark.parametrize(
-    ("reason", "never"),
-    [("PartitionNodeLimit", "PartitionNodeLimit"), ("BadConstraints", "BadConstraints"), ("Resources", None)],
-)
+NEVER = {
+    "PartitionNodeLimit": "the partition does not give so many nodes to one job",
+    "PartitionTimeLimit": "the partition does not give nodes for so long",
+    "PartitionConfig": "no node of the partition has the processors, memory or devices that are asked for",
+    "BadConstraints": "no nodes have what is asked for together",
+    "AccountNotAllowed": "the account may not be used there",
+    "QOSNotAllowed": "the QOS may not be used there",
+    "ReservationDeleted": "the reservation is gone",
+    "DependencyNeverSatisfied": "the job waits for another job that did not end as asked for",
+    **dict.fromkeys(
+        ("AssocMaxWallDurationPerJobLimit", "QOSMaxNodePerJobLimit", "QOSMaxGRESPerNode", "QOSMinGRES"),
+        "the job does not keep to a limit that the account or the QOS sets for each job",
+    ),
+    **dict.fromkeys(
+        ("Resources", "Priority", "JobHeldUser", "PartitionDown", "QOSMaxNodePerUserLimit", "AssocGrpGRES")
+    ),
+}
+
+
+@pytest.mark.parametrize(("reason", "never"), NEVER.items(), ids=NEVER.keys())
 def test_reasons_that_no_waiting_changes(reason: str, never: str | None) -> None:
-    assert hopeless(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown") == never
+    found = hopeless(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown")
+    assert (found and found.sentence) == (never and f"{never} ({reason})")

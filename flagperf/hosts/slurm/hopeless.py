@@ -1,0 +1,66 @@
+"""Reasons of Slurm for which a job waits in vain. Pure.
+
+The names are those of `squeue`'s man page and of Slurm's library. Left out is what may pass by itself or by somebody
+else's hand: limits of all jobs of a user together, holds, nodes and partitions that are down.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+PARTITION = "`scontrol show partition` shows its limits"
+REASONS = {  # what a reason means, and what to do
+    "PartitionNodeLimit": (
+        "the partition does not give so many nodes to one job",
+        f"give another nnodes or cluster.slurm.partition; {PARTITION}",
+    ),
+    "PartitionTimeLimit": (
+        "the partition does not give nodes for so long",
+        f"give a shorter cluster.slurm.time, or another cluster.slurm.partition; {PARTITION}",
+    ),
+    "PartitionConfig": (
+        "no node of the partition has the processors, memory or devices that are asked for",
+        "ask for less on each node (nproc, cluster.slurm.options), or give another cluster.slurm.partition; "
+        "`sinfo -N -o '%N %c %m %G'` shows what the nodes have",
+    ),
+    "BadConstraints": (
+        "no nodes have what is asked for together",
+        "change cluster.slurm.constraint, gres or options; `sinfo -N -o '%N %f %G'` shows what the nodes have",
+    ),
+    "AccountNotAllowed|InvalidAccount": (
+        "the account may not be used there",
+        "give another cluster.slurm.account or partition; `sacctmgr show associations user=$USER` shows yours",
+    ),
+    "QOSNotAllowed|InvalidQOS": (
+        "the QOS may not be used there",
+        "give another cluster.slurm.qos or partition; `sacctmgr show associations user=$USER` shows yours",
+    ),
+    "ReservationDeleted": (
+        "the reservation is gone",
+        "give another reservation in cluster.slurm.options, or none; `scontrol show reservation` shows them",
+    ),
+    "DependencyNeverSatisfied": (
+        "the job waits for another job that did not end as asked for",
+        "take the dependency out of cluster.slurm.options",
+    ),
+    r"(Assoc|QOS)Max\w*Per(Job|Node)(Limit)?|QOSMin\w+|MaxMemPerLimit": (
+        "the job does not keep to a limit that the account or the QOS sets for each job",
+        "change nnodes, cluster.slurm.time or what a node is asked for; `sacctmgr show qos` and `sacctmgr show "
+        "associations` show the limits",
+    ),
+}
+
+
+class Hopeless(NamedTuple):
+    sentence: str  # why no waiting helps, with Slurm's word for it
+    advice: str
+
+
+def hopeless(queued: str) -> Hopeless | None:
+    """Why a job waits in vain, by what is said of its place in the queue; None where waiting may help."""
+    found = re.search(r"reason (\w+),", queued)
+    for reasons, (meaning, advice) in REASONS.items() if found else ():
+        if found and re.fullmatch(reasons, found[1]):
+            return Hopeless(f"{meaning} ({found[1]})", advice)
+    return None
