@@ -21,7 +21,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
-# Folders whose test files import torch, which takes ten seconds in each worker; they compute, and seldom wait.
+# Folders whose test files import torch, which takes ten seconds in each worker; they compute, and seldom wait. A file
+# stays in one worker, which trains once what its tests share.
 TORCH   := cases trainer
 # Folders whose tests need torch or docker.
 HEAVY   := $(TORCH) cluster faults
@@ -48,7 +49,7 @@ quick-and-skipped: $(DEV)  ## with the tests of hosts and of the report page, wh
 test: $(DEV)  ## in two calls: the second runs also where the first fails, and either fails the target
 	@set -x; light=0; torch=0; \
 	$(PYTEST) -m "$(DEFAULT)" $(TORCH:%=--ignore=tests/%) || light=$$?; \
-	$(PYTEST) -n $(or $(filter 0 1,$(WORKERS)),2) -m "$(DEFAULT)" $(TORCH:%=tests/%) || torch=$$?; \
+	$(PYTEST) -n $(or $(filter 0 1,$(WORKERS)),2) --dist loadscope -m "$(DEFAULT)" $(TORCH:%=tests/%) || torch=$$?; \
 	set +x; exit $$((light ? light : torch))
 
 environments: $(FRAMEWORKS) $(STACKS)  ## all that `make slow` needs beside the first

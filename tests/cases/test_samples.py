@@ -13,6 +13,7 @@ from flagperf.config.data_layout import check_layout
 from flagperf.config.search_path import CONF
 from flagperf.trainer.components import component
 
+QUICK = ("bert", "cpm", "glm", "resnet50")  # texts, words, numbers and pictures
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 
 
@@ -22,7 +23,9 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES]
+)
 def test_same_bytes_each_time(tiny: Callable[[str], dict[str, Any]], tmp_path: Path, case: str) -> None:
     config = tiny(case)
     component(config["data"], "sample", str(tmp_path))

@@ -85,6 +85,7 @@ def tried(record: dict[str, Any]) -> dict[int, str]:
     return {one["size"]: one["note"] for one in record["tried"]}
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_one_rank_without_memory_decides_for_all(folder: Path, tmp_path: Path) -> None:
     done = flagperf(folder, tmp_path, "nproc=2", "fits=1", "division=open", "train_batch_size=auto", "run_name=first")

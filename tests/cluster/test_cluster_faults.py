@@ -104,6 +104,9 @@ SLOW = {
     "container killed",
     "shim killed",
     "daemon killed",
+    "daemon stopped",
+    "power lost",
+    "rank is killed",
     "sshd killed",
     "exits",
     "is killed",
@@ -339,6 +342,7 @@ def test_an_interrupt_while_a_run_is_stopped_skips_no_cleaning(
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_a_launcher_that_stood_still_goes_on(lab: TestCluster, tmp_path: Path) -> None:
     ssh = cluster_file(lab)["ssh"] | {"reconnect": 300.0}
     process = start(User(lab, tmp_path, steps=True, ssh=ssh), "deadlines.stall=5")
@@ -354,6 +358,7 @@ def test_a_launcher_that_stood_still_goes_on(lab: TestCluster, tmp_path: Path) -
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_hosts_end_a_training_whose_launcher_stands_still_for_too_long(lab: TestCluster, tmp_path: Path) -> None:
     process = start(User(lab, tmp_path, steps=True))
     process.send_signal(signal.SIGSTOP)

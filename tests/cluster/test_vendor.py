@@ -45,6 +45,7 @@ def rows(done: Done) -> dict[str, str]:
     return {f"{words[0]} {words[1]}": " ".join(words[2:]) for words in lines if len(words) > 2}
 
 
+@pytest.mark.slow
 def test_check_doctor_a_run_on_two_nodes_and_its_report(acme: User) -> None:
     checked = acme.run("check", "vendor=acme")
     assert checked.exit_code == 0, checked.output

@@ -316,6 +316,7 @@ def test_what_it_takes(
     assert said.partition("\n  do:      flagperf modelzoo ")[0].strip() == "flagperf: " + message.format(here=tmp_path)
 
 
+@pytest.mark.slow
 def test_python_is_found_for_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     python = shutil.which("python3") or "python3"
     assert checked(foreign.write(tmp_path), capsys, "step=1", f"python={python}") == (0, [])

@@ -274,6 +274,7 @@ def test_another_step_is_another_training(resumed: tuple[Path, list[dict[str, To
     assert "given:   8\n  allowed: 16" in said[0]
 
 
+@pytest.mark.slow
 def test_data_parallelism_reads_no_parts(resumed: tuple[Path, list[dict[str, Told]]], tmp_path: Path) -> None:
     given = configuration(DDP, 1, resume=str(resumed[0]))
     (said,) = toy.fork_ranks(partial(refused, given), tmp_path, ranks=1)

@@ -9,7 +9,7 @@ import toy
 
 from flagperf.errors import ConfigError
 from flagperf.perflog import Event, parse
-from flagperf.trainer.extension import extended, files_here, import_modules, renaming
+from flagperf.trainer.extension import CASES_OWN, extended, files_here, import_modules, renaming
 from flagperf.trainer.pytorch.proof import prove
 
 WITHIN = 1e-3
@@ -96,7 +96,8 @@ def test_another_network(extension: dict[str, Any], said: str) -> None:
 
 def test_the_vendors_classes_get_the_arguments_of_the_case() -> None:
     given = config(replace={"optimizer": {**part("SGD"), "lr": 0.5}, "loader": part("Ahead")})
-    assert extended(given) == {**given, "optimizer": {**SGD, **part("SGD"), "lr": 0.5}, "loader": part("Ahead")}
+    own = {CASES_OWN: {"optimizer": SGD, "loader": None}}
+    assert extended(given) == {**given, "optimizer": {**SGD, **part("SGD"), "lr": 0.5}, "loader": part("Ahead"), **own}
 
 
 def test_a_module_that_cannot_be_imported() -> None:

@@ -274,6 +274,7 @@ def test_dllogger_describes_each_metric(tmp_path: Path) -> None:
     assert set(ast.literal_eval(entries[-1]["data"])) == {"converged", *finals}
 
 
+@pytest.mark.slow
 def test_a_log_for_dllogger_is_what_the_modelzoo_asks_for(tmp_path: Path) -> None:
     """Of a real training with evaluations, by the reader that follows the public description of tcap_dllogger."""
     target = {"metric": "accuracy", "value": 2.0, "direction": "higher", "unit": ""}

@@ -61,7 +61,7 @@ def checksums(folder: Path) -> set[str]:
     return {rank["parameters_checksum"] for value in finished for rank in value["ranks"]}
 
 
-@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("nodes", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ranks_train_together(tmp_path: Path, nodes: int) -> None:
     port, config = free_port(), toy.config(max_steps=3)
     started = [starter(tmp_path, config, nodes=nodes, node=node, port=port) for node in range(nodes)]
