@@ -20,8 +20,8 @@ REASONS = {  # what a reason means, and what to do
         f"give a shorter cluster.slurm.time, or another cluster.slurm.partition; {PARTITION}",
     ),
     "PartitionConfig": (
-        "no node of the partition has the processors, memory or devices that are asked for",
-        "ask for less on each node (nproc, cluster.slurm.options), or give another cluster.slurm.partition; "
+        "the partition has no such nodes: too few, or too small ones",
+        "ask for fewer nodes or for less on each (nnodes, nproc, options), or give another cluster.slurm.partition; "
         "`sinfo -N -o '%N %c %m %G'` shows what the nodes have",
     ),
     "BadConstraints": (

@@ -145,7 +145,7 @@ def test_why_a_job_ended(state: str, fields: dict[str, str], why: str) -> None:
 NEVER = {
     "PartitionNodeLimit": "the partition does not give so many nodes to one job",
     "PartitionTimeLimit": "the partition does not give nodes for so long",
-    "PartitionConfig": "no node of the partition has the processors, memory or devices that are asked for",
+    "PartitionConfig": "the partition has no such nodes: too few, or too small ones",
     "BadConstraints": "no nodes have what is asked for together",
     "AccountNotAllowed": "the account may not be used there",
     "QOSNotAllowed": "the QOS may not be used there",
