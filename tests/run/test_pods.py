@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ from flagperf.cli.main import run_command
 from flagperf.hosts import kubectl
 from flagperf.report import read_run
 from flagperf.run import pod_logs
+from flagperf.run.node_logs import LEFT_OUT
 from flagperf.run.values import Failure
 
 POD_SH = Path(kubectl.__file__).with_name("pod.sh")
@@ -88,7 +90,8 @@ def started(run: Rendered, rank: int, home: Path) -> subprocess.Popen[str]:
 
     def there(text: str) -> str:
         text = text.replace("$(FLAGPERF_NODE_RANK)", str(rank)).replace("$$(", "$(")
-        return text.replace(f"{home}/work", f"{home}/work{rank}").replace("/flagperf/", f"{home}/pod{rank}/", 1)
+        text = text.replace(f"{home}/work", f"{home}/work{rank}")
+        return re.sub("^/flagperf/", f"{home}/pod{rank}/", text)  # the code of the ranks, too, lies in a `flagperf`
 
     mounts = [(one["name"], there(one["mountPath"]), one.get("subPath")) for one in run.container["volumeMounts"]]
     config = {name: text.encode() for name, text in run.documents[-3]["data"].items()}
@@ -104,7 +107,7 @@ def started(run: Rendered, rank: int, home: Path) -> subprocess.Popen[str]:
                 Path(path, file).write_bytes(data)
     env = {one["name"]: there(one["value"]) for one in run.container["env"] if "value" in one}
     command = [there(word) for word in (*run.container["command"], *run.container["args"])]
-    own = {"PATH": os.environ["PATH"], "HOME": str(home), "OMP_NUM_THREADS": "1"}
+    own = {"PATH": os.environ["PATH"], "HOME": str(home), "OMP_NUM_THREADS": "1", "OF_THE_IMAGE": "1"}
     return subprocess.Popen(
         command, env={**own, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=home
     )
@@ -161,6 +164,9 @@ def test_a_training_in_two_pods(rendered: Rendered, tmp_path: Path, monkeypatch:
     assert len(asked.read_text().splitlines()) == 3
     assert run_command(["report", str(rendered.folder)]) == 0
     assert "\n**1 job: 1 VALID" in (rendered.folder / "report.md").read_text()
+    logs = [(rendered.node_folder(rank) / "start_pytorch_task.log").read_text() for rank in range(2)]
+    lines = [next(line for line in log.splitlines() if line.startswith(LEFT_OUT)) for log in logs]
+    assert lines == [f"{LEFT_OUT}OF_THE_IMAGE"] * 2
 
 
 def pod_output(name: str, home: Path, *command: str) -> str:
