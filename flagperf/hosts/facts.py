@@ -6,14 +6,15 @@ import contextlib
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from flagperf.command import Command
 from flagperf.config.platform import MonitorTool
 from flagperf.errors import HostError
+from flagperf.hosts.leftovers import CLAIMED
 from flagperf.hosts.shell import LIMITED, script, shell
-from flagperf.hosts.transport import Transport
+from flagperf.hosts.transport import Completed, Transport
 from flagperf.plain import plain
 
 LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
@@ -21,7 +22,7 @@ TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
 PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
 PASSING = ("listening", "oom_kills", "folder")  # facts of a moment and of one folder: sys_info.log leaves them out
 PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
-SCRIPT = script(__file__, "facts.sh")
+SCRIPT = script(__file__, "facts.sh") + CLAIMED  # one command: a session of ssh costs as much as what a script does
 CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
 ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown"
 
@@ -31,6 +32,7 @@ class Facts:
     """What the script found on one host."""
 
     fields: Mapping[str, str]  # as printed, in order
+    claims: Completed | None = None  # the answer of claimed.sh; None: it was not asked, or the folder is not there
 
     def number(self, name: str) -> int | None:
         """A fact that is a whole number; None where the host does not tell it."""
@@ -73,7 +75,12 @@ def sys_info(fields: Mapping[str, str]) -> str:
 
 
 async def read_facts(
-    transport: Transport, folder: str, device_files: str | None = None, *, ports: bool = True
+    transport: Transport,
+    folder: str,
+    device_files: str | None = None,
+    *,
+    ports: bool = True,
+    work_dir: str = "",
 ) -> Facts:
     """Run the script on a host.
 
@@ -81,12 +88,15 @@ async def read_facts(
         folder: where the run will lie.
         device_files: glob of the device files of its accelerators.
         ports: also which TCP ports are taken.
+        work_dir: where also claimed folders are looked for, for `flagperf.hosts.leftovers`.
     """
-    command = Command(("sh", "-s", "--", folder, device_files or "", PORT_FILES if ports else ""))
+    command = Command(("sh", "-s", "--", folder, device_files or "", PORT_FILES if ports else "", work_dir))
     done = await transport.run(command, timeout=LOOK_TIMEOUT, stdin=SCRIPT.encode())
-    if done.exit_status != 0:
+    told, asked, claims = done.stdout.partition("\n---\n")
+    if done.exit_status != 0 and not asked:
         raise HostError(transport.host, f"cannot be looked at: {done.stderr.strip() or 'the connection was lost'}")
-    return Facts(dict(re.findall(r"^(\w+): (.*)$", done.stdout, re.MULTILINE)))
+    fields = dict(re.findall(r"^(\w+): (.*)$", told, re.MULTILINE))
+    return Facts(fields, replace(done, stdout=claims) if asked else None)
 
 
 async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:

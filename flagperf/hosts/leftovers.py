@@ -66,16 +66,20 @@ async def claim(transport: Transport, folder: str) -> None:
     await _in_work_dir(transport, f"cannot make {folder}", shell(CLAIM, folder, this_owner()))
 
 
-async def claimed_folders(transport: Transport, work_dir: str, *, make: bool = False) -> dict[str, FolderState]:
+async def claimed_folders(
+    transport: Transport, work_dir: str, *, make: bool = False, told: Completed | None = None
+) -> dict[str, FolderState]:
     """Folders that runs claimed on a host, with what has become of their owners, and those that were kept.
 
     Args:
         make: make work_dir where it is not there.
+        told: what the host has just told (`Facts.claims`); None: it is asked.
 
     Raises:
         HostError: another user could reach into work_dir.
     """
-    done = await _in_work_dir(transport, f"cannot use {work_dir}", shell(CLAIMED, work_dir, "make" if make else ""))
+    problem, command = f"cannot use {work_dir}", shell(CLAIMED, work_dir, "make" if make else "")
+    done = _used(transport, problem, told) if told else await _in_work_dir(transport, problem, command)
     parts = done.stdout.split("\0")  # a path may hold any other character
     owners = zip(parts[::2], parts[1::2], strict=False)
     return {
@@ -84,16 +88,21 @@ async def claimed_folders(transport: Transport, work_dir: str, *, make: bool = F
 
 
 async def _in_work_dir(transport: Transport, problem: str, command: Command) -> Completed:
-    done = await transport.run(command, timeout=TIMEOUT)
+    return _used(transport, problem, await transport.run(command, timeout=TIMEOUT))
+
+
+def _used(transport: Transport, problem: str, done: Completed) -> Completed:
     if done.exit_status != 0:
         advice = "give work_dir of the cluster a place below folders that only root and this user may write to"
         raise HostError(transport.host, f"{problem}: {done.stderr.strip()}", advice=advice)
     return done
 
 
-async def remove_dead_folders(transport: Transport, work_dir: str, *, make: bool = False) -> list[str]:
-    """Remove the folders of runs that died, and return them. `make`: make work_dir where it is not there."""
-    claimed = await claimed_folders(transport, work_dir, make=make)
+async def remove_dead_folders(
+    transport: Transport, work_dir: str, *, make: bool = False, told: Completed | None = None
+) -> list[str]:
+    """Remove the folders of runs that died, and return them. `make` and `told`: as for `claimed_folders`."""
+    claimed = await claimed_folders(transport, work_dir, make=make, told=told)
     dead = [path for path, state in claimed.items() if state == "dead"]
     if dead:
         log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))

@@ -92,13 +92,14 @@ class NodeRun:
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
         if not self.transport.same_files:
-            await remove_dead_folders(self.transport, self.run.cluster.work_dir, make=True)
+            await remove_dead_folders(self.transport, self.run.cluster.work_dir, make=True, told=self.facts.claims)
         await self.runtime.check()
 
     async def look(self) -> None:
         """Learn what the host is and has."""
         first = self.rank == 0  # where all meet, at a port that is free
-        self.facts = await read_facts(self.transport, self.node.case_dir, self.run.vendor.device_files, ports=first)
+        devices, work_dir = self.run.vendor.device_files, "" if self.transport.same_files else self.run.cluster.work_dir
+        self.facts = await read_facts(self.transport, self.node.case_dir, devices, ports=first, work_dir=work_dir)
 
     async def ran_out_of_memory(self) -> bool:
         """Whether the host's kernel has killed a process for want of memory since the host was looked at."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flagperf.errors import HostError
+from flagperf.hosts.facts import read_facts
 from flagperf.hosts.leftovers import claim, claimed_folders, remove_dead_folders
 from flagperf.hosts.local import LocalTransport
 
@@ -64,6 +65,14 @@ REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
 }
 
 
+async def looked(work_dir: Path) -> None:
+    """As a run does: what the host told with its facts counts."""
+    here = LocalTransport("node1")
+    facts = await read_facts(here, f"{work_dir}/run", work_dir=str(work_dir))
+    assert facts.fields["host"]
+    await remove_dead_folders(here, str(work_dir), make=True, told=facts.claims)
+
+
 @pytest.mark.parametrize(("make", "why"), REFUSED.values(), ids=REFUSED.keys())
 async def test_a_folder_that_others_reach_into_is_refused(
     make: Callable[[Path], Path], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -73,6 +82,7 @@ async def test_a_folder_that_others_reach_into_is_refused(
     for problem, attempt in (
         (f"cannot make {work_dir}/run", claim(LocalTransport("node1"), f"{work_dir}/run")),
         (f"cannot use {work_dir}", remove_dead_folders(LocalTransport("node1"), str(work_dir), make=True)),
+        (f"cannot use {work_dir}", looked(work_dir)),
     ):
         with pytest.raises(HostError) as caught:
             await attempt
@@ -95,6 +105,9 @@ async def test_our_own_folder_is_made_for_us_alone(make: Callable[[Path], Path],
     await claim(here, f"{work_dir}/run")
     assert [path.stat().st_mode & 0o777 for path in (work_dir, work_dir / "run")] == [0o700, 0o700]
     assert await claimed_folders(here, str(work_dir)) == {f"{work_dir}/run": "this"}
+    told = (await read_facts(here, str(work_dir), work_dir=str(work_dir))).claims
+    assert told is not None
+    assert await claimed_folders(here, "/not asked", told=told) == {f"{work_dir}/run": "this"}
     await claim(here, f"{work_dir}/run")  # the next round of the same run
 
 
@@ -107,5 +120,7 @@ async def test_a_folder_of_another_run_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_to_look_makes_nothing(tmp_path: Path) -> None:
-    assert await claimed_folders(LocalTransport("node1"), f"{tmp_path}/work") == {}
+    here, work_dir = LocalTransport("node1"), f"{tmp_path}/work"
+    assert await claimed_folders(here, work_dir) == {}
+    assert (await read_facts(here, work_dir, work_dir=work_dir)).claims is None
     assert not (tmp_path / "work").exists()

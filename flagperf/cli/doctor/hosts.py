@@ -107,7 +107,8 @@ class _Host:
 
     async def _host(self) -> Finding:
         first = self.node is self.run.cluster.nodes[0]
-        self.facts = await read_facts(self.transport, self._work_dir, self.run.vendor.device_files, ports=first)
+        devices, claims = self.run.vendor.device_files, "" if self.transport.same_files else self._work_dir
+        self.facts = await read_facts(self.transport, self._work_dir, devices, ports=first, work_dir=claims)
         return Finding(f"{self.facts.fields['os']}, {self.facts.fields['kernel']}")
 
     async def _clock(self) -> Finding:
@@ -135,7 +136,8 @@ class _Host:
     async def _claimed(self) -> dict[str, FolderState]:
         """The folders that runs claimed there; two checks ask for them, and the host is asked once."""
         if self._claims is None:
-            self._claims = asyncio.ensure_future(claimed_folders(self.transport, self.run.cluster.work_dir))
+            asked = claimed_folders(self.transport, self.run.cluster.work_dir, told=self.facts.claims)
+            self._claims = asyncio.ensure_future(asked)
         return await self._claims
 
     async def _memory(self) -> Finding:
