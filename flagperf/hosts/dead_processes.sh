@@ -3,7 +3,7 @@
 # the file `pid` is there. Folders of other users are passed over, and nothing in them is opened. Needs ours.sh.
 #   $@  what to do with each such folder; it is printed where that succeeds
 for folder in /tmp/flagperf-process.*; do
-    ours "$folder" && [ -e "$folder/pid" ] || continue
+    if ! ours "$folder" || [ ! -e "$folder/pid" ]; then continue; fi
     flock -n "$folder/lease" flock -n "$folder/lock" "$@" "$folder" && echo "$folder"
 done 2>/dev/null
 true
