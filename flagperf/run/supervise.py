@@ -31,6 +31,7 @@ async def supervise(nodes: Sequence[NodeRun], plan: Plan, progress: Progress) ->
 
     Raises:
         PortTaken: another port may do.
+        OSError: the result folder is gone.
     """
     async with AwakeClock() as clock:
         found = await _until_the_end(nodes, plan, progress, clock)
@@ -77,6 +78,7 @@ async def _until_the_end(nodes: Sequence[NodeRun], plan: Plan, progress: Progres
         while running and (finished is None or clock.now() - finished < LAST):
             pause = EAGER if local and "first step" not in watch.milestones else CALM
             _, running = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+            nodes[0].folder.stat()  # ranks write on in a folder that was removed, and nobody would see it
             for found in await asyncio.gather(*(node.events() for node in nodes)):
                 for rank, event in found:
                     watch.saw(rank, event, clock.now())

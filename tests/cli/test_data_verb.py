@@ -80,6 +80,7 @@ def files(folder: Path) -> dict[str, str]:
 # ---------------------------------------------------------------- check
 
 
+@pytest.mark.torch
 def test_check_counts_what_the_case_requires_and_reads_it(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (bench / "numbers.txt").write_text("1\n2\n3\n")
     assert data("check", "model=toy", "data_dir=bench") == 0
@@ -90,6 +91,7 @@ def test_check_counts_what_the_case_requires_and_reads_it(bench: Path, capfd: py
     )
 
 
+@pytest.mark.torch
 def test_check_of_splits_with_different_classes(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for number, name in enumerate(("train/cat/1", "train/dog/2", "val/dog/3")):
         path = bench.parent / "images" / f"{name}.JPEG"
@@ -101,6 +103,7 @@ def test_check_of_splits_with_different_classes(bench: Path, capfd: pytest.Captu
     assert err.startswith("flagperf: training and evaluation data have different classes\n")
 
 
+@pytest.mark.torch
 def test_check_of_data_that_cannot_be_read(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (bench / "numbers.txt").write_text("1\ntwo\n")
     assert data("check", "model=toy", "data_dir=bench") == 2

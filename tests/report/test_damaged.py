@@ -124,7 +124,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(data=st.data())
 def test_any_record_gives_a_report(run: Path, data: st.DataObject) -> None:
     path = run / "resnet50-pytorch-A100x2x8" / "round1" / "result.json"
@@ -140,7 +140,7 @@ def test_any_record_gives_a_report(run: Path, data: st.DataObject) -> None:
         path.write_text(whole)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=50)
 @given(data=st.data())
 def test_any_configuration_gives_a_report_or_a_refusal(run: Path, data: st.DataObject) -> None:
     path = run / "resnet50-pytorch-A100x2x8" / "config.yaml"

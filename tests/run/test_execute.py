@@ -45,7 +45,7 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
 
 
 def composed(folder: Path, *words: str) -> RunConfig:
-    own = ["nproc=2", f"result_dir={folder}", "run_name=run", "monitor.interval=0.5"]
+    own = ["nproc=2", f"result_dir={folder}", "run_name=run", "monitor.interval=0.1"]
     return compose([*words, *own], [FAULTS / "conf"])
 
 
