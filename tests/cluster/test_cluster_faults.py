@@ -106,6 +106,7 @@ SLOW = {
     "daemon killed",
     "daemon stopped",
     "power lost",
+    "power of both lost",
     "rank is killed",
     "sshd killed",
     "exits",
