@@ -32,7 +32,6 @@ PART_FIELDS = {
     for key, field in of_dataclass(cls, f"{part}.").items()
     if key != f"{part}.name"  # that of the file
 }
-CLUSTER_KEYS = tuple(of_dataclass(Cluster, "cluster."))
 OPEN_FIELDS = tuple(key for key, field in PART_FIELDS.items() if field.type is dict)  # with names of the user's own
 REQUIRED = ("case", "unit", "throughput_unit")  # and the parts that the framework makes of it
 
@@ -122,9 +121,8 @@ class CaseRules:
         check_end(tree, str(self.case_files[0]))
         read = {key.split(".")[0] for key in case.leaves}.difference(unread(case.leaves))
         for key in unread(final.leaves):
-            if (
-                key not in read and Path(where(key)) in self.case_files
-            ):  # a data set's file is shared, and a case may leave a key unused
+            # a data set's file is shared, and a case may leave a key unused
+            if key not in read and Path(where(key)) in self.case_files:
                 raise ConfigError("nothing reads this key", where=where(key), key=key, advice=meant(key, KEYS))
 
     def _refuse_case(self, problem: str, key: str) -> None:
@@ -143,7 +141,8 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
 
 def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:
     """What to say of a key that nothing reads. `known`: all dotted keys, parents included."""
-    names = near(key, {*known, *CLUSTER_KEYS, *RENAMED, *GROUPS, "framework", SCALE})
+    of_cluster = of_dataclass(Cluster, "cluster.")
+    names = near(key, {*known, *of_cluster, *RENAMED, *GROUPS, "framework", SCALE})
     renamed = next((name for name in names[:1] if name in RENAMED and name not in known), None)
     advice = f"FlagPerf's '{renamed}' is {RENAMED[renamed]} here" if renamed else meant(key, names)
     advice = OTHER_WORDS.get(key) or advice or "flagperf list CASE shows the settings of a case, dry_run=true all keys"
