@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 
 def regular(path: Path) -> Path:
@@ -18,6 +19,17 @@ def regular(path: Path) -> Path:
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return path
+
+
+def read_yaml(path: Path) -> Any:
+    """What a regular YAML file holds, by PyYAML's safe rules. libyaml reads it, where PyYAML has it: ten times as fast.
+
+    Raises:
+        OSError, ValueError, YAMLError: it cannot be read.
+    """
+    import yaml  # heavy, and only some need it
+
+    return yaml.load(regular(path).read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def write_whole(path: Path, text: str) -> Path:

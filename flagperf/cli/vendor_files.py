@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from omegaconf import OmegaConf
-
 from flagperf.config.build import read_fields
 from flagperf.config.platform import Hardware
 from flagperf.config.provenance import Where
+from flagperf.config.read_once import read_yaml
 from flagperf.config.search_path import find, options
 from flagperf.config.user_files import FILES, check_user_files
 from flagperf.errors import ConfigError
@@ -91,5 +90,7 @@ def lack_of(error: ConfigError, path: Path) -> Lack:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A file that check_user_files has passed, by the rules of a run: 5e11 is a number there, and text for PyYAML."""
-    return OmegaConf.to_container(OmegaConf.load(path))  # type: ignore[return-value]  # a mapping gives a dict
+    """A file that check_user_files has passed, by the rules of a run: 5e11 is a number there, and text for PyYAML.
+
+    Not to be changed."""
+    return read_yaml(path) or {}

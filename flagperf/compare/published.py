@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import yaml
-
 from flagperf.compare.jobs import NamedJob, Pairs
 from flagperf.config.search_path import CONF, find
 from flagperf.errors import ConfigError
+from flagperf.regular import read_yaml
 from flagperf.results.summary import summary_of, usable
 from flagperf.results.values import Summary
 
@@ -50,7 +49,7 @@ def _read(summary: Summary) -> Mapping[str, Any]:
     """What is published of the job's case; empty where nothing is."""
     config = summary.config
     path = find(f"{NAME}/{config['case']}", (CONF,)) if config["framework"].get("main", True) else None
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path else {}
+    return read_yaml(path) if path else {}
 
 
 def _scale_of(summary: Summary) -> str:

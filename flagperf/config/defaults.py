@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +87,24 @@ class Files(ConfigRepository):
         path = self._find(name)
         if path is None:
             return None
-        tree = read_yaml(path)
-        tree = {} if tree is None else tree
-        if not isinstance(tree, dict):
-            raise ConfigError("not a mapping of keys to values", where=str(path))
-        _check(tree)
-        config = OmegaConf.create({"defaults": tree["defaults"]} if "defaults" in tree else {})
-        said = self._create_defaults_list(name, self._extract_defaults_list(name, config))
-        values = {key: value for key, value in tree.items() if key != "defaults"}
-        header = ConfigSource._get_header_dict(path.read_text(encoding="utf-8")[:HEADER])
-        return ConfigResult(provider="flagperf", path=str(path), config=values, header=header, defaults_list=said)  # type: ignore[arg-type]
+        file = path.stat()
+        return _result(name, path, file.st_mtime_ns, file.st_size)
+
+
+@lru_cache(maxsize=1024)
+def _result(name: str, path: Path, _mtime_ns: int, _size: int) -> ConfigResult:
+    """A file as Hydra wants it: its values, its package and its defaults list. Hydra changes none of them."""
+    tree = read_yaml(path)
+    tree = {} if tree is None else tree
+    if not isinstance(tree, dict):
+        raise ConfigError("not a mapping of keys to values", where=str(path))
+    _check(tree)
+    config = OmegaConf.create({"defaults": tree["defaults"]} if "defaults" in tree else {})
+    rules = Files(())  # Hydra's, for which the folders do not matter
+    defaults = rules._create_defaults_list(name, rules._extract_defaults_list(name, config))
+    values = {key: value for key, value in tree.items() if key != "defaults"}
+    header = ConfigSource._get_header_dict(path.read_text(encoding="utf-8")[:HEADER])
+    return ConfigResult(provider="flagperf", path=str(path), config=values, header=header, defaults_list=defaults)  # type: ignore[arg-type]
 
 
 def _override(choice: Choice) -> Override:

@@ -18,7 +18,7 @@ from flagperf.config.keys import KEYS
 from flagperf.config.values import Change
 from flagperf.errors import ConfigError
 from flagperf.fields import Field
-from flagperf.regular import regular
+from flagperf.regular import read_yaml
 from flagperf.results import batch_sizes, parts
 from flagperf.results import result as results
 from flagperf.results.reread import read_again, with_reason
@@ -100,7 +100,7 @@ def _asked_rounds(run_dir: Path) -> int | None:
 
 def _read_job(folder: Path, goes_on: bool, asked: int | None) -> Summary:
     try:
-        config = yaml.safe_load(regular(folder / "config.yaml").read_text(encoding="utf-8"))
+        config = read_yaml(folder / "config.yaml")
         _check_config(config, str(folder / "config.yaml"))
         changes = _read_changes(folder / "changes.yaml")
         there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
@@ -177,7 +177,7 @@ def _status(began: bool, goes_on: bool) -> str:
 def _read_changes(path: Path) -> tuple[Change, ...]:
     if not path.exists():
         return ()
-    return tuple(Change(**change) for change in yaml.safe_load(regular(path).read_text(encoding="utf-8")) or ())
+    return tuple(Change(**change) for change in read_yaml(path) or ())
 
 
 def _swept(job: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from flagperf.hosts.log_lines import Lines
 from flagperf.monitor_log import NODE_FIGURES, Device, device_blocks, monitor_logs, node_samples
 from flagperf.perflog import Event, parse
 from flagperf.plan.values import CONFIG
-from flagperf.regular import regular
+from flagperf.regular import read_yaml, regular
 from flagperf.report.runs import Listed, listed_run
 from flagperf.results import result
 from flagperf.results.rank_log import find_logs, node_folders
@@ -99,7 +99,7 @@ def _round(folder: Path) -> Iterator[str]:
 
 def _config(job: Path) -> Mapping[str, Any]:
     try:
-        found = yaml.safe_load(regular(job / CONFIG).read_text(encoding="utf-8"))
+        found = read_yaml(job / CONFIG)
     except (OSError, ValueError, yaml.YAMLError):
         return {}
     return found if isinstance(found, dict) else {}

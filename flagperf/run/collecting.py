@@ -22,7 +22,7 @@ from flagperf.hosts.leftovers import kept
 from flagperf.hosts.transport import Transport
 from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
-from flagperf.regular import regular
+from flagperf.regular import read_yaml, regular
 from flagperf.run.folder import PLAN
 from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.run.resume import CHECKPOINTS
@@ -112,7 +112,7 @@ def rounds(run_folder: Path) -> list[Round]:
 def _round(plan: Path) -> Round:
     try:
         nodes: list[dict[str, Any]] = json.loads(regular(plan).read_text(encoding="utf-8"))["nodes"]
-        config = yaml.safe_load(regular(plan.with_name(CONFIG)).read_text(encoding="utf-8"))
+        config = read_yaml(plan.with_name(CONFIG))
         where = str(plan.with_name(CONFIG))
         hosts = build(Cluster, config["cluster"], "cluster", lambda _: where)
         logs = [(build(Node, one["node"], "node", lambda _: str(plan)), str(one["log_dir"])) for one in nodes]

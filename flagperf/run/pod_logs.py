@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-import yaml
-
 from flagperf.config.build import build
 from flagperf.config.platform import Failures
 from flagperf.config.search_path import CONF, find
@@ -29,6 +27,7 @@ from flagperf.hosts import kubectl
 from flagperf.hosts.kubectl import Pod
 from flagperf.plan.pods import JOB, selector
 from flagperf.plan.values import CONFIG
+from flagperf.regular import read_yaml
 from flagperf.run.blame import RankExit, cause, first_cause, last_lines, raised, rank_exits, signal_name
 from flagperf.run.collecting import Place
 from flagperf.run.kept_files import by_umask, without_secrets
@@ -165,11 +164,11 @@ def _text(path: Path) -> str:
 
 
 def _nproc(place: Place) -> int:
-    return int(yaml.safe_load((place.folder.parent / CONFIG).read_text(encoding="utf-8"))["nproc"])
+    return int(read_yaml(place.folder.parent / CONFIG)["nproc"])
 
 
 def _failures(framework: str) -> Failures:
     """How a shipped framework's launcher and ranks say why they ended; a round's configuration does not hold it."""
     path = find(f"framework/{framework}", [CONF])
-    said = yaml.safe_load(path.read_text(encoding="utf-8")).get("failures") if path else None
+    said = read_yaml(path).get("failures") if path else None
     return build(Failures, said or {}, "framework.failures", lambda _: str(path))

@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from flagperf.config.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
+from flagperf.regular import read_yaml
 from flagperf.trainer.checkpoints import FORMS, check_form, check_identity, recipe
 from flagperf.trainer.mesh import DATA_PARALLEL, STRATEGIES
 
@@ -84,7 +83,7 @@ def _check_same(run: RunConfig, newest: Path) -> None:
         check_form(newest, in_parts=strategy not in DATA_PARALLEL)
     file = newest.parents[1] / CONFIG
     if file.is_file() and run.sized is None:  # other values may follow from a batch size that is still to be found
-        check_identity(file, *(_told(config) for config in (yaml.safe_load(file.read_text("utf-8")), run.config)))
+        check_identity(file, *(_told(config) for config in (read_yaml(file), run.config)))
 
 
 def _told(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,4 +95,4 @@ def earlier_batch_size(run: RunConfig) -> int | None:
     folder = with_checkpoints(run, 1).resume
     if folder is None:
         return None
-    return int(yaml.safe_load((Path(folder).parent / CONFIG).read_text(encoding="utf-8"))["train_batch_size"])
+    return int(read_yaml(Path(folder).parent / CONFIG)["train_batch_size"])

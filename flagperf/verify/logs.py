@@ -116,7 +116,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
 def read_yaml(path: Path) -> Any:
     """A file of configuration; None where it is not there or cannot be read."""
     try:
-        return yaml.safe_load(path.read_bytes())
+        return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
         return None
 
