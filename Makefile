@@ -41,7 +41,7 @@ run: $(RUN)
 environment: $(DEV)
 
 quick: $(DEV)
-	$(PYTEST) -m "not ($(SLOW) or torch or browser)" $(HEAVY:%=--ignore=tests/%)
+	$(PYTEST) -m "not ($(SLOW) or torch or pip or browser)" $(HEAVY:%=--ignore=tests/%)
 
 quick-and-skipped: $(DEV)  ## with the tests of hosts and of the report page, which a machine without docker and chromium skips
 	$(PYTEST) -m "not ($(SLOW) or torch)" --ignore=tests/faults $(TORCH:%=--ignore=tests/%)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -15,6 +16,8 @@ REAL_HOSTS = ("cluster", "faults")  # folders of tests whose hosts and deadlines
 SECOND_TRIES = Path(__file__).parents[1] / "build/second-tries"  # names of tests; .ci/run says how many
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side; torch would take every core for each of them
+
+gc.set_threshold(50_000, 20, 100)  # pytest holds many objects, which Python would go through again and again
 
 _STATE = tempfile.TemporaryDirectory(prefix="flagperf-tests-")
 os.environ["XDG_STATE_HOME"] = _STATE.name  # what flagperf notes of the folders that it wrote: not in the user's own

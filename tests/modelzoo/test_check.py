@@ -32,6 +32,7 @@ def fault(file: str, found: str, asked: str, advice: str) -> str:
     return f"{file}\n  found:   {found}\n  asked:   {asked}\n  do:      {advice}"
 
 
+@pytest.mark.pip
 def test_a_right_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Beside an old log, which is not taken for the new one; nothing is written into the folder."""
     folder = foreign.write(tmp_path)
@@ -49,6 +50,7 @@ def test_a_right_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.pip
 def test_an_entry_in_the_modelzoo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Among those of other models, in the file of the framework; the script's README as the guide's tree spells it."""
     place = tmp_path / "PyTorch" / "contrib"
@@ -240,6 +242,7 @@ def without_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "install", lambda _folder, python, *_: (python, None))
 
 
+@pytest.mark.pip
 def test_requirements_that_pip_cannot_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = foreign.write(tmp_path, **{"requirements.txt": "./absent-1.0-py3-none-any.whl\n"})
     code, (told,) = checked(folder, capsys, "step=3")
