@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("error:FSDP2-wrapped module:UserWarning"),  # that its output is a view
     pytest.mark.filterwarnings("ignore:For backward hooks:UserWarning"),  # of what counts collectives
 ]
-STEPS, GLOBAL_BATCH, ACCUMULATION, EVALUATED = 20, 16, 2, 7
+STEPS, GLOBAL_BATCH, ACCUMULATION, EVALUATED = 10, 16, 2, 7
 SHARDED = "flagperf.trainer.pytorch.parallel.Sharded"
 EQUAL = 1e-5
 
@@ -76,7 +76,7 @@ Trained = dict[str, list[Told]]
 
 
 def configuration(parallel: Mapping[str, Any], ranks: int, **settings: Any) -> dict[str, Any]:
-    """Twenty steps of sixteen rows, in two micro steps, clipped; uneven shares are evaluated."""
+    """Ten steps of sixteen rows, in two micro steps, clipped; uneven shares are evaluated."""
     data_ranks = ranks // parallel["mesh"]["tp"]
     return toy.config(
         **{
