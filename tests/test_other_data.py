@@ -56,6 +56,7 @@ def test_sixteen_photos_are_no_imagenet(photos: Path, capfd: pytest.CaptureFixtu
     assert OTHER in " ".join(capfd.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_data_check_and_doctor_say_so_before(photos: Path, capfd: pytest.CaptureFixture[str]) -> None:
     said = f"not the data of the case: {OTHER}; a run on it is SUSPECT and claims no target"
     assert run_command(["data", "check", "model=mobilenetv2", f"data_dir={photos}"]) == 0

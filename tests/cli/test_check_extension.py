@@ -59,6 +59,7 @@ def test_the_check_says_what_differs_and_keeps_no_proof(acme: Path) -> None:
     assert not (acme / "vendors/acme/proofs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_its_closed_run_is_invalid(acme: Path) -> None:
     done = flagperf(acme, *WORDS, "size=tiny", "max_steps=2", "num_workers=0", "run_name=run", "division=closed")

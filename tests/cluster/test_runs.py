@@ -38,7 +38,7 @@ def node_files(folder: Path) -> dict[str, set[str]]:
         pytest.param("resnet50", 2, DOCKER, id="resnet50 2x2", marks=pytest.mark.slow),  # four ranks: takes the longest
         pytest.param("glm", 2, DOCKER, id="glm 2x2", marks=pytest.mark.slow),
         pytest.param("resnet50", 1, DOCKER, id="resnet50 2x1", marks=pytest.mark.slow),
-        pytest.param("glm", 1, PROCESS, id="glm 2x1 without docker"),
+        pytest.param("glm", 1, PROCESS, id="glm 2x1 without docker", marks=pytest.mark.slow),
     ],
 )
 def test_a_real_training_reaches_its_target(

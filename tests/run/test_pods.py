@@ -139,6 +139,7 @@ def ended(exit_status: int, reason: str = "") -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_a_training_in_two_pods(rendered: Rendered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [started(rendered, rank, tmp_path) for rank in range(2)]
