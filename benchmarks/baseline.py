@@ -16,9 +16,9 @@ from typing import Any
 
 from limits import say
 
-from flagperf import perflog
 from flagperf.config.compose import compose_jobs
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract import perflog
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Python keeps what it compiled, as it does for users
 

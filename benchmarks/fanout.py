@@ -27,9 +27,9 @@ import asyncssh
 from limits import say
 
 from flagperf.cli.doctor.hosts import examine
-from flagperf.config.cluster import Cluster, Node, Ssh
 from flagperf.config.compose import compose
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster, Node, Ssh
+from flagperf.config.schema.values import RunConfig
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import make_plan
 from flagperf.run.node_run import NodeRun

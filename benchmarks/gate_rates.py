@@ -36,8 +36,8 @@ from torch.nn import functional
 from flagperf import report
 from flagperf.compare.gate import Decision, decide, parse
 from flagperf.compare.jobs import NamedJob, compare
+from flagperf.contract.records import Result
 from flagperf.results.summary import summary_of
-from flagperf.results.values import Result
 
 ROUNDS = 5  # a side
 LOSS = 0.05  # of B's throughput

@@ -31,7 +31,7 @@ from torchvision.datasets import CocoDetection, ImageFolder, wrap_dataset_for_tr
 from torchvision.transforms import v2
 
 from flagperf.config.compose import compose
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Loader
 from flagperf.trainer.pytorch.ranks import World

@@ -22,7 +22,7 @@ from limits import say
 from monitor_cost import OUTPUT
 
 from flagperf.config.compose import compose
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.monitors.running import running
 from flagperf.plan.plan import make_plan

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flagperf.config.cluster import Node, Ssh
 from flagperf.config.compose import compose
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node, Ssh
+from flagperf.config.schema.values import RunConfig
 from flagperf.hosts.guard import descendants
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import running

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.config.search_path import CONF, options
+from flagperf.config.files.search_path import CONF, options
 
 SIZES = ("full", "tiny")
 HEADER = """\

@@ -7,12 +7,12 @@ from typing import Any
 
 import yaml
 
-from flagperf.config.build import build, of_same_name
-from flagperf.config.cluster import Cluster, Node
-from flagperf.config.platform import Framework, Hardware, RuntimeSettings, Vendor
-from flagperf.config.search_path import CONF
-from flagperf.config.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
-from flagperf.trainer.mesh import Mesh
+from flagperf.config.files.search_path import CONF
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.platform import Framework, Hardware, RuntimeSettings, Vendor
+from flagperf.config.schema.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.contract.build import build, of_same_name
+from flagperf.contract.mesh import Mesh
 
 DEADLINES = Deadlines(connect=15.0, start=300.0, first_step=600.0, stall=300.0, stop=10.0)
 FRAMEWORK = yaml.safe_load((CONF / "framework/pytorch.yaml").read_text(encoding="utf-8"))

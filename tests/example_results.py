@@ -8,11 +8,10 @@ from typing import Any
 
 import yaml
 
-from flagperf.config.values import Change
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
+from flagperf.contract.records import Change, Result
+from flagperf.contract.target import Target
 from flagperf.results import result
-from flagperf.results.values import Result
-from flagperf.target import Target
 
 TARGET = Target("acc1", 95.0, "higher", "%")
 

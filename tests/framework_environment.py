@@ -16,7 +16,7 @@ import toy
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 
 ROOT = Path(__file__).parents[1]
 

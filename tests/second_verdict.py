@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
+from flagperf.contract.records import Verdict
 from flagperf.results import verdict as first
 from flagperf.results.evidence import Evidence
-from flagperf.results.values import Verdict
 from flagperf.verify import logs
 from flagperf.verify.of_verdict import verdict
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.hosts.transport import Transport
 from flagperf.run.collecting import bring
 from flagperf.secret import Mask

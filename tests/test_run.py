@@ -81,7 +81,7 @@ def test_a_tiny_case_reaches_its_target_and_is_reported_again(trained: tuple[Pat
     assert (result["target_reached"], result["sample_data"], result["values"]["stop_reason"]) == (True, True, "target")
     assert len(result["values"]["ranks"]) == 2
     python = result["built"]["software"]["python"]
-    uncached = str(ROOT / "flagperf/trainer/uncached.py")
+    uncached = str(ROOT / "flagperf/trainer/start/uncached.py")
     assert (python["executable"], python["argv"][1:4]) == (sys.executable, ["-u", uncached, "flagperf.trainer"])
     (run,) = folder.glob("result/run*")
     job = run / "resnet50-pytorch-cpux1x2"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 

@@ -23,12 +23,12 @@ from typing import Any
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.records import Summary
 from flagperf.report.cells import ABSENT, percent, row
 from flagperf.report.files import read_run
 from flagperf.report.markdown import table
 from flagperf.results.summary import usable, verdict
-from flagperf.results.values import Summary
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "measured.json"

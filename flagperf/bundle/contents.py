@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.cluster import Secret
-from flagperf.config.secret_values import read_secret
+from flagperf.config.rules.secrets import read_secret
+from flagperf.config.schema.cluster import Secret
 from flagperf.errors import ConfigError
 from flagperf.secret import HIDDEN, Mask, is_secret, without_values
 

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from flagperf.bundle import signature, statement
 from flagperf.bundle.contents import ENVELOPE, STATEMENT
+from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
-from flagperf.trainer.digest import sha256_of
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from flagperf import __version__
+from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
-from flagperf.results.values import Summary
 from flagperf.run import command_file
 
 TYPE = "https://in-toto.io/Statement/v1"

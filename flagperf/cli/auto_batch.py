@@ -15,22 +15,22 @@ from secrets import token_hex
 
 from rich.console import Console
 
-from flagperf.config.batch_size import GLOBAL, KEY
-from flagperf.config.values import Limits, RunConfig
+from flagperf.config.parts.batch_size import GLOBAL, KEY
+from flagperf.config.schema.values import Limits, RunConfig
+from flagperf.contract.hardware import GIB
+from flagperf.contract.outcome import Failure, Outcome
+from flagperf.contract.records import BatchSearch, TriedSize
+from flagperf.contract.settings import ENDS, EVALUATIONS
+from flagperf.contract.sys_info import read_sys_info
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
 from flagperf.plan.container import size_in_bytes
 from flagperf.plan.plan import make_plan
 from flagperf.report.cells import number
 from flagperf.results import batch_sizes
 from flagperf.results.rank_log import node_folders, read_rank_logs
-from flagperf.results.sys_info import read_sys_info
-from flagperf.results.values import BatchSearch, TriedSize
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.resume import earlier_batch_size
-from flagperf.run.values import Failure, Outcome
-from flagperf.trainer.hardware import GIB
-from flagperf.trainer.settings import ENDS, EVALUATIONS
 
 FOLDER = "auto_batch"  # in that of a job: the logs of each size
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.slurm.batch import SCRIPT, Submission, script
 from flagperf.hosts.slurm.commands import ask

@@ -10,8 +10,8 @@ import yaml
 
 from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.compose import compose
-from flagperf.config.extension import KEY, WITHIN, proof_path, replaced
-from flagperf.config.values import RunConfig
+from flagperf.config.rules.extension import KEY, WITHIN, proof_path, replaced
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
 

@@ -26,17 +26,17 @@ from flagperf.cli.vendor_files import (
     tunings_of,
 )
 from flagperf.cli.verbs import usage
-from flagperf.config.build import read_fields
 from flagperf.config.compose import compose_each
-from flagperf.config.image import choose_image, version_of
-from flagperf.config.keys import is_under
-from flagperf.config.monitor_tool import INDEX, make_table
-from flagperf.config.platform import Framework, Hardware, ImageSettings, NumberFormat, Vendor
-from flagperf.config.search_path import cases, find, options, search_path
-from flagperf.config.user_files import check_user_files
-from flagperf.config.values import RunConfig
+from flagperf.config.files.search_path import cases, find, options, search_path
+from flagperf.config.files.user_files import check_user_files
+from flagperf.config.parts.image import choose_image, version_of
+from flagperf.config.schema.keys import is_under
+from flagperf.config.schema.monitor_tool import INDEX, make_table
+from flagperf.config.schema.platform import Framework, Hardware, ImageSettings, NumberFormat, Vendor
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.build import read_fields
+from flagperf.contract.monitor_log import DEVICE_FIGURES
 from flagperf.errors import ConfigError, nearest
-from flagperf.monitor_log import DEVICE_FIGURES
 from flagperf.run.console import Terminal
 
 SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc at which FlagPerf asks for every case of a vendor

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import partial
 
 from flagperf.cli.cluster import Row, failed_row, look_at_cluster
-from flagperf.config.cluster import Node
-from flagperf.config.schedulers import Slurm
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.schedulers import Slurm
+from flagperf.config.schema.values import RunConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.leftovers import containers
 from flagperf.docker.once import remove

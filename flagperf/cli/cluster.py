@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flagperf.config.compose import compose
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError, HostError
 from flagperf.run.console import print_unfolded
 

@@ -13,9 +13,9 @@ from typing import NoReturn
 import yaml
 
 from flagperf.cli.verbs import KINDS, OPTIONS, RESULTS, RUNS, VERBS
-from flagperf.config import batch_size
-from flagperf.config.keys import GROUPS, KEYS, PARTS, SCALE
-from flagperf.config.search_path import CONF, cases, find, options, search_path
+from flagperf.config.files.search_path import CONF, cases, find, options, search_path
+from flagperf.config.parts import batch_size
+from flagperf.config.schema.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.run.folder import RUN_LOG
 
 # verbs that take folders of runs; of these, several, and of jobs too

@@ -20,14 +20,14 @@ import yaml
 
 from flagperf.cli.verbs import usage
 from flagperf.config.compose import compose
-from flagperf.config.data_layout import check_layout, count_entries, expected, has_layout
-from flagperf.config.user_path import user_path
-from flagperf.config.values import RunConfig
+from flagperf.config.files.user_path import user_path
+from flagperf.config.parts.data_layout import check_layout, count_entries, expected, has_layout
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.extent import NOT_THE_CASE
+from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
 from flagperf.hosts import guard
-from flagperf.trainer.copies import check_copies
-from flagperf.trainer.extent import NOT_THE_CASE
-from flagperf.trainer.splits import check_disjoint
+from flagperf.run.copies import check_copies
 
 SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, unless an override chooses one
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a writer that is stopped
@@ -104,7 +104,7 @@ def other_data(run: RunConfig) -> str:
     if not can_read(run):
         return ""
     with _config_file(run) as path:
-        argv = [_python(run), "-m", "flagperf.trainer.case_data", path, "read"]
+        argv = [_python(run), "-m", "flagperf.trainer.data.case_data", path, "read"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     return next((line for line in done.stdout.splitlines() if line.startswith(NOT_THE_CASE)), "")
 
@@ -209,7 +209,7 @@ def _move(source: Path, target: Path) -> None:
 def _call_case(run: RunConfig, what: str, *paths: str) -> None:
     """Call the case's own code in the training environment; its output goes to this terminal."""
     with _config_file(run) as path:
-        status = _call(_python(run), "-m", "flagperf.trainer.case_data", path, what, *paths)
+        status = _call(_python(run), "-m", "flagperf.trainer.data.case_data", path, what, *paths)
     problem = "the data cannot be read" if what == "read" else "nothing was written"
     if status == ConfigError.exit_code:
         raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=run.data_dir)

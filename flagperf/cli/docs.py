@@ -11,16 +11,16 @@ from typing import Any
 
 from flagperf.cli.verbs import usage
 from flagperf.cli.words import need, runs_and_overrides
-from flagperf.config.user_path import user_path
-from flagperf.config.values import RunConfig
+from flagperf.config.files.user_path import user_path
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError, nearest
-from flagperf.pages.case import case_page
-from flagperf.pages.chosen import chosen
-from flagperf.pages.model import model_page
-from flagperf.pages.render import write
-from flagperf.pages.vendor import vendor_page
+from flagperf.partners.flagperf.pages.case import case_page
+from flagperf.partners.flagperf.pages.chosen import chosen
+from flagperf.partners.flagperf.pages.model import model_page
+from flagperf.partners.flagperf.pages.render import write
+from flagperf.partners.flagperf.pages.vendor import vendor_page
+from flagperf.partners.flagperf.submission import Job, belongs_to, jobs_in, unfit
 from flagperf.plain import plain
-from flagperf.report.submission import Job, belongs_to, jobs_in, unfit
 
 
 @dataclass(frozen=True)

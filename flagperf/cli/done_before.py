@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
 from flagperf.results import summary
-from flagperf.results.values import Summary
 
 # What may differ between two runs of the same job: where it is written, and which flagperf runs it.
 ELSEWHERE = ("resume", "run_name", "result_dir", "reports", "log_level", "dry_run", "submit", "only", "code")

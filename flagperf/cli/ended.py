@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from flagperf.contract.records import Result, Summary
 from flagperf.errors import ConfigError
 from flagperf.hosts.slurm.job import UNSETTLED, final_ending
 from flagperf.results import summary
-from flagperf.results.values import Result, Summary
 
 JOB = re.compile(r"Slurm job (\d+)")  # who is named for what the job as a whole has met
 

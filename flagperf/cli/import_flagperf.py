@@ -7,10 +7,10 @@ import shlex
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
-from flagperf.config.user_path import user_path
+from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
-from flagperf.importing.checkout import read_checkout
-from flagperf.importing.files import Imported, make_files, write_files
+from flagperf.partners.flagperf.importing.checkout import read_checkout
+from flagperf.partners.flagperf.importing.files import Imported, make_files, write_files
 
 
 def main(options: argparse.Namespace) -> int:

@@ -16,12 +16,13 @@ from flagperf import report
 from flagperf.cli.auto_batch import with_found_size
 from flagperf.cli.done_before import taken_over
 from flagperf.cli.log import run_log
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.outcome import Failure, Outcome, refusal
+from flagperf.contract.records import Result, Summary
 from flagperf.errors import FlagperfError, InterruptedRunError
 from flagperf.plan.plan import make_plan
 from flagperf.results import result, summary
 from flagperf.results.closed import objections
-from flagperf.results.values import Result, Summary
 from flagperf.run import command_file
 from flagperf.run import folder as run_folder
 from flagperf.run.command_file import Command
@@ -30,7 +31,6 @@ from flagperf.run.execute import execute
 from flagperf.run.on_hosts import Hosts
 from flagperf.run.progress import Progress
 from flagperf.run.resume import with_checkpoints
-from flagperf.run.values import Failure, Outcome, refusal
 
 log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from flagperf.cli.list_case import case_table
 from flagperf.cli.verbs import KINDS, RESULTS, RUNS, usage
-from flagperf.config import search_path
 from flagperf.config.about_case import about_case, frameworks
-from flagperf.config.user_path import user_path
+from flagperf.config.files import search_path
+from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 from flagperf.report.runs import Listed, listed
 from flagperf.report.terminal import styled

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from flagperf import __version__
 from flagperf.cli.verbs import INTERRUPTED, VERBS, help_text, verb_help
-from flagperf.config.user_path import user_path
+from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
 
 BEGAN = time.time()  # when the command was given, but for the start of the interpreter

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from flagperf.cli.verbs import usage
 from flagperf.cli.words import expect, need, paths_and_options, runs_and_overrides
-from flagperf.config.user_path import user_path
+from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
-from flagperf.modelzoo import guide
-from flagperf.modelzoo.check import Checked, check
-from flagperf.modelzoo.export import export
-from flagperf.modelzoo.results import of_others
-from flagperf.pages.chosen import chosen
+from flagperf.partners.flagperf.pages.chosen import chosen
+from flagperf.partners.flagperf.submission import jobs_in
+from flagperf.partners.modelzoo import guide
+from flagperf.partners.modelzoo.check import Checked, check
+from flagperf.partners.modelzoo.export import export
+from flagperf.partners.modelzoo.results import of_others
 from flagperf.plain import plain
-from flagperf.report.submission import jobs_in
 
 ACCOUNT = "flagperf"  # until the user names an account
 VENDORS = ("tecorigin", "cpu")

@@ -20,10 +20,11 @@ from rich.console import Console
 from flagperf.cli import trust
 from flagperf.cli.log import run_log
 from flagperf.cli.verbs import usage
-from flagperf.config.cluster import Node
 from flagperf.config.compose import compose
-from flagperf.config.user_path import user_path
-from flagperf.config.values import RunConfig
+from flagperf.config.files.user_path import user_path
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.outcome import Outcome, refusal
 from flagperf.errors import ConfigError, FlagperfError, InterruptedRunError, TrainingError
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.plan.plan import make_plan
@@ -34,7 +35,6 @@ from flagperf.run.command_file import Command, again
 from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
-from flagperf.run.values import Outcome, refusal
 
 OWN = ("node_rank", "master")  # words of this verb; the others are overrides
 LAST_PORT = 65535

@@ -10,12 +10,12 @@ from rich.table import Table
 
 from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.compose import compose
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.records import ProbedDevice
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.report.probe import probe_rows
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.result import write_json
-from flagperf.results.values import ProbedDevice
 from flagperf.run.console import print_unfolded
 
 ALONE = ("size=tiny", "probe=alone")  # the reduced case: no data is needed

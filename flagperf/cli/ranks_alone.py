@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from flagperf.config.resolve import check_hosts
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import InterruptedRunError, TrainingError
 from flagperf.plan.plan import make_plan
 from flagperf.results.rank_log import RankLog, read_rank_logs

@@ -12,9 +12,9 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from flagperf.config.image import STAND_IN as NO_IMAGE
-from flagperf.config.user_path import user_path
-from flagperf.config.values import RunConfig
+from flagperf.config.files.user_path import user_path
+from flagperf.config.parts.image import STAND_IN as NO_IMAGE
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.kubectl import POD_SCRIPT
 from flagperf.hosts.payload import code_archive

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from flagperf.cli import run, trust
 from flagperf.cli.verbs import usage
-from flagperf.config.user_path import user_path
+from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.run import command_file
 from flagperf.run.command_file import Command, again

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flagperf.config.compose import compose_jobs
-from flagperf.config.resolve import check_hosts
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError, NoValidCaseError, nearest
 
 if TYPE_CHECKING:

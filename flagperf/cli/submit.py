@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from flagperf.cli.verbs import usage
 from flagperf.cli.words import paths_and_options
 from flagperf.errors import ConfigError
+from flagperf.partners.flagperf import readme as flagperf_readme
+from flagperf.partners.flagperf import submission
+from flagperf.partners.flagperf.submission import Job
 from flagperf.plain import plain
-from flagperf.report import flagperf_readme, submission
-from flagperf.report.submission import Job
 
 
 def main(options: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.cluster import Cluster, Node
+from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.errors import ConfigError
 from flagperf.hosts.ssh.login import by_hand, local_path, way
 from flagperf.plain import plain

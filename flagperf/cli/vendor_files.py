@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flagperf.config.build import read_fields
-from flagperf.config.platform import Hardware
-from flagperf.config.provenance import Where
-from flagperf.config.read_once import read_yaml
-from flagperf.config.search_path import find, options
-from flagperf.config.user_files import FILES, check_user_files
+from flagperf.config.files.read_once import read_yaml
+from flagperf.config.files.search_path import find, options
+from flagperf.config.files.user_files import FILES, check_user_files
+from flagperf.config.schema.platform import Hardware
+from flagperf.contract.build import Where, read_fields
 from flagperf.errors import ConfigError
 
 NO_FIGURES: dict[str, Any] = {"title": "", "memory_gib": None, "power_w": None, "peak_flops": {}}

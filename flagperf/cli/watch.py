@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flagperf.cli.awaited import stands
 from flagperf.cli.verbs import usage
-from flagperf.config.user_path import user_path
+from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.report.watching import snapshot
 from flagperf.run.console import Terminal

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from flagperf.cli.verbs import usage
-from flagperf.config.user_path import user_path
+from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 
 OVERRIDE = re.compile(r"\+{0,2}[A-Za-z_][\w.]*(?==)")  # key of key=value; what has a slash in it is a path

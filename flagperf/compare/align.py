@@ -15,10 +15,10 @@ from pathlib import Path
 from flagperf.compare.gate import Decision, Outcome
 from flagperf.compare.jobs import NamedJob
 from flagperf.compare.likeness import NAMED, NOT_SET, check_alike, differences
+from flagperf.contract.records import Result
 from flagperf.errors import ConfigError
 from flagperf.results.rank_log import first_rank_log
 from flagperf.results.summary import metric, usable
-from flagperf.results.values import Result
 
 ENOUGH = 5  # steps that both logged; fewer tell nothing of a curve
 SHOWN = 5  # steps that are named, of those that only one logged

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.compare.jobs import NamedJob
+from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
 from flagperf.results import summary as summaries
 from flagperf.results.summary import usable
-from flagperf.results.values import Summary
 
 SAME = ("case", "revision", "size", "precision", "train_batch_size", "nnodes", "nproc")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from flagperf.compare.estimate import Spread, estimate, word
 from flagperf.compare.likeness import check_alike, differences
 from flagperf.compare.values import Comparison, Figure
-from flagperf.config.provenance import leaves
+from flagperf.contract.leaves import leaves
+from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
 from flagperf.results.summary import FIGURES, STEPS, metric, per_round, usable
-from flagperf.results.values import Summary
 
 TIME = "e2e_time"
 LOWER = (TIME, "peak_memory", STEPS)  # the figures of which less is better, beside a metric that says so

@@ -7,13 +7,13 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from flagperf.config.extension import KEY as EXTENSION
-from flagperf.config.provenance import leaves
+from flagperf.config.rules.extension import KEY as EXTENSION
+from flagperf.contract.extent import counts_of
+from flagperf.contract.leaves import leaves
+from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
 from flagperf.report import cells
 from flagperf.results.summary import usable
-from flagperf.results.values import Summary
-from flagperf.trainer.extent import counts_of
 
 Difference = tuple[str, str, str]  # key, what the base has, what the other has
 MUST = {  # what makes two jobs unlike → why

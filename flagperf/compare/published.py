@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from flagperf.compare.jobs import NamedJob, Pairs
-from flagperf.config.search_path import CONF, find
+from flagperf.config.files.search_path import CONF, find
+from flagperf.contract.records import Summary
+from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
-from flagperf.regular import read_yaml
 from flagperf.results.summary import summary_of, usable
-from flagperf.results.values import Summary
 
 NAME = "published"  # the word that stands for it in place of a run
 SCALES = "1x1, 1x8 and 2x8"  # at which FlagPerf measures

@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 from flagperf.compare.gate import Decision, change, interval
 from flagperf.compare.values import Comparison, Figure
+from flagperf.contract.records import Summary
 from flagperf.plain import plain
 from flagperf.report import cells
 from flagperf.report.tables import SHARES, step_times
 from flagperf.results.summary import usable, verdict
-from flagperf.results.values import Summary
 
 if TYPE_CHECKING:
     from rich.console import Group

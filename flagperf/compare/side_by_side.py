@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flagperf.compare.jobs import NamedJob
+from flagperf.contract.records import Result, Statistics, Summary
 from flagperf.report import cells
 from flagperf.results.summary import describe, usable
-from flagperf.results.values import Result, Statistics, Summary
 
 RATE = "p_train"
 ENERGY = {"node": "whole nodes", "rapl": "processors and memory", "devices": "accelerators"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from flagperf.results.values import Statistics, Summary
+from flagperf.contract.records import Statistics, Summary
 
 Word = Literal["better", "worse", "same", "undecided"]
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.comments import comments
-from flagperf.config.keys import KEYS, PARTS, is_platform, is_under
-from flagperf.config.layers import Layers, Load, compose_layers
-from flagperf.config.provenance import ABSENT, origin
-from flagperf.config.rules import PART_FIELDS, CaseRules
-from flagperf.config.search_path import find, options, search_path
-from flagperf.config.sweep import make_jobs
+from flagperf.config.files.comments import comments
+from flagperf.config.files.layers import Layers, Load, compose_layers
+from flagperf.config.files.provenance import origin
+from flagperf.config.files.search_path import find, options, search_path
+from flagperf.config.files.sweep import make_jobs
+from flagperf.config.rules.settable import PART_FIELDS, CaseRules
+from flagperf.config.schema.keys import KEYS, PARTS, is_platform, is_under
+from flagperf.contract.fields import Field
+from flagperf.contract.leaves import ABSENT
 from flagperf.errors import ConfigError
-from flagperf.fields import Field
 
 # Said apart from the settings.
 HEAD = ("case", "title", "revision", "unit", "throughput_unit", "target", "mlperf", "data")

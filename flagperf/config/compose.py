@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from flagperf.config.files.layers import Load
+from flagperf.config.files.search_path import search_path
+from flagperf.config.files.sweep import make_jobs
 from flagperf.config.job import compose_job
-from flagperf.config.keys import SCALE
-from flagperf.config.layers import Load
-from flagperf.config.resolve import check_hosts
-from flagperf.config.search_path import search_path
-from flagperf.config.sweep import make_jobs
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.schema.keys import SCALE
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.secret import shown
 

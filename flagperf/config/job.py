@@ -10,22 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flagperf.config import batch_size
-from flagperf.config.algorithms import with_algorithms
-from flagperf.config.build import build, of_same_name
-from flagperf.config.classes import check_places, other_libraries
-from flagperf.config.cluster import Cluster
-from flagperf.config.extension import check_extension, recorded, with_folder, without_proof
-from flagperf.config.fingerprint import stated_fingerprint
-from flagperf.config.framework import framework, local_python
-from flagperf.config.keys import IN_NAME, is_platform, is_under
-from flagperf.config.layer import Layer
-from flagperf.config.layers import Layers, Load, compose_layers
-from flagperf.config.own_code import own_code, takes_place
-from flagperf.config.platform import Framework, Hardware, RuntimeSettings, Vendor
-from flagperf.config.provenance import Where, changes, origin
-from flagperf.config.reach import with_reach
-from flagperf.config.resolve import (
+from flagperf.config.files.algorithms import with_algorithms
+from flagperf.config.files.layer import Layer
+from flagperf.config.files.layers import Layers, Load, compose_layers
+from flagperf.config.files.provenance import changes, origin
+from flagperf.config.files.search_path import find, is_shipped, with_name
+from flagperf.config.files.sweep import Job
+from flagperf.config.files.user_files import own_files
+from flagperf.config.parts import batch_size
+from flagperf.config.parts.fingerprint import stated_fingerprint
+from flagperf.config.parts.reach import with_reach
+from flagperf.config.parts.resolve import (
     check_hardware_chosen,
     check_users,
     cluster,
@@ -40,15 +35,21 @@ from flagperf.config.resolve import (
     size,
     vendor,
 )
-from flagperf.config.rules import CaseRules
-from flagperf.config.search_path import find, is_shipped, with_name
-from flagperf.config.secret_values import keep_secrets, too_short
-from flagperf.config.strategy import own_arguments, parallel, with_whole_network
-from flagperf.config.sweep import Job
-from flagperf.config.user_files import own_files
-from flagperf.config.values import AutoBatch, Change, Deadlines, Limits, MonitorIntervals, RunConfig
-from flagperf.target import Target
-from flagperf.trainer.sent_code import identities
+from flagperf.config.parts.strategy import own_arguments, parallel, with_whole_network
+from flagperf.config.rules.classes import check_places, other_libraries
+from flagperf.config.rules.extension import check_extension, recorded, with_folder, without_proof
+from flagperf.config.rules.own_code import own_code, takes_place
+from flagperf.config.rules.secrets import keep_secrets, too_short
+from flagperf.config.rules.settable import CaseRules
+from flagperf.config.schema.cluster import Cluster
+from flagperf.config.schema.framework import framework, local_python
+from flagperf.config.schema.keys import IN_NAME, is_platform, is_under
+from flagperf.config.schema.platform import Framework, Hardware, RuntimeSettings, Vendor
+from flagperf.config.schema.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.contract.build import Where, build, of_same_name
+from flagperf.contract.records import Change
+from flagperf.contract.sent_code import identities
+from flagperf.contract.target import Target
 
 PRODUCT = ("hardware.device_names", "hardware.vendor", "hardware.peak_flops")  # what a product's name stands for
 

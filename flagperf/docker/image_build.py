@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 
-from flagperf.command import Command
-from flagperf.config.image import build_context
-from flagperf.config.platform import Image
+from flagperf.config.parts.image import build_context
+from flagperf.config.schema.platform import Image
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.leftovers import claim
 from flagperf.hosts.shell import script, shell

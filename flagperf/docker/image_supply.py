@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flagperf.config.platform import Image
+from flagperf.config.schema.platform import Image
 from flagperf.docker.daemon import DockerHost
 from flagperf.docker.image_build import LOG, ImageBuild
 from flagperf.errors import HostError

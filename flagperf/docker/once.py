@@ -8,7 +8,7 @@ from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from flagperf.config.platform import ContainerOptions
+from flagperf.config.schema.platform import ContainerOptions
 from flagperf.hosts.leftovers import this_owner
 from flagperf.plan.container import option_mounts, owned, sdk_arguments
 from flagperf.plan.values import Container

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from flagperf.command import Command
-from flagperf.config.image import entry_of
-from flagperf.config.needs import needs_of
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.image import entry_of
+from flagperf.config.parts.needs import needs_of
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
 from flagperf.docker.daemon import ANSWER, DockerHost
 from flagperf.docker.image_supply import ImageSupply
 from flagperf.docker.leftovers import containers

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from flagperf import __version__
+from flagperf.contract.perflog import encode
+from flagperf.contract.records import Result, Summary
 from flagperf.errors import ConfigError
-from flagperf.perflog import encode
 from flagperf.results.summary import STEPS, usable, verdict
-from flagperf.results.values import Result, Summary
 from flagperf.run import command_file
 
 SCHEMA = 1  # rises when a field changes its meaning or goes

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from flagperf.config.cluster import Cluster
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError
 
 Say = Callable[[str], None]  # is told, line by line, how the wait for nodes goes

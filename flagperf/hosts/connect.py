@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from flagperf.config.cluster import Cluster, Node
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import HostError
 from flagperf.hosts.transport import Transport
 

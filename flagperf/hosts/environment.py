@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from flagperf.command import Command
-from flagperf.config.needs import Needs
+from flagperf.config.parts.needs import Needs
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts import versions
 from flagperf.hosts.transport import Transport

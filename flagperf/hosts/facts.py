@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flagperf.command import Command
-from flagperf.config.platform import MonitorTool
+from flagperf.config.schema.platform import MonitorTool
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.leftovers import CLAIMED
 from flagperf.hosts.shell import LIMITED, script, shell
@@ -23,7 +23,6 @@ PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoin
 PASSING = ("listening", "oom_kills", "folder")  # facts of a moment and of one folder: sys_info.log leaves them out
 PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
 SCRIPT = script(__file__, "facts.sh") + CLAIMED  # one command: a session of ssh costs as much as what a script does
-CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
 ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown"
 
 

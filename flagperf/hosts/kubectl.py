@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.local import LocalTransport
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.shell import OURS, OWN_FOLDER, script, shell
 from flagperf.hosts.transport import Completed, Transport

@@ -13,10 +13,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
+from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
 from flagperf.hosts import guard
-from flagperf.hosts.transport import READ_SIZE, Completed, Outage, Process, logged
+from flagperf.hosts.transport import READ_SIZE, Completed, Process, logged
 
 
 class LocalProcess:

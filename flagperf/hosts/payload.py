@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from flagperf.contract.sent_code import NO_CODE, PACKAGES, files, package_folder
 from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
-from flagperf.trainer.sent_code import NO_CODE, PACKAGES, files, package_folder
 
 UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds

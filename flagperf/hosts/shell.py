@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import dropwhile
 from pathlib import Path
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 
 
 def script(module: str, name: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flagperf.hosts.log_lines import Lines
+from flagperf.contract.log_lines import Lines
+from flagperf.contract.perflog import Event, parse
 from flagperf.hosts.transport import Transport
-from flagperf.perflog import Event, parse
 from flagperf.secret import Mask, Masked
 
 READS = 16  # of transport.READ_SIZE bytes, in one look: the other ranks and the deadlines must not wait for one log

@@ -16,18 +16,16 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
-from flagperf.command import Command
-from flagperf.fields import Field
-from flagperf.perflog import LATEST
+from flagperf.contract.command import Command
+from flagperf.contract.outcome import Outage
 
 READ_SIZE = 1 << 20  # bytes that one `read` gives at most …
 LEAST_READ = 1 << 16  # … and at least, where a file has more
 MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's, from which on people are told
 LOGGED = 300  # characters of a command in the run's log
 
-Moment = Annotated[float, Field(float, low=0, high=LATEST / 1000)]  # seconds since the epoch
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 log = logging.getLogger(__name__)
@@ -41,15 +39,6 @@ class Completed:
     exit_status: int | None  # negative: killed by that signal; None: the connection was lost, nothing is known
     stdout: str
     stderr: str
-
-
-@dataclass(frozen=True)
-class Outage:
-    """A time during which a host could not be reached, and after which it could again."""
-
-    host: str
-    began: Moment  # when it was noticed, by the launcher's clock
-    seconds: float  # from then to the new connection
 
 
 class Process(Protocol):

@@ -14,13 +14,13 @@ from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.platform import ContainerOptions
-from flagperf.config.values import RunConfig
-from flagperf.fields import SIZE
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.platform import ContainerOptions
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
+from flagperf.contract.fields import SIZE
+from flagperf.contract.sample_data import is_sample
 from flagperf.plan.values import Container, Mount, launcher_log
-from flagperf.trainer.sample_data import is_sample
 
 if TYPE_CHECKING:
     from docker.types import DeviceRequest, Ulimit

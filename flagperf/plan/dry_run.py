@@ -7,10 +7,11 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.command import Command
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
+from flagperf.contract.settings import round_seed
 from flagperf.plan.container import docker_run_argv
-from flagperf.plan.plan import make_plan, round_seed
+from flagperf.plan.plan import make_plan
 from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
 
 SHOWN = 8  # groups of ranks at most

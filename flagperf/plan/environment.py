@@ -11,15 +11,15 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.sent_code import BEFORE_SCRIPT
 from flagperf.plan.container import MARK
 from flagperf.plan.values import ENVIRONMENT
-from flagperf.trainer.sent_code import BEFORE_SCRIPT
 
 MACHINE = (  # `*` stands for any end of a name
     "PATH",  # programs: compilers of torch.compile, a vendor's tools
     "LD_LIBRARY_PATH",  # libraries of a vendor's software
-    "PYTHONPATH",  # flagperf sets it, or looks at what lies there (config/own_code.py); the report shows it
+    "PYTHONPATH",  # flagperf sets it, or looks at what lies there (config/rules/own_code.py); the report shows it
     "HOME", "USER", "LOGNAME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",  # where libraries keep caches and sockets
     "TMPDIR", "TMP", "TEMP",  # room for temporary files
     "LANG", "LANGUAGE", "LC_*", "TZ",  # texts and times

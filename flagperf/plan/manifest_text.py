@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from flagperf.config.image import STAND_IN
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.image import STAND_IN
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.settings import round_seed
 from flagperf.plan.dry_run import changed, comments
-from flagperf.plan.plan import round_seed
 from flagperf.plan.pods import JOB, selector
 from flagperf.plan.values import Plan
 

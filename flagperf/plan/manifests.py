@@ -15,10 +15,10 @@ from typing import Any
 
 import yaml
 
-from flagperf.config.cluster import Node
-from flagperf.config.data_layout import moved
-from flagperf.config.kubernetes import Kubernetes
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.data_layout import moved
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.kubernetes import Kubernetes
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import SCRATCH, launch_command

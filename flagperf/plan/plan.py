@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import flagperf
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.resolve import check_hosts
-from flagperf.config.values import RunConfig
-from flagperf.monitor_log import NODE_FIGURES
+from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
+from flagperf.contract.monitor_log import NODE_FIGURES
+from flagperf.contract.sample_data import is_sample
+from flagperf.contract.settings import round_seed
 from flagperf.plan.container import Paths, make_container, sample_root
 from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_script, with_secrets
-from flagperf.trainer.sample_data import is_sample
 
 STAND_IN_PORT = 29500  # a round looks for a free port unless one is configured
 CODE = "code"  # folder of a run on a host: the packages that training processes import
-UNCACHED = "flagperf/trainer/uncached.py"  # runs a module of the ranks from its source
+UNCACHED = "flagperf/trainer/start/uncached.py"  # runs a module of the ranks from its source
 OWN_CODE = Path(flagperf.__file__).resolve().parents[1]  # what ranks on this machine import
 SCRATCH = ".scratch"  # in a node's log folder, while it runs: what the ranks' launcher writes for itself
 MONITORS = tuple(NODE_FIGURES)
@@ -92,11 +92,6 @@ def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
         check_hosts(run)
     hosts = run.cluster.nodes[: run.nnodes]
     return hosts + tuple(run.cluster.stand_in(rank) for rank in range(len(hosts), run.nnodes))
-
-
-def round_seed(config: Mapping[str, Any], round_number: int) -> int:
-    """The seed of a round: its own, unless `repeat_seed` is "same"."""
-    return int(config["seed"]) + (round_number - 1 if config["repeat_seed"] == "own" else 0)
 
 
 def _config(run: RunConfig, round_number: int, nodes: tuple[Node, ...], root: PurePosixPath) -> Mapping[str, object]:

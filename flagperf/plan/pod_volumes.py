@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from flagperf.config.kubernetes import Kubernetes
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.kubernetes import Kubernetes
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.sample_data import is_sample
 from flagperf.plan.container import sample_root, size_in_bytes
 from flagperf.plan.plan import CODE
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
-from flagperf.trainer.sample_data import is_sample
 
 POD, PARTS = "/flagperf/pod", "/flagperf/code"  # where a pod finds its script, and the parts of the code
 

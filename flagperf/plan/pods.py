@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from flagperf.config.cluster import Node
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.values import RunConfig
 from flagperf.plan.container import LABEL, OWNER
 
 JOB = f"{LABEL}.job"  # label by which the pods of a round are found

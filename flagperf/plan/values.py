@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.platform import ContainerOptions
-from flagperf.config.values import Deadlines
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.platform import ContainerOptions
+from flagperf.config.schema.values import Deadlines
+from flagperf.contract.command import Command
 
 CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
 ENVIRONMENT = "environment.sh"  # beside it: starts a command with the variables that may reach the ranks

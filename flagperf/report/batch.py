@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flagperf.config.batch_size import GLOBAL
+from flagperf.config.parts.batch_size import GLOBAL
+from flagperf.contract.records import Summary
 from flagperf.report.cells import number
 from flagperf.results import batch_sizes
-from flagperf.results.values import Summary
 
 
 def batch_line(summary: Summary) -> str:

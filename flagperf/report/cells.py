@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from flagperf.contract.outcome import Failure
+from flagperf.contract.records import Result, Statistics, Summary, Verdict
+from flagperf.contract.target import Target
 from flagperf.hosts.transport import MOST_CLOCK
 from flagperf.results.summary import MAX_CV, RATES, STEPS, describe, metric, usable, verdict
-from flagperf.results.values import Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import VERDICTS
-from flagperf.run.values import Failure
-from flagperf.target import Target
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
+from flagperf.contract.records import Result, Summary
 from flagperf.report.cells import condition, number
 from flagperf.report.plots import Chart, Point, dots, lines
 from flagperf.report.tables import PERCENTILES, figure_units
 from flagperf.results.rank_log import first_rank_log
 from flagperf.results.summary import usable
-from flagperf.results.values import Result, Summary
 
 Logs = Mapping[int, Sequence[Event]]  # round → events of its first rank
 

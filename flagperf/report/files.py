@@ -14,16 +14,15 @@ from urllib.parse import unquote
 
 import yaml
 
-from flagperf.config.keys import KEYS
-from flagperf.config.values import Change
+from flagperf.config.schema.keys import KEYS
+from flagperf.contract.fields import Field
+from flagperf.contract.records import Change, Result, Summary
+from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
-from flagperf.fields import Field
-from flagperf.regular import read_yaml
 from flagperf.results import batch_sizes, parts
 from flagperf.results import result as results
 from flagperf.results.reread import read_again, with_reason
 from flagperf.results.summary import FILE, summary_of
-from flagperf.results.values import Result, Summary
 from flagperf.run import command_file
 from flagperf.run.folder import is_held
 

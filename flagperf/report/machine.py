@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flagperf.contract.extent import counts_of
+from flagperf.contract.records import Result, Summary
+from flagperf.contract.sys_info import read_sys_info
 from flagperf.report.cells import ABSENT, number
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable
-from flagperf.results.sys_info import read_sys_info
-from flagperf.results.values import Result, Summary
-from flagperf.trainer.extent import counts_of
 
 FEW = 3  # so many hosts of one kind are all named
 

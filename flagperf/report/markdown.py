@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from flagperf.contract.records import Result, Summary
+from flagperf.contract.regular import write_whole
 from flagperf.plain import plain
-from flagperf.regular import write_whole
 from flagperf.report import cells, scaling, tables
 from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.probe import probe_rows
 from flagperf.results.summary import usable
-from flagperf.results.values import Result, Summary
 
 _TAG = re.compile(r'<(?!a id="job\d+"></a>|/a>)(?=[A-Za-z/!?])')  # the start of any but our own
 

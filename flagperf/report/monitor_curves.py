@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.monitor_log import DEVICE_FIGURES, NODE_FIGURES, Figure, device_blocks, monitor_logs, node_samples
+from flagperf.contract.monitor_log import (
+    DEVICE_FIGURES,
+    NODE_FIGURES,
+    Figure,
+    device_blocks,
+    monitor_logs,
+    node_samples,
+)
 
 Curve = list[list[float]]  # [seconds since the epoch, value]
 

@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 
 from flagperf import __version__
+from flagperf.contract.records import Summary
+from flagperf.contract.regular import write_whole
 from flagperf.plain import plain
-from flagperf.regular import write_whole
 from flagperf.report import cells, scaling, tables
 from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.charts import Logs, job_charts, read_logs
@@ -23,7 +24,6 @@ from flagperf.report.probe import probe_rows
 from flagperf.report.round_charts import round_charts
 from flagperf.report.run_charts import overlays, sweep_charts
 from flagperf.results.summary import usable, verdict
-from flagperf.results.values import Summary
 from flagperf.results.verdict import worst
 
 HERE = Path(__file__).parent

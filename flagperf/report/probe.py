@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
+from flagperf.contract.records import ProbedDevice
 from flagperf.report.cells import ABSENT, number
 from flagperf.results.probe import FIGURES
-from flagperf.results.values import ProbedDevice
 
 
 def probe_rows(devices: Sequence[ProbedDevice], peaks: Mapping[str, float]) -> list[dict[str, str]]:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
+from flagperf.contract.records import Result
+from flagperf.contract.sys_info import clock_offset
 from flagperf.report.monitor_curves import curves
 from flagperf.report.plots import Chart, Point, lines
 from flagperf.results.rank_log import node_folders
-from flagperf.results.sys_info import clock_offset
-from flagperf.results.values import Result
 
 PHASES = (  # each has its colour, the same in all plots
     *("compose", "connect", "check", "image", "send", "start", "launch", "imports", "rendezvous", "init"),

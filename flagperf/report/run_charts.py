@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from flagperf.contract.records import Summary
 from flagperf.report import cells
 from flagperf.report.charts import Logs, metric_of, values
 from flagperf.report.plots import Chart, Point, lines
 from flagperf.results.summary import metric, usable
-from flagperf.results.values import Summary
 
 RATE = "p_train"  # the throughput that is drawn over the values of a sweep
 

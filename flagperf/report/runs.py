@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flagperf.contract.records import Summary
+from flagperf.contract.regular import regular
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
-from flagperf.regular import regular
 from flagperf.report import cells
 from flagperf.results import summary as summaries
-from flagperf.results.values import Summary
 from flagperf.run.folder import RUN_LOG, is_held
 
 INDEX = ".flagperf_runs.json"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flagperf.contract.records import Summary
 from flagperf.report import cells
 from flagperf.report.plots import Chart, Point, lines
 from flagperf.results.summary import verdict
-from flagperf.results.values import Summary
 
 RATE = "p_train"  # the figure that is held against the smallest scale's
 NOTES = "notes"

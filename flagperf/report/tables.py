@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from flagperf.monitor_log import DEVICE_FIGURES, NODE_FIGURES
+from flagperf.contract.monitor_log import DEVICE_FIGURES, NODE_FIGURES
+from flagperf.contract.records import Result, Summary
 from flagperf.report.cells import ABSENT, number, percent
 from flagperf.results.summary import RATES, STEPS, metric
-from flagperf.results.values import Result, Summary
 
 MONITORED = {name: figure for name, figure in {**NODE_FIGURES, **DEVICE_FIGURES}.items() if figure.title}
 

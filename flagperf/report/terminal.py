@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from flagperf.contract.records import Summary
 from flagperf.report import cells
-from flagperf.results.values import Summary
 
 if TYPE_CHECKING:
     from rich.console import Group

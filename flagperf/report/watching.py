@@ -11,12 +11,12 @@ from typing import Any
 
 import yaml
 
+from flagperf.contract.log_lines import Lines
+from flagperf.contract.monitor_log import NODE_FIGURES, Device, device_blocks, monitor_logs, node_samples
+from flagperf.contract.perflog import Event, parse
+from flagperf.contract.regular import read_yaml, regular
 from flagperf.errors import ConfigError
-from flagperf.hosts.log_lines import Lines
-from flagperf.monitor_log import NODE_FIGURES, Device, device_blocks, monitor_logs, node_samples
-from flagperf.perflog import Event, parse
 from flagperf.plan.values import CONFIG
-from flagperf.regular import read_yaml, regular
 from flagperf.report.runs import Listed, listed_run
 from flagperf.results import result
 from flagperf.results.rank_log import find_logs, node_folders

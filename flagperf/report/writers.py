@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from flagperf.contract.components import with_write
+from flagperf.contract.records import Summary
 from flagperf.errors import FlagperfError
 from flagperf.results import summary
-from flagperf.results.values import Summary
-from flagperf.trainer.components import with_write
 
 log = logging.getLogger(__name__)
 

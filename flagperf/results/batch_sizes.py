@@ -15,9 +15,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from flagperf.config.build import build
+from flagperf.contract.build import build
+from flagperf.contract.records import BatchSearch, TriedSize
 from flagperf.results.result import read_json, write_json
-from flagperf.results.values import BatchSearch, TriedSize
 
 FILE = "auto_batch.json"  # in the folder of a job
 FINE = 32  # the search ends where a size that fits is within 1/32 of one that does not

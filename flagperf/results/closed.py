@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from flagperf.contract.hardware import is_device_of
+from flagperf.contract.records import Finding
 from flagperf.results.compared import as_compared
 from flagperf.results.evidence import Evidence
-from flagperf.results.values import Finding
-from flagperf.trainer.hardware import is_device_of
 
 Section = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flagperf.contract.records import Finding
 from flagperf.results.evidence import Evidence
-from flagperf.results.values import Finding
 
 IN_FP32 = (0.01, 0.1)  # of the loss, of the gradients: relative differences that kernels of the same numbers may have …
 ROUNDED = (0.05, 0.5)  # … and of numbers that are rounded

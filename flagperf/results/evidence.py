@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from flagperf.contract.extent import Extent, counts_of
+from flagperf.contract.outcome import Failure
+from flagperf.contract.target import Target
 from flagperf.results.rank_log import RankLog
-from flagperf.run.values import Failure
-from flagperf.target import Target
-from flagperf.trainer.extent import Extent, counts_of
 
 TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
     "max_steps": "global_steps",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from flagperf.contract.extent import NOT_THE_CASE, counts_of
+from flagperf.contract.records import Finding
 from flagperf.results.evidence import Evidence
-from flagperf.results.values import Finding
-from flagperf.trainer.extent import NOT_THE_CASE, counts_of
 
 
 def _the_data_of_the_case(evidence: Evidence) -> Iterator[Finding]:

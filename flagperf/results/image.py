@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flagperf.contract.sys_info import read_sys_info
 from flagperf.results.rank_log import node_folders
-from flagperf.results.sys_info import read_sys_info
 
 FIELDS = {"image": "reference", "image_id": "id", "image_digest": "digest"}  # line of sys_info.log → field
 

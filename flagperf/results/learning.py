@@ -12,8 +12,8 @@ import math
 import statistics
 from collections.abc import Callable, Iterator
 
+from flagperf.contract.records import Finding
 from flagperf.results.evidence import Evidence
-from flagperf.results.values import Finding
 
 LEAST_STEPS = 100  # optimizer steps; in fewer, a warm-up or a first jump is most of what there is
 LEAST_LOSSES = 8  # logged losses

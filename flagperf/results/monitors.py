@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flagperf.monitor_log import (
+from flagperf.contract.monitor_log import (
     DEVICE_FIGURES,
     NODE_FIGURES,
     NOT_AVAILABLE,
@@ -56,7 +56,7 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
         samples that follow each other as usual; what it leaves out counts with the mean of the rest.
 
         `impossible`, where there are any: figure → how many values of these devices were left out in that time, since
-        no device can have them (`flagperf.monitor_log.Figure`); of cpu, mem and pwr just how many.
+        no device can have them (`flagperf.contract.monitor_log.Figure`); of cpu, mem and pwr just how many.
 
         A monitor without figures is `{"not_available": why}`, with a coverage of 0 where it has samples; one without a
         log is absent.

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flagperf.config.provenance import differing, leaves
-from flagperf.perflog import encode
-from flagperf.plan.plan import round_seed
+from flagperf.contract.leaves import differing, leaves
+from flagperf.contract.perflog import encode
+from flagperf.contract.records import Finding
+from flagperf.contract.settings import round_seed
 from flagperf.results.evidence import Evidence
-from flagperf.results.values import Finding
 from flagperf.secret import HIDDEN
 
 # What a node may have of its own: where it writes, how long it waits; and the code, for which there is another rule.

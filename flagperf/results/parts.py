@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from flagperf.config.build import build
+from flagperf.contract.build import build
+from flagperf.contract.outcome import Failure, Outcome
 from flagperf.errors import ConfigError
 from flagperf.results.rank_log import node_folders
 from flagperf.results.result import read_json, write_json
-from flagperf.run.values import Failure, Outcome
 
 FILE = "outcome.json"  # of a node
 

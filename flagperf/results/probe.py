@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from flagperf.contract.records import ProbedDevice
 from flagperf.results.rank_log import RankLog
-from flagperf.results.values import ProbedDevice
 
 SLOWER = 0.1  # a device is slower than its fellows by more than this share of their mean, and more than their sigma
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flagperf.hosts.log_lines import LONGEST, Lines
-from flagperf.perflog import PREFIX, Event, parse
-from flagperf.results.sys_info import clock_offset
+from flagperf.contract.log_lines import LONGEST, Lines
+from flagperf.contract.perflog import PREFIX, Event, parse
+from flagperf.contract.sys_info import clock_offset
 
 _MARK = PREFIX.encode()
 _NODE = re.compile(r"(?P<host>.+)_noderank(?P<rank>\d+)")

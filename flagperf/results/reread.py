@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.values import Change
+from flagperf.contract.records import Change, Result, Verdict
 from flagperf.results.result import digest, result_of_logs
-from flagperf.results.values import Result, Verdict
 from flagperf.results.verdict import same, worst
 
 SHOWN = 3  # figures that a reason names

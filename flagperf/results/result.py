@@ -8,12 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.build import build
-from flagperf.config.values import Change, RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.build import build
+from flagperf.contract.digest import sha256_of
+from flagperf.contract.extent import extent_of
+from flagperf.contract.outcome import Failure, Outage, Outcome
+from flagperf.contract.perflog import Event, decode, encode, fits
+from flagperf.contract.records import Change, Result, Summary
+from flagperf.contract.regular import regular, write_whole
+from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sys_info import clock_offset, read_sys_info
+from flagperf.contract.target import Target
 from flagperf.errors import ConfigError
-from flagperf.hosts.transport import Outage
-from flagperf.perflog import Event, decode, encode, fits
-from flagperf.regular import regular, write_whole
 from flagperf.results.closed import notes
 from flagperf.results.compared import compared
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
@@ -21,16 +27,9 @@ from flagperf.results.image import with_image
 from flagperf.results.monitors import job_energy, summarize
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
-from flagperf.results.sys_info import clock_offset, read_sys_info
 from flagperf.results.took_part import took_part
 from flagperf.results.used_devices import used_devices
-from flagperf.results.values import Result, Summary
 from flagperf.results.verdict import judge
-from flagperf.run.values import Failure, Outcome
-from flagperf.target import Target
-from flagperf.trainer.digest import sha256_of
-from flagperf.trainer.extent import extent_of
-from flagperf.trainer.sample_data import is_sample
 
 SCHEMA = 3  # of result.json and summary.json; raised when a field changes its meaning or goes
 READ = (1, 2, 3)  # what can be read; 1: `failure` is text; up to 2: no revision, seed, built; all rounds have one seed

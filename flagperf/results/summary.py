@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.build import build
-from flagperf.config.values import Change, RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.build import build
+from flagperf.contract.records import BatchSearch, Change, Result, Statistics, Summary, Verdict
 from flagperf.errors import ConfigError
 from flagperf.results import batch_sizes
 from flagperf.results.result import from_record, read_json, write_json
-from flagperf.results.values import BatchSearch, Result, Statistics, Summary, Verdict
 from flagperf.results.verdict import worst
 
 FILE = "summary.json"

@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from flagperf.contract.records import Finding, Verdict
+from flagperf.contract.settings import ON_SAMPLE_DATA
 from flagperf.results.closed import BUILT
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.extent import DATA
 from flagperf.results.learning import LEARNING
 from flagperf.results.one_configuration import as_recorded, one_configuration
 from flagperf.results.running import GOES_ON, so_far
-from flagperf.results.values import Finding, Verdict
-from flagperf.trainer.agenda import ON_SAMPLE_DATA
 
 VERDICTS: tuple[Verdict, ...] = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # the worst last
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition

@@ -7,8 +7,8 @@ import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from flagperf.config.platform import Failures
-from flagperf.perflog import PREFIX, parse
+from flagperf.config.schema.platform import Failures
+from flagperf.contract.perflog import PREFIX, parse
 
 MOST_SAID = 300  # characters of an exception in a cause
 LAST_LINES = 20  # shown of a failed rank

@@ -13,16 +13,16 @@ from typing import Any
 
 import yaml
 
-from flagperf.command import Command
-from flagperf.config.build import build
-from flagperf.config.cluster import Cluster, Node
-from flagperf.config.secret_values import read_secrets
+from flagperf.config.rules.secrets import read_secrets
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.contract.build import build
+from flagperf.contract.command import Command
+from flagperf.contract.regular import read_yaml, regular
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import kept
 from flagperf.hosts.transport import Transport
 from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
-from flagperf.regular import read_yaml, regular
 from flagperf.run.folder import PLAN
 from flagperf.run.kept_files import by_umask, without_secrets
 from flagperf.run.resume import CHECKPOINTS

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flagperf import __version__
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.regular import regular
+from flagperf.contract.sent_code import identities
 from flagperf.errors import ConfigError
-from flagperf.regular import regular
 from flagperf.run import made_here
 from flagperf.secret import Mask, quoted, without_values
-from flagperf.trainer.sent_code import identities
 
 FILE = "command.json"
 NEW = ("run_name", "render")  # what is not given again: the folder is there already

@@ -11,7 +11,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from flagperf.config.platform import Failures
+from flagperf.config.schema.platform import Failures
+from flagperf.contract.outcome import Failure
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
 from flagperf.run.blame import (
@@ -31,7 +32,6 @@ from flagperf.run.blame import (
 )
 from flagperf.run.node_run import NodeRun
 from flagperf.run.stacks import stack, stuck, write_stacks
-from flagperf.run.values import Failure
 
 OUT_OF_MEMORY = "out of memory: killed by the kernel"
 LATE = 2.0  # seconds after which the end of a launcher is seen at most

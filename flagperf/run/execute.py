@@ -17,7 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.outcome import Failure, Outcome
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import with_rendezvous
 from flagperf.plan.values import Plan, Rendezvous
@@ -30,7 +31,6 @@ from flagperf.run.preflight import check_folders
 from flagperf.run.progress import Progress
 from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise, taken_away
-from flagperf.run.values import Failure, Outcome
 
 STOPPING = "the run is being stopped; a further interrupt ends it at once, and leaves hosts to the next run"
 PORT_ATTEMPTS = 3  # a port that was free may be taken by the time the ranks' launcher binds it

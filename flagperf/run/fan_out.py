@@ -7,12 +7,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from flagperf.config.values import Deadlines
+from flagperf.config.schema.values import Deadlines
+from flagperf.contract.outcome import Failure
 from flagperf.errors import FlagperfError, HostError, SeveralErrors
 from flagperf.hosts.awake import within
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
-from flagperf.run.values import Failure
 
 PHASE_LIMITS = {  # seconds; connect and stop depend on the deadlines, see `FanOut`
     "check": 120.0,

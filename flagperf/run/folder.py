@@ -15,11 +15,11 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.regular import regular
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
-from flagperf.regular import regular
 from flagperf.run import made_here
 
 DISK = {  # what the disk of the results may say in the middle of a run, whichever file it is about

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
+from flagperf.contract.perflog import Event
 from flagperf.hosts.shell import shell
 from flagperf.hosts.tail import Tail
 from flagperf.hosts.transport import Transport
-from flagperf.perflog import Event
 from flagperf.plan.values import NodePlan, Plan
 from flagperf.secret import Mask
 

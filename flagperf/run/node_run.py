@@ -13,17 +13,18 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.command import Command
-from flagperf.config.data_layout import moved
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.data_layout import moved
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
+from flagperf.contract.perflog import Event
+from flagperf.contract.sys_info import CLOCK
 from flagperf.errors import HostError
-from flagperf.hosts.facts import CLOCK, Facts, add_tool, read_facts, sys_info
+from flagperf.hosts.facts import Facts, add_tool, read_facts, sys_info
 from flagperf.hosts.leftovers import claim, keep, remove_dead_folders
 from flagperf.hosts.monitors.running import running
 from flagperf.hosts.page_caches import CLEARED, clear_page_caches
 from flagperf.hosts.payload import send_code, send_secrets
 from flagperf.hosts.transport import MOST_CLOCK, Process, Transport
-from flagperf.perflog import Event
 from flagperf.plan.plan import SCRATCH
 from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
 from flagperf.run import preflight

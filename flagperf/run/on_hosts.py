@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
 
-from flagperf.config.cluster import Cluster
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import InterruptedRunError
 from flagperf.hosts.allocation import allocate, on
 from flagperf.run.interrupt import interruption

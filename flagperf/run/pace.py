@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from flagperf.config.values import RunConfig
-from flagperf.perflog import Event
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.perflog import Event
 
 
 class TimeLeft:

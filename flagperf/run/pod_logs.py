@@ -19,19 +19,19 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from flagperf.config.build import build
-from flagperf.config.platform import Failures
-from flagperf.config.search_path import CONF, find
+from flagperf.config.files.search_path import CONF, find
+from flagperf.config.schema.platform import Failures
+from flagperf.contract.build import build
+from flagperf.contract.outcome import Failure, Outcome
+from flagperf.contract.regular import read_yaml
 from flagperf.errors import HostError
 from flagperf.hosts import kubectl
 from flagperf.hosts.kubectl import Pod
 from flagperf.plan.pods import JOB, selector
 from flagperf.plan.values import CONFIG
-from flagperf.regular import read_yaml
 from flagperf.run.blame import RankExit, cause, first_cause, last_lines, raised, rank_exits, signal_name
 from flagperf.run.collecting import Place
 from flagperf.run.kept_files import by_umask, without_secrets
-from flagperf.run.values import Failure, Outcome
 
 BEGIN, END = "-----BEGIN FLAGPERF LOGS-----", "-----END FLAGPERF LOGS-----"  # as pod.sh prints them
 ROTATED = "the pod's output has lost its beginning: it is longer than the kubelet keeps (containerLogMaxSize)"

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flagperf.config.data_layout import check_layout, expected
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.data_layout import check_layout, expected
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.sample_data import is_sample
+from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 from flagperf.plan.container import size_in_bytes
-from flagperf.trainer.sample_data import is_sample
-from flagperf.trainer.splits import check_disjoint
 
 ROOM_KIB = 64 * 1024  # that logs need at least
 RANK_KIB = 640 * 1024  # that a rank of a tiny case held for itself at its peak, beside libraries that all ranks share

@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from flagperf.config.values import RunConfig
-from flagperf.perflog import Event
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.outcome import Failure
+from flagperf.contract.perflog import Event
+from flagperf.contract.sample_data import is_sample, is_sample_data
 from flagperf.run.console import Terminal
 from flagperf.run.pace import TimeLeft, evaluation_text, goals_text, step_text
 from flagperf.run.times import MILESTONES, PhaseTimes
-from flagperf.run.values import Failure
-from flagperf.trainer.sample_data import is_sample, is_sample_data
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
 SLOW = 1.0  # seconds of a phase from which on a node is named as slow

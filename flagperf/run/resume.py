@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.checkpoint import FORMS, check_form, check_identity, recipe
+from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES
+from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
-from flagperf.regular import read_yaml
-from flagperf.trainer.checkpoints import FORMS, check_form, check_identity, recipe
-from flagperf.trainer.mesh import DATA_PARALLEL, STRATEGIES
 
 log = logging.getLogger(__name__)
 

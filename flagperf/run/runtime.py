@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from flagperf.command import Command
-from flagperf.config.needs import needs_of
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.needs import needs_of
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
 from flagperf.hosts.environment import ask
 from flagperf.hosts.transport import Process, Transport
 from flagperf.plan.values import NodePlan, Plan

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.shell import MARKED, script
 from flagperf.hosts.transport import Transport

@@ -6,14 +6,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
+from flagperf.contract.outcome import Failure
 from flagperf.errors import HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.plan.values import Plan
 from flagperf.run.diagnose import failed_exit, failure, passed_deadline, phase
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
-from flagperf.run.values import Failure
 from flagperf.run.watch import Watch
 
 EAGER = 0.05  # seconds between two looks at the logs of this machine until the first step …

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 
 MILESTONES = {  # event → phase that it ends
     "SUBMIT_INFO": "launch",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flagperf.config.values import Deadlines
-from flagperf.perflog import Event
+from flagperf.config.schema.values import Deadlines
+from flagperf.contract.perflog import Event
 
 
 class Watch:

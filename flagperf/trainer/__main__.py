@@ -18,13 +18,13 @@ from typing import Any, NoReturn
 
 import yaml
 
+from flagperf.contract.perflog import PerfLog
 from flagperf.errors import ConfigError, FlagperfError
-from flagperf.perflog import PerfLog
-from flagperf.trainer.extension import extended, import_modules
-from flagperf.trainer.framework import import_framework
-from flagperf.trainer.imports import import_components, lasting
-from flagperf.trainer.sample_data import ensure_sample_data
+from flagperf.trainer.data.sample_data import ensure_sample_data
 from flagperf.trainer.sinks import close_sinks, open_sinks
+from flagperf.trainer.start.extension import extended, import_modules
+from flagperf.trainer.start.framework import import_framework
+from flagperf.trainer.start.imports import import_components, lasting
 
 
 def main() -> NoReturn:

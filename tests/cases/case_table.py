@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.components import component
 from flagperf.report.cells import ABSENT, number
 from flagperf.report.markdown import table
-from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.recipe import rates, stand_in
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))

@@ -11,7 +11,7 @@ import pytest
 from recording import record
 
 from flagperf.config.compose import compose
-from flagperf.trainer.sample_data import ensure_sample_data
+from flagperf.trainer.data.sample_data import ensure_sample_data
 
 Config = dict[str, Any]
 

@@ -13,7 +13,7 @@ from cases.detection.task import on_first_rank
 from cases.glm.task import MultipleChoice
 from cases.image_classification.task import ImageClassification
 from cases.language_model.task import NextToken
-from flagperf.trainer.batches import eval_batches
+from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 

@@ -20,8 +20,8 @@ import yaml
 from mlperf_logging.compliance_checker import mlp_compliance
 
 from flagperf.config.compose import compose
-from flagperf.config.search_path import CONF
-from flagperf.perflog import Event
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.perflog import Event
 from flagperf.trainer.sinks.mllog import MLLog
 
 PAGES = Path(__file__).parents[2] / "docs" / "cases"

@@ -11,7 +11,7 @@ import pytest
 from toy import fork_ranks, train
 
 from flagperf.config.compose import compose
-from flagperf.trainer.sample_data import ensure_sample_data
+from flagperf.trainer.data.sample_data import ensure_sample_data
 
 ROOT = Path(__file__).parents[2]
 BENCH = ROOT / "tests" / "data" / "bench"

@@ -22,9 +22,9 @@ import torch
 import toy
 
 from flagperf.config.compose import compose
-from flagperf.perflog import PerfLog
+from flagperf.contract.perflog import PerfLog
+from flagperf.contract.records import Result
 from flagperf.results.result import result_of_logs
-from flagperf.results.values import Result
 from flagperf.trainer.pytorch.device import device_name
 
 Tiny = Callable[[str], dict[str, Any]]
@@ -180,8 +180,8 @@ def test_a_compiled_network_is_the_same(tiny: Tiny, tmp_path: Path) -> None:
 
 def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
     """One rank of `python -m flagperf.trainer`, in this process."""
-    from flagperf.trainer.imports import import_components
     from flagperf.trainer.pytorch.entry import train
+    from flagperf.trainer.start.imports import import_components
 
     sys.path.insert(0, str(code))
     log = folder.parent / "here_noderank0" / "rank0.out.log"

@@ -11,8 +11,8 @@ import pytest
 from recording import RECORDED
 from toy import fork_ranks, losses, read_log, train, values
 
-from flagperf.config.search_path import CONF
-from flagperf.trainer.components import component
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.components import component
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 ROUNDING = {

@@ -13,8 +13,8 @@ import yaml
 from torch import nn
 
 from cases.fingerprint import SIZES, config_of, header, stated
-from flagperf.config.search_path import CONF
-from flagperf.trainer.components import component
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.components import component
 from flagperf.trainer.pytorch.build import recompute
 from flagperf.trainer.pytorch.fingerprint import fingerprint
 

@@ -19,7 +19,7 @@ from torchvision.models.efficientnet import FusedMBConvConfig, MBConvConfig
 from torchvision.transforms import v2
 
 from flagperf.config.compose import compose
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 
 Tiny = Callable[[str], dict[str, Any]]
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from toy import losses, read_log
 
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
 
 # Networks that transformers 4 makes of other modules, which a closed run refuses; and that are divided over the ranks.
 NEWER = ("llama3_1b", "llama3_8b")

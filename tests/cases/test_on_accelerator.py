@@ -14,7 +14,7 @@ import accelerator
 import pytest
 import toy
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 
 Tiny = Callable[[str], dict[str, Any]]
 

@@ -20,7 +20,7 @@ from cases.optimization import (
     warmup_linear_decay,
 )
 from flagperf.config.compose import compose
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 
 
 def original_lr(step: int, lr: float, steps: int, warmup: float, decay_ratio: float) -> float:

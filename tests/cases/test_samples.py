@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from flagperf.config.data_layout import check_layout
-from flagperf.config.search_path import CONF
-from flagperf.trainer.components import component
+from flagperf.config.files.search_path import CONF
+from flagperf.config.parts.data_layout import check_layout
+from flagperf.contract.components import component
 
 QUICK = ("bert", "cpm", "glm", "resnet50")  # texts, words, numbers and pictures
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.config.extension import NO_PROOF
+from flagperf.config.rules.extension import NO_PROOF
 
 DATA = Path(__file__).parents[1] / "data"
 SMALLER = '''"""Makes a network smaller."""

@@ -10,9 +10,9 @@ import yaml
 
 from flagperf.cli.check_vendor import check_vendor
 from flagperf.cli.vendor_files import Lack
-from flagperf.config.extension import NO_PROOF
-from flagperf.config.search_path import CONF
-from flagperf.config.search_path import VENDORS as VENDOR_FILES
+from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import VENDORS as VENDOR_FILES
+from flagperf.config.rules.extension import NO_PROOF
 from flagperf.errors import ConfigError
 
 ACME = Path(__file__).parents[1] / "data/acme"

@@ -13,8 +13,8 @@ import pytest
 from flagperf import __version__
 from flagperf.cli.main import run_command
 from flagperf.cli.verbs import EXIT_CODES, OVERRIDES, VERBS
-from flagperf.config.keys import GROUPS, KEYS
-from flagperf.config.search_path import CONF, options
+from flagperf.config.files.search_path import CONF, options
+from flagperf.config.schema.keys import GROUPS, KEYS
 
 
 def help_of(*argv: str, capsys: pytest.CaptureFixture[str]) -> str:

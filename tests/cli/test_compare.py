@@ -12,7 +12,7 @@ from example_results import CONFIG, write_round
 
 from flagperf import report
 from flagperf.cli.main import run_command
-from flagperf.perflog import parse
+from flagperf.contract.perflog import parse
 from flagperf.results import result, summary
 
 JOB = "resnet50-pytorch-A100x2x8"

@@ -10,7 +10,7 @@ from example import example_run
 from example_results import a_result
 
 from flagperf.cli.done_before import taken_over
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
 from flagperf.results import summary
 
 DONE = [a_result(round=1), a_result(round=2)]

@@ -18,7 +18,7 @@ from flagperf.cli.list_case import case_table
 from flagperf.cli.main import run_command
 from flagperf.cli.verbs import KINDS
 from flagperf.config.about_case import about_case
-from flagperf.config.comments import comments
+from flagperf.config.files.comments import comments
 from flagperf.results import summary
 
 

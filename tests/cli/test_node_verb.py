@@ -12,7 +12,7 @@ from refusals import lines
 from flagperf.cli.main import run_command
 from flagperf.cli.node import on_this_machine
 from flagperf.cli.verbs import usage
-from flagperf.config.cluster import Cluster, Node
+from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.plan.plan import make_plan
 
 TWO = ["nnodes=2", "dry_run=true"]

@@ -17,7 +17,7 @@ from test_ssh import ssh_of
 from test_vendor import WORDS, with_acme
 
 from flagperf.cli.doctor.hosts import examine
-from flagperf.config.cluster import Node
+from flagperf.config.schema.cluster import Node
 from flagperf.hosts.ssh.transport import SshTransport
 from flagperf.results.rank_log import read_rank_logs
 

@@ -13,9 +13,9 @@ from hosts import TestCluster, in_place_of
 from flagperf.cli.clean import clean
 from flagperf.cli.doctor.findings import Row
 from flagperf.cli.doctor.hosts import examine
-from flagperf.config.cluster import Node, Ssh
 from flagperf.config.compose import compose
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node, Ssh
+from flagperf.config.schema.values import RunConfig
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.ssh.transport import SshTransport

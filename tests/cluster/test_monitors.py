@@ -10,8 +10,8 @@ from pathlib import Path
 from hosts import TestCluster
 from test_ssh import connect, processes, until
 
-from flagperf.command import Command
 from flagperf.config.compose import compose
+from flagperf.contract.command import Command
 from flagperf.hosts.monitors.running import running
 from flagperf.plan.plan import make_plan
 

@@ -15,8 +15,8 @@ from flagperf_run import DOCKER, FAKE, OPEN, WORKLOAD, User, assert_nothing_left
 from hosts import TestCluster
 from PIL import Image
 
+from flagperf.contract.perflog import parse
 from flagperf.hosts.payload import code_archive
-from flagperf.perflog import parse
 from flagperf.plan.environment import environment_script
 from flagperf.run.node_logs import LEFT_OUT
 

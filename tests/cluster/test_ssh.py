@@ -19,8 +19,8 @@ import pytest
 from hosts import TestCluster, in_place_of
 from strange_folder import check_what_is_brought
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node, Ssh
+from flagperf.config.schema.cluster import Node, Ssh
+from flagperf.contract.command import Command
 from flagperf.errors import THIS_MACHINE, FlagperfError, HostError
 from flagperf.hosts.ssh.login import by_hand, way
 from flagperf.hosts.ssh.transport import SshTransport
@@ -276,8 +276,8 @@ def test_a_lost_host_is_told_after_the_time_for_reconnecting(
 
 LAUNCHER = """
 import asyncio, json, sys
-from flagperf.command import Command
-from flagperf.config.cluster import Node, Ssh
+from flagperf.contract.command import Command
+from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.hosts.ssh.transport import SshTransport
 async def main(address, ssh):
     async with SshTransport(Node("h1", address, user="root"), Ssh(**json.loads(ssh)), timeout=5) as host:

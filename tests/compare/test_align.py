@@ -13,8 +13,8 @@ from jobs_of import JOB, job
 
 from flagperf.compare.align import Alignment, align, relative_error
 from flagperf.compare.jobs import NamedJob
+from flagperf.contract.perflog import Event
 from flagperf.errors import ConfigError
-from flagperf.perflog import Event
 
 LOSSES = {1: 4.0, 10: 2.0, 20: 1.0, 30: 0.8, 40: 0.5}
 

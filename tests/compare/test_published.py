@@ -10,7 +10,7 @@ from jobs_of import JOB, job
 
 from flagperf.compare.jobs import compare
 from flagperf.compare.published import pair_published
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
 from flagperf.errors import ConfigError
 
 FILES = sorted((CONF / "published").glob("*.yaml"))

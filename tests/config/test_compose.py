@@ -12,13 +12,13 @@ import pytest
 import yaml
 from user_folder import SAMPLE, TOY, write
 
-from flagperf.config.cluster import Cluster, Node
 from flagperf.config.compose import compose, compose_jobs
-from flagperf.config.platform import Hardware, Vendor
-from flagperf.config.search_path import CONF
-from flagperf.config.values import Change
+from flagperf.config.files.search_path import CONF
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.platform import Hardware, Vendor
+from flagperf.contract.records import Change
+from flagperf.contract.target import Target
 from flagperf.errors import ConfigError
-from flagperf.target import Target
 
 A100 = ("model=resnet50", "vendor=nvidia", "hardware=A100", "data_dir=/data")
 TUNINGS = CONF / "vendor/nvidia/resnet50"

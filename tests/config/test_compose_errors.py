@@ -11,9 +11,9 @@ import pytest
 from refusals import lines, message
 from user_folder import SAMPLE, TOY, write
 
-from flagperf.config.cluster import Cluster
 from flagperf.config.compose import compose, compose_each
-from flagperf.config.search_path import CONF, options
+from flagperf.config.files.search_path import CONF, options
+from flagperf.config.schema.cluster import Cluster
 from flagperf.errors import ConfigError
 
 VENDORS, HARDWARE, CASES = (", ".join(options(group, [CONF])) for group in ("vendor", "hardware", "model"))

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from flagperf.config.compose import compose, compose_each, compose_jobs
-from flagperf.config.keys import is_under
-from flagperf.config.provenance import leaves
-from flagperf.config.search_path import CONF
-from flagperf.config.values import RunConfig
-from flagperf.trainer.sample_data import is_sample
+from flagperf.config.files.search_path import CONF
+from flagperf.config.schema.keys import is_under
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.leaves import leaves
+from flagperf.contract.sample_data import is_sample
 
 FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))

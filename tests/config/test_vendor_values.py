@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flagperf.config.compose import compose
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
 from flagperf.errors import ConfigError
 from flagperf.plan.plan import make_plan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from flagperf.trainer import start
+from flagperf.trainer.start import node as start
 
 if __name__ == "__main__":
     start.TRAINER = "workload"

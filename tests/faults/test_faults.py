@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flagperf.perflog import Event, parse
+from flagperf.contract.perflog import Event, parse
 
 HERE = Path(__file__).parent
 HOST = socket.gethostname()

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
+from flagperf.contract.perflog import PerfLog
 from flagperf.errors import ConfigError
-from flagperf.perflog import PerfLog
 
 
 def main(config: dict[str, Any], collective: bool, step_seconds: float, fault: str, rank: int, step: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flagperf.config.platform import MonitorTool
+from flagperf.config.schema.platform import MonitorTool
 from flagperf.hosts.facts import PORTS, TOOL_OUTPUT, Facts, add_tool, read_facts, sys_info
 from flagperf.hosts.local import LocalTransport
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.transport import Completed
@@ -138,7 +138,7 @@ async def test_a_killed_launcher_leaves_nothing_running(tmp_path: Path) -> None:
     script = (
         "import asyncio\n"
         "from flagperf.hosts.local import LocalTransport\n"
-        "from flagperf.command import Command\n"
+        "from flagperf.contract.command import Command\n"
         "async def main():\n"
         f"    log = {str(tmp_path / 'log')!r}\n"
         "    process = await LocalTransport('x').start(Command(('sleep', '4716')), log=log, grace=1)\n"

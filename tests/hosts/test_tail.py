@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from flagperf.contract.perflog import Event
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.tail import Tail
-from flagperf.perflog import Event
 
 
 @pytest.mark.asyncio

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from example import HERE, PYTORCH, example_run
 
-from flagperf.config.cluster import Cluster, Node
-from flagperf.config.platform import ContainerOptions, Extension, Image, RuntimeSettings, Vendor
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.platform import ContainerOptions, Extension, Image, RuntimeSettings, Vendor
+from flagperf.config.schema.values import RunConfig
 from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import ENVIRONMENT, Plan, with_script

@@ -12,11 +12,11 @@ from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as SdkMount
 from example import example_run
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.data_layout import sample_folder
-from flagperf.config.platform import ContainerOptions, Image
-from flagperf.config.resolve import merged
+from flagperf.config.parts.data_layout import sample_folder
+from flagperf.config.parts.resolve import merged
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.platform import ContainerOptions, Image
+from flagperf.contract.command import Command
 from flagperf.plan.container import (
     STAND_IN_OWNER,
     Paths,

@@ -8,10 +8,10 @@ from pathlib import Path
 from example import example_run
 
 from flagperf.config.compose import compose
-from flagperf.config.platform import Framework
-from flagperf.config.values import Change
+from flagperf.config.schema.platform import Framework
+from flagperf.contract.mesh import Mesh
+from flagperf.contract.records import Change
 from flagperf.plan.dry_run import dry_run_text
-from flagperf.trainer.mesh import Mesh
 
 
 def test_dry_run_shows_configuration_changes_and_commands() -> None:

@@ -16,11 +16,11 @@ import yaml
 from example import example_run
 from refusals import lines
 
-from flagperf.config.cluster import Cluster, Secret
 from flagperf.config.compose import compose
-from flagperf.config.kubernetes import Kubernetes
-from flagperf.config.platform import Hardware, Image, Vendor
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster, Secret
+from flagperf.config.schema.kubernetes import Kubernetes
+from flagperf.config.schema.platform import Hardware, Image, Vendor
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.manifest_text import manifest_text

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from example import HERE, example_run
 
-from flagperf.config.cluster import Cluster, Node
-from flagperf.config.platform import ContainerOptions, Extension, Image, Vendor
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.platform import ContainerOptions, Extension, Image, Vendor
+from flagperf.config.schema.values import RunConfig
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import SOURCE
 

@@ -12,11 +12,11 @@ import pytest
 from example import DEADLINES, HERE, example_run
 from user_folder import write
 
-from flagperf.command import Command
-from flagperf.config.cluster import Cluster, Node, RendezvousSettings
 from flagperf.config.compose import compose
-from flagperf.config.platform import ContainerOptions, Image, RuntimeSettings, Vendor
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Cluster, Node, RendezvousSettings
+from flagperf.config.schema.platform import ContainerOptions, Image, RuntimeSettings, Vendor
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.plan.plan import make_plan, with_rendezvous
@@ -278,7 +278,7 @@ def test_a_folder_builds_on_a_ready_image(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("repeat_seed", "seeds"), [("own", [7, 8]), ("same", [7, 7])])
 def test_the_seed_of_each_round(repeat_seed: str, seeds: list[int]) -> None:
-    """That the same seed gives the same training: tests/trainer/test_loop.py."""
+    """That the same seed gives the same training: tests/trainer/pytorch/test_loop.py."""
     run = example_run(config={"repeat_seed": repeat_seed})
     assert [make_plan(run, number, Path("/r")).config["seed"] for number in (1, 2)] == seeds
 

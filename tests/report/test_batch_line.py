@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from flagperf.contract.records import BatchSearch, Summary, TriedSize
 from flagperf.report.batch import batch_line
-from flagperf.results.values import BatchSearch, Summary, TriedSize
 
 ONE, TWO, FOUR = TriedSize(1, "", 1.0), TriedSize(2, "", 2.0), TriedSize(4, "out of memory")
 NOT_ONE = TriedSize(1, "over the limit", 3.0)

@@ -19,10 +19,12 @@ from example_results import CHANGES, CONFIG, a_result, make_run
 from rich.console import Console
 
 from flagperf import report
+from flagperf.contract.monitor_log import stamp
+from flagperf.contract.outcome import Failure, Outage
+from flagperf.contract.perflog import Event, encode
+from flagperf.contract.records import Result, Statistics, Summary
+from flagperf.contract.target import Target
 from flagperf.errors import ConfigError
-from flagperf.hosts.transport import Outage
-from flagperf.monitor_log import stamp
-from flagperf.perflog import Event, encode
 from flagperf.report import cells, tables
 from flagperf.report.charts import job_charts, read_logs
 from flagperf.report.machine import host_rows, machine, read_hosts, software
@@ -35,10 +37,7 @@ from flagperf.report.run_charts import job_names, overlays, sweep_charts
 from flagperf.report.scaling import scales, scaling_charts, scaling_rows
 from flagperf.results import result, summary
 from flagperf.results.summary import summary_of
-from flagperf.results.values import Result, Statistics, Summary
 from flagperf.run.folder import held
-from flagperf.run.values import Failure
-from flagperf.target import Target
 
 RUNS = Path(__file__).parents[1] / "data" / "runs"  # real runs, without what no test reads
 VALUES: dict[str, Any] = {

@@ -12,7 +12,7 @@ from example_results import a_result
 from test_report import RUNS, VALUES, a_summary, make_run
 
 from flagperf import report
-from flagperf.run.values import Failure
+from flagperf.contract.outcome import Failure
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 

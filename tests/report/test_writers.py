@@ -12,10 +12,10 @@ from example_results import CONFIG, a_result
 
 from flagperf import report
 from flagperf.cli.main import run_command
-from flagperf.config.search_path import CONF
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.records import Summary
 from flagperf.report.writers import BUILT_IN
 from flagperf.results.summary import summary_of
-from flagperf.results.values import Summary
 
 PAGE = Path(__file__).parents[2] / "docs/results.md"
 MINE = {"_target_": "mine.CsvReport", "separator": ";"}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from flagperf.contract.records import BatchSearch, TriedSize
 from flagperf.results import batch_sizes
-from flagperf.results.values import BatchSearch, TriedSize
 
 
 def search(

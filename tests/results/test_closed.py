@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from second_verdict import judge
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 from flagperf.results.closed import MFU_CAUSES, notes, objections
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog

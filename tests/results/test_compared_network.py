@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 from flagperf.results.compared import as_compared, compared
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 from flagperf.results.evidence import Evidence
 from flagperf.results.learning import LEARNING
 from flagperf.results.rank_log import RankLog

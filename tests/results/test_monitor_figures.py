@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flagperf.monitor_log import Device, stamp
+from flagperf.contract.monitor_log import Device, stamp
 from flagperf.results.monitors import job_energy, summarize
 
 START = 1_700_000_000.0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from flagperf.contract.outcome import Failure, Outcome
 from flagperf.errors import ConfigError
 from flagperf.results import parts
 from flagperf.results.parts import Part
-from flagperf.run.values import Failure, Outcome
 
 FIRST, LATER = Failure("signal SIGKILL", host="a", node_rank=0, rank=1), Failure("exit code 1", host="b")
 

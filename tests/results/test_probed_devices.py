@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
+from flagperf.contract.records import ProbedDevice
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog
-from flagperf.results.values import ProbedDevice
 
 
 def devices(figure: str, *values: float) -> tuple[ProbedDevice, ...]:

@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 from example_results import CONFIG, a_result, write_round
 
-from flagperf.config.values import Change
+from flagperf.contract.outcome import Failure
+from flagperf.contract.perflog import Event
+from flagperf.contract.records import Change, Result
+from flagperf.contract.sample_data import sample_name
 from flagperf.errors import ConfigError
-from flagperf.perflog import Event
 from flagperf.results import result
 from flagperf.results.summary import summary_of
-from flagperf.results.values import Result
-from flagperf.run.values import Failure
-from flagperf.trainer.sample_data import sample_name
 
 
 def read(folder: Path, status: str = "finished", **config: Any) -> Result:
@@ -179,7 +178,7 @@ def test_a_synthetic_round_is_marked(tmp_path: Path) -> None:
 def test_monitors_are_summed_up(tmp_path: Path) -> None:
     """Training lasts from 1000 s to 1020 s of the epoch."""
     write_round(tmp_path)
-    from flagperf.monitor_log import stamp
+    from flagperf.contract.monitor_log import stamp
 
     lines = [f"{stamp(second)}\t{share}\n" for second, share in ((1000, 0.2), (1010, 0.4), (1020, 0.9), (1030, 1.0))]
     (tmp_path / "node0_noderank0" / "cpu_monitor.log").write_text("".join(lines))
@@ -216,7 +215,7 @@ def test_monitors_of_a_node_whose_clock_is_ahead(tmp_path: Path) -> None:
 
 def later(text: str) -> str:
     """A log of a rank or a monitor whose clock was ahead."""
-    from flagperf.monitor_log import parse_stamp, stamp
+    from flagperf.contract.monitor_log import parse_stamp, stamp
 
     text = re.sub(r'"time_ms": (\d+)', lambda found: f'"time_ms": {int(found[1]) + 1000 * AHEAD}', text)
     return re.sub(r"^\S+-\S+$", lambda found: stamp((parse_stamp(found[0]) or 0.0) + AHEAD), text, flags=re.MULTILINE)
@@ -224,7 +223,7 @@ def later(text: str) -> str:
 
 def write_devices(folder: Path, busy: tuple[int, ...]) -> None:
     """Logs of two nodes with six GPUs each, of which the busy ones draw 300 W and the others 50 W."""
-    from flagperf.monitor_log import Device, stamp
+    from flagperf.contract.monitor_log import Device, stamp
 
     lines = [Device(80, 300).line() if place in busy else Device(30, 50).line() for place in range(6)]
     text = "".join("\n".join([stamp(second), *lines, "", ""]) for second in range(990, 1031, 5))

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from example_results import CONFIG, a_result
 
-from flagperf.config.values import Change
+from flagperf.contract.records import Change, Statistics
 from flagperf.errors import ConfigError
 from flagperf.results import summary
 from flagperf.results.summary import summary_of
-from flagperf.results.values import Statistics
 
 
 def test_statistics() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from second_verdict import judge
 
+from flagperf.contract.extent import Extent
+from flagperf.contract.outcome import Failure, refusal
+from flagperf.contract.perflog import Event
+from flagperf.contract.target import Target
 from flagperf.errors import InterruptedRunError
-from flagperf.perflog import Event
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog
 from flagperf.results.verdict import worst
-from flagperf.run.values import Failure, refusal
-from flagperf.target import Target
-from flagperf.trainer.extent import Extent
 
 NAN = float("nan")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from example import PYTORCH
 
+from flagperf.contract.perflog import Event
 from flagperf.errors import ConfigError
-from flagperf.perflog import Event
 from flagperf.run.blame import (
     RankExit,
     cause,

@@ -14,18 +14,18 @@ import pytest
 from example import example_run
 from test_blame import BLOCK, CLOSED, NOTICE, report
 
-from flagperf.command import Command
-from flagperf.config.cluster import Cluster, Node
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.contract.command import Command
+from flagperf.contract.outcome import Failure
+from flagperf.contract.perflog import Event
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport
-from flagperf.perflog import Event
 from flagperf.plan.plan import make_plan
 from flagperf.run import node_run
 from flagperf.run.diagnose import PortTaken, failed_exit, passed_deadline
 from flagperf.run.node_logs import NodeLogs
 from flagperf.run.node_run import NodeRun
 from flagperf.run.runtime import make_runtimes
-from flagperf.run.values import Failure
 
 pytestmark = pytest.mark.asyncio
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from example import PYTORCH, example_run
 
-from flagperf.command import Command
 from flagperf.config.compose import compose
-from flagperf.config.framework import local_python
-from flagperf.config.needs import Needs, needs_of
-from flagperf.config.platform import Extension, Framework, Image, ImageSource, Vendor
-from flagperf.config.versions import satisfies
+from flagperf.config.parts.needs import Needs, needs_of
+from flagperf.config.parts.versions import satisfies
+from flagperf.config.schema.framework import local_python
+from flagperf.config.schema.platform import Extension, Framework, Image, ImageSource, Vendor
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.local import LocalTransport
 from flagperf.run.runtime import environment

@@ -19,7 +19,8 @@ from rich.console import Console
 
 from flagperf.cli.log import run_log
 from flagperf.config.compose import compose
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.outcome import Failure, Outcome
 from flagperf.errors import HostError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.shell import shell
@@ -29,7 +30,6 @@ from flagperf.run.execute import execute
 from flagperf.run.folder import create
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
-from flagperf.run.values import Failure, Outcome
 
 FAULTS = Path(__file__).parents[1] / "faults"
 HOST = socket.gethostname()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from flagperf.contract.outcome import Failure, refusal
 from flagperf.errors import ConfigError, FlagperfError, HostError, SeveralErrors
 from flagperf.run.fan_out import in_one
-from flagperf.run.values import Failure, refusal
 
 ONE, TWO = HostError("a", "is off", advice="switch it on"), HostError("b", "is away")
 WRONG = ConfigError("more ranks than devices", where="host c", key="nproc", given=8)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from example import example_run
 
-from flagperf.config.values import Change
+from flagperf.contract.records import Change
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.plan import make_plan
 from flagperf.run import folder as run_folder

@@ -28,11 +28,11 @@ import pytest
 import yaml
 
 from flagperf.cli.main import run_command
+from flagperf.contract.outcome import Failure
 from flagperf.hosts import kubectl
 from flagperf.report import read_run
 from flagperf.run import pod_logs
 from flagperf.run.node_logs import LEFT_OUT
-from flagperf.run.values import Failure
 
 POD_SH = Path(kubectl.__file__).with_name("pod.sh")
 MOST = 8 << 20  # bytes of a pod's logs here

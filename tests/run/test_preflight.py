@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from example import example_run
 
-from flagperf.config.cluster import Cluster, Node
-from flagperf.config.data_layout import sample_folder
-from flagperf.config.platform import ContainerOptions, Vendor
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.data_layout import sample_folder
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.platform import ContainerOptions, Vendor
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport

@@ -11,13 +11,13 @@ import pytest
 from example import example_run
 from rich.console import Console
 
-from flagperf.perflog import Event
+from flagperf.contract.outcome import Failure
+from flagperf.contract.perflog import Event
+from flagperf.contract.sample_data import sample_name
+from flagperf.contract.target import Target
 from flagperf.run.pace import TimeLeft, duration, evaluation_text, step_text
 from flagperf.run.progress import REACHED, Progress, phases_text, seconds_text
 from flagperf.run.times import PhaseTimes
-from flagperf.run.values import Failure
-from flagperf.target import Target
-from flagperf.trainer.sample_data import sample_name
 
 
 def test_what_rank_0_built_is_objected_to_before_the_first_step() -> None:

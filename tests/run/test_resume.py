@@ -10,7 +10,7 @@ import yaml
 from example import example_run
 from refusals import lines
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.plan import make_plan
 from flagperf.run.resume import check_resumed, with_checkpoints

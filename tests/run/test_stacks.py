@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from example import PYTORCH
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.hosts.local import LocalTransport
 from flagperf.run.stacks import stack, stuck, write_stacks
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flagperf.config.values import Deadlines
-from flagperf.perflog import Event
+from flagperf.config.schema.values import Deadlines
+from flagperf.contract.perflog import Event
 from flagperf.run.watch import Watch
 
 DEADLINES = Deadlines(connect=1, start=10, first_step=20, stall=5, stop=1)

@@ -25,7 +25,7 @@ import toy
 import yaml
 from torch import Tensor, nn
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 from flagperf.trainer.pytorch import by_version
 
 CHIP = toy.ROOT / "tests/data/acme_chip"

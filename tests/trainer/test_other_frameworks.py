@@ -17,8 +17,8 @@ import yaml
 from framework_environment import Ended, configured
 from PIL import Image
 
-from flagperf.perflog import Event
-from flagperf.trainer.records import FLAGPERF_RATES
+from flagperf.contract.perflog import Event
+from flagperf.trainer.loop.records import FLAGPERF_RATES
 
 NO_EVALUATION = tuple(f"eval_interval_{unit}=null" for unit in ("steps", "micro_steps", "samples", "epochs"))
 IMAGES = ("model=resnet50", "target.value=100.0", *NO_EVALUATION, "log_freq=1", "eval_batch_size=180")

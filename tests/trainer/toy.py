@@ -20,7 +20,7 @@ import yaml
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 
-from flagperf.perflog import Event, PerfLog, parse
+from flagperf.contract.perflog import Event, PerfLog, parse
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.task import Task
 
@@ -155,7 +155,7 @@ def train(
     configuration: Mapping[str, Any], folder: Path, watched: AbstractContextManager[None] | None = None
 ) -> list[Event]:
     """Train in this process, as the only rank, the loop itself under `watched`; the events that it logged."""
-    from flagperf.trainer.finish import finished
+    from flagperf.trainer.loop.finish import finished
     from flagperf.trainer.pytorch.finish import own
     from flagperf.trainer.pytorch.loop import Training
     from flagperf.trainer.pytorch.parts import build_parts

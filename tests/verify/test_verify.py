@@ -12,8 +12,8 @@ import yaml
 from example_results import CONFIG, write_round
 from recorded import recorded_run
 
-from flagperf.monitor_log import Device, stamp
-from flagperf.perflog import Event
+from flagperf.contract.monitor_log import Device, stamp
+from flagperf.contract.perflog import Event
 from flagperf.results import result
 from flagperf.verify import Row, check
 from flagperf.verify.logs import Event as LoggedEvent

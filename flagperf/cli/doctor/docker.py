@@ -9,9 +9,9 @@ from functools import partial
 from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Finding, look
 from flagperf.cli.doctor.software import alone, said_start, starting
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
 from flagperf.docker.leftovers import containers

@@ -13,11 +13,12 @@ from flagperf.cli.data import other_data
 from flagperf.cli.doctor.docker import DockerChecks
 from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.cli.doctor.software import alone
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.data_layout import DATA_DIR
-from flagperf.config.secret_values import read_secrets
-from flagperf.config.values import RunConfig
+from flagperf.config.parts.data_layout import DATA_DIR
+from flagperf.config.rules.secrets import read_secrets
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
+from flagperf.contract.sample_data import is_sample
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
@@ -27,7 +28,6 @@ from flagperf.hosts.transport import MOST_CLOCK, Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
 from flagperf.run.runtime import environment
-from flagperf.trainer.sample_data import is_sample
 
 MOST_NAME = 1.0  # seconds for looking up a host's own name
 LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Check, Finding, look
-from flagperf.config.schedulers import Slurm
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.schedulers import Slurm
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.slurm.commands import SLURM, ask
 from flagperf.hosts.slurm.ours import our_jobs

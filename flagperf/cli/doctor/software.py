@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import NodePlan

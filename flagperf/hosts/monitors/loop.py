@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
+from flagperf.contract.monitor_log import SUFFIX
 from flagperf.hosts.shell import script
-from flagperf.monitor_log import SUFFIX
 
 LOOP = script(__file__, "loop.sh")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.hosts.monitors.loop import Monitor, Source
 from flagperf.hosts.shell import script, shell
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import pynvml  # type: ignore[import-untyped]
 
-from flagperf.monitor_log import Device
+from flagperf.contract.monitor_log import Device
 
 MIB = 2**20
 

@@ -13,16 +13,16 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flagperf.command import Command
-from flagperf.config.monitor_tool import INDEX, make_table
-from flagperf.config.platform import Hardware, MonitorTool
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.monitor_tool import INDEX, make_table
+from flagperf.config.schema.platform import Hardware, MonitorTool
+from flagperf.config.schema.values import RunConfig
+from flagperf.contract.command import Command
+from flagperf.contract.monitor_log import NOT_AVAILABLE, parse_line, stamp
 from flagperf.errors import HostError
 from flagperf.hosts.monitors import node as node_monitors
 from flagperf.hosts.monitors.loop import Monitor, Sample, Samples, Source, node_script
 from flagperf.hosts.shell import LIMITED, shell
 from flagperf.hosts.transport import LEAST_READ, Transport
-from flagperf.monitor_log import NOT_AVAILABLE, parse_line, stamp
 from flagperf.plan.values import NodePlan
 
 log = logging.getLogger(__name__)

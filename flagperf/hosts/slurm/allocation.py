@@ -16,9 +16,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from flagperf.config.cluster import Node
-from flagperf.config.schedulers import Slurm
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.schedulers import Slurm
+from flagperf.config.schema.values import RunConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.slurm.awaited import queued

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.values import RunConfig
 from flagperf.hosts.slurm.request import OURS, SUBMITTED, request
 from flagperf.plan.dry_run import start_line
 from flagperf.plan.values import Plan

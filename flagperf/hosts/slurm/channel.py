@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.schedulers import Slurm
+from flagperf.config.schema.schedulers import Slurm
 from flagperf.errors import HostError
 from flagperf.hosts import guard
 from flagperf.hosts.slurm import agent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from flagperf.config.schedulers import Slurm
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.schedulers import Slurm
+from flagperf.config.schema.values import RunConfig
 
 OURS = "flagperf"  # begins the comment and the name of our jobs …
 SUBMITTED = "submitted"  # … and what the comment says, where no launcher waits for it

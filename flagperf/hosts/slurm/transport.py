@@ -12,15 +12,16 @@ from itertools import count
 from pathlib import Path
 from types import TracebackType
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.schedulers import Slurm
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.schedulers import Slurm
+from flagperf.contract.command import Command
+from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
 from flagperf.hosts.slurm.agent import encoded
 from flagperf.hosts.slurm.channel import Channel
 from flagperf.hosts.slurm.job import SlurmJob
 from flagperf.hosts.slurm.streams import PIECE, socket_of
-from flagperf.hosts.transport import Completed, Outage, Process, logged
+from flagperf.hosts.transport import Completed, Process, logged
 
 CLOCK_LOOKS = 5  # times that a node is asked for its time; the quickest answer counts
 STEP_LIMITS = 3  # times the limit of a connection that a step may take to begin: the site's prolog runs first

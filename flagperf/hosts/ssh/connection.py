@@ -11,13 +11,13 @@ from contextlib import AsyncExitStack
 
 import asyncssh
 
-from flagperf.config.cluster import Node, Ssh
+from flagperf.config.schema.cluster import Node, Ssh
+from flagperf.contract.outcome import Outage
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.hosts.ssh.errors import FAILURES, explain
 from flagperf.hosts.ssh.host_key import Witness, host_keys
 from flagperf.hosts.ssh.login import options, way
-from flagperf.hosts.transport import Outage
 
 AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
 ATTEMPTS = 4  # at a connection that sshd dropped before the login, and at work during which a connection dropped

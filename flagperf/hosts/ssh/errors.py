@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import asyncssh
 
-from flagperf.config.cluster import Node, Ssh
+from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError, HostError
 from flagperf.hosts.ssh.host_key import USUAL_FILE, USUAL_PORT, HostKeys, described, key_file
 from flagperf.hosts.ssh.login import by_hand, local_path

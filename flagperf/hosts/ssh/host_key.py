@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncssh
 
-from flagperf.config.cluster import Node
+from flagperf.config.schema.cluster import Node
 
 USUAL_PORT = 22
 USUAL_FILE = "~/.ssh/known_hosts"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flagperf.config.cluster import Node, Ssh
+from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from flagperf.command import Command
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts import guard
 from flagperf.hosts.shell import MARKED, OURS, OWN_FOLDER, script, shell

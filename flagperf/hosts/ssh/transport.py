@@ -11,15 +11,16 @@ from typing import Any, TypeVar
 
 import asyncssh
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node, Ssh
+from flagperf.config.schema.cluster import Node, Ssh
+from flagperf.contract.command import Command
+from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
 from flagperf.hosts.sockets import socket_folder
 from flagperf.hosts.ssh.bringing import bring, is_regular
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.process import SshProcess
-from flagperf.hosts.transport import Completed, Outage, Process, logged
+from flagperf.hosts.transport import Completed, Process, logged
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
 ONE_REQUEST = 0  # block size of a read that asyncssh does not split into tasks, which a cancellation leaves behind

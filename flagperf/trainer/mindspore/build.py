@@ -11,19 +11,19 @@ from typing import Any
 import mindspore
 from mindspore import Parameter, amp, nn
 
-from flagperf.target import check_target
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import check_agreed
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.target import check_target
+from flagperf.trainer.checkpoints.files import check_agreed
+from flagperf.trainer.data.same_data import check_same_data
+from flagperf.trainer.loop.agenda import Position
+from flagperf.trainer.loop.supported import PYTORCH_ONLY, check_supported
 from flagperf.trainer.mindspore.checkpoint import Saved, load
 from flagperf.trainer.mindspore.data import Data, open_data
 from flagperf.trainer.mindspore.device import open_device
 from flagperf.trainer.mindspore.ranks import World
 from flagperf.trainer.mindspore.task import Task
 from flagperf.trainer.mindspore.weights import load_weights
-from flagperf.trainer.same_data import check_same_data
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.supported import PYTORCH_ONLY, check_supported
 
 CAST = {"amp_fp16": mindspore.float16, "amp_bf16": mindspore.bfloat16}
 FIRST_SCALE, SCALE_FACTOR, SCALE_WINDOW = 2.0**16, 2, 2000  # of the loss in fp16, as PyTorch has them

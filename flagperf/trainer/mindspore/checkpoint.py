@@ -19,8 +19,9 @@ import numpy as np
 from mindspore import Parameter, Tensor
 from numpy.typing import NDArray
 
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import Alone, check_identity, checkpoint_folder, identity, newest_whole, reading, save
+from flagperf.contract.checkpoint import check_identity, identity
+from flagperf.trainer.checkpoints.files import Alone, checkpoint_folder, newest_whole, reading, save
+from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.ranks import Ranks
 
 log = logging.getLogger(__name__)

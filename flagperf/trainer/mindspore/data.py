@@ -12,14 +12,14 @@ from mindspore import Tensor
 from mindspore.dataset.dataloader import DataLoader
 from numpy.typing import NDArray
 
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.batches import Numbered, eval_batches
-from flagperf.trainer.components import component
-from flagperf.trainer.datasets import check_classes, counts, print_other_data
-from flagperf.trainer.numpy_batches import TrainBatches
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.splits import check_disjoint
+from flagperf.trainer.data.batches import Numbered, eval_batches
+from flagperf.trainer.data.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.data.numpy_batches import TrainBatches
+from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.ranks import Ranks
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.splits import check_disjoint
 
 
 class Dataset:
@@ -55,7 +55,7 @@ class Data:
     train: Iterator[Any]
     eval: Iterator[Any]
     eval_steps: int  # batches of one evaluation on this rank
-    counts: Mapping[str, int]  # what the data sets hold, by the names of trainer/extent.py
+    counts: Mapping[str, int]  # what the data sets hold, by the names of contract/extent.py
 
     def evaluation(self) -> Iterator[Any]:
         """The batches of one evaluation."""

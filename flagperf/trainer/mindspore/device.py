@@ -10,12 +10,13 @@ from typing import Any
 import mindspore
 from mindspore import device_context, runtime
 
+from flagperf.contract.hardware import GIB
+from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
-from flagperf.trainer.clock import Clock, DeviceClock
-from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
-from flagperf.trainer.imports import import_plugin
+from flagperf.trainer.identity.hardware import cpu_name, resident_memory
+from flagperf.trainer.loop.clock import Clock, DeviceClock
 from flagperf.trainer.ranks import Ranks
-from flagperf.trainer.settings import Settings
+from flagperf.trainer.start.imports import import_plugin
 
 
 def open_device(vendor: Mapping[str, Any], settings: Settings, ranks: Ranks) -> str:

@@ -7,11 +7,11 @@ import hashlib
 import mindspore
 from mindspore import nn
 
-from flagperf.trainer.finish import Own, forward_by_task
+from flagperf.trainer.loop.finish import Own, forward_by_task
+from flagperf.trainer.loop.trained import Trained
 from flagperf.trainer.mindspore.build import Parts
 from flagperf.trainer.mindspore.built import count
 from flagperf.trainer.mindspore.device import device_name, peak_memory
-from flagperf.trainer.trained import Trained
 
 
 def own(parts: Parts, trained: Trained) -> Own:

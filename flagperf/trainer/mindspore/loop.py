@@ -8,12 +8,12 @@ import mindspore
 import numpy as np
 from mindspore import Tensor, amp, ops
 
-from flagperf.perflog import PerfLog
+from flagperf.contract.perflog import PerfLog
+from flagperf.trainer.loop.records import Sums
+from flagperf.trainer.loop.training import Training as AnyTraining
 from flagperf.trainer.mindspore.build import Parts
 from flagperf.trainer.mindspore.checkpoint import restore, snapshot
 from flagperf.trainer.mindspore.device import clock_for
-from flagperf.trainer.records import Sums
-from flagperf.trainer.training import Training as AnyTraining
 
 
 class Training(AnyTraining):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.trainer.identity.stated import stated_optimizer, stated_schedule
 from flagperf.trainer.mindspore.built import fingerprint, optimizer_of
-from flagperf.trainer.stated import stated_optimizer, stated_schedule
 
 
 def stated(config: Mapping[str, Any]) -> dict[str, Any]:

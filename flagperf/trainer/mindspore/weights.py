@@ -8,8 +8,8 @@ import numpy as np
 from mindspore import Tensor, nn
 
 from flagperf.errors import ConfigError
+from flagperf.trainer.checkpoints.misfits import check_fit
 from flagperf.trainer.mindspore.task import Task
-from flagperf.trainer.misfits import check_fit
 
 
 def load_weights(network: nn.Cell, task: Task, path: str) -> None:

@@ -12,19 +12,19 @@ import numpy as np
 import paddle
 from paddle import nn
 
-from flagperf.target import check_target
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import check_agreed
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.target import check_target
+from flagperf.trainer.checkpoints.files import check_agreed
+from flagperf.trainer.data.same_data import check_same_data
+from flagperf.trainer.loop.agenda import Position
+from flagperf.trainer.loop.supported import PYTORCH_ONLY, check_supported
 from flagperf.trainer.paddle.checkpoint import Saved, load
 from flagperf.trainer.paddle.data import Data, open_data
 from flagperf.trainer.paddle.device import open_device
 from flagperf.trainer.paddle.ranks import World
 from flagperf.trainer.paddle.task import Task
 from flagperf.trainer.paddle.weights import load_weights
-from flagperf.trainer.same_data import check_same_data
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.supported import PYTORCH_ONLY, check_supported
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from typing import Any
 import paddle
 from paddle import nn
 
-from flagperf.trainer.components import component, path_of
-from flagperf.trainer.digest import digest
-from flagperf.trainer.imports import imported_anew
+from flagperf.contract.components import component, path_of
+from flagperf.contract.digest import digest
+from flagperf.trainer.identity.software import software
+from flagperf.trainer.loop.schedule import intervals_of
 from flagperf.trainer.paddle.build import Parts
 from flagperf.trainer.paddle.device import device_name
-from flagperf.trainer.schedule import intervals_of
-from flagperf.trainer.software import software
+from flagperf.trainer.start.imports import imported_anew
 
 SCHEDULERS = ("paddle.optimizer.lr", "cases.schedules")  # what schedules are made of
 

@@ -13,16 +13,9 @@ from typing import Any
 import numpy as np
 import paddle
 
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import (
-    Alone,
-    check_identity,
-    checkpoint_folder,
-    identity,
-    newest_whole,
-    reading,
-    save,
-)
+from flagperf.contract.checkpoint import check_identity, identity
+from flagperf.trainer.checkpoints.files import Alone, checkpoint_folder, newest_whole, reading, save
+from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.paddle.pickled import check_pickle
 from flagperf.trainer.ranks import Ranks
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from paddle.io import BatchSampler, DataLoader
 
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
-from flagperf.trainer.datasets import check_classes, counts, print_other_data
-from flagperf.trainer.numpy_batches import TrainBatches
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.splits import check_disjoint
+from flagperf.trainer.data.batches import eval_batches
+from flagperf.trainer.data.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.data.numpy_batches import TrainBatches
+from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.ranks import Ranks
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.splits import check_disjoint
 
 
 class Indices(BatchSampler):  # type: ignore[misc]
@@ -43,7 +43,7 @@ class Data:
     train: Iterator[Any]
     eval: Iterator[Any]
     eval_steps: int  # batches of one evaluation on this rank
-    counts: Mapping[str, int]  # what the data sets hold, by the names of trainer/extent.py
+    counts: Mapping[str, int]  # what the data sets hold, by the names of contract/extent.py
 
     def evaluation(self) -> Iterator[Any]:
         """The batches of one evaluation."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import paddle
 
-from flagperf.perflog import PerfLog
-from flagperf.trainer.finish import finished
+from flagperf.contract.perflog import PerfLog
+from flagperf.trainer.loop.finish import finished
 from flagperf.trainer.paddle.build import build
 from flagperf.trainer.paddle.built import built
 from flagperf.trainer.paddle.data import read_first_samples

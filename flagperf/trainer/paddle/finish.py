@@ -7,10 +7,10 @@ import hashlib
 import paddle
 from paddle import nn
 
-from flagperf.trainer.finish import Own, forward_by_task
+from flagperf.trainer.loop.finish import Own, forward_by_task
+from flagperf.trainer.loop.trained import Trained
 from flagperf.trainer.paddle.build import Parts
 from flagperf.trainer.paddle.device import device_name, peak_memory
-from flagperf.trainer.trained import Trained
 
 
 def own(parts: Parts, trained: Trained) -> Own:

@@ -8,13 +8,13 @@ from typing import Any
 
 import paddle
 
-from flagperf.perflog import PerfLog
-from flagperf.trainer.clock import COMPUTE
+from flagperf.contract.perflog import PerfLog
+from flagperf.trainer.loop.clock import COMPUTE
+from flagperf.trainer.loop.records import Sums
+from flagperf.trainer.loop.training import Training as AnyTraining
 from flagperf.trainer.paddle.build import Parts
 from flagperf.trainer.paddle.checkpoint import restore, set_random_state, snapshot
 from flagperf.trainer.paddle.device import clock_for
-from flagperf.trainer.records import Sums
-from flagperf.trainer.training import Training as AnyTraining
 
 AUTOCAST = {"amp_fp16": "float16", "amp_bf16": "bfloat16"}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import paddle
 
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.trainer.identity.stated import stated_optimizer, stated_schedule
 from flagperf.trainer.paddle.built import fingerprint, optimizer_of
-from flagperf.trainer.stated import stated_optimizer, stated_schedule
 
 
 def stated(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import numpy as np
 from paddle import nn
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.misfits import check_fit
+from flagperf.trainer.checkpoints.misfits import check_fit
+from flagperf.trainer.checkpoints.torch_file import read as read_torch
 from flagperf.trainer.paddle.task import Task
-from flagperf.trainer.torch_file import read as read_torch
 
 
 def load_weights(network: nn.Layer, task: Task, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils.data import Sampler
 
-from flagperf.trainer.batches import EndlessBatches, Numbered
+from flagperf.trainer.data.batches import EndlessBatches, Numbered
 
 
 class TrainBatches(EndlessBatches, Sampler[Numbered]):

@@ -13,16 +13,16 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from flagperf.contract.components import class_at, component
+from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
-from flagperf.trainer.extension import Rename, hooked, renaming
-from flagperf.trainer.misfits import check_fit
+from flagperf.trainer.checkpoints.misfits import check_fit
 from flagperf.trainer.pytorch.by_version import kept_products, moving_average, safe_to_load
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.float8 import multiply_in_float8
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.settings import Settings
+from flagperf.trainer.start.extension import Rename, hooked, renaming
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
@@ -88,9 +88,7 @@ def compile_each(network: nn.Module, class_path: str) -> None:
 
 def modules_of(network: nn.Module, class_path: str, key: str) -> list[Any]:
     """The modules of the class that a setting names by its path."""
-    from hydra.utils import get_class
-
-    kind = get_class(class_path)
+    kind = class_at(class_path)
     modules = [module for module in network.modules() if isinstance(module, kind)]
     if not modules:
         raise ConfigError(

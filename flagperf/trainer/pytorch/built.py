@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
-from flagperf.trainer.extension import renaming
+from flagperf.trainer.identity.software import software
 from flagperf.trainer.pytorch.device import device_name
 from flagperf.trainer.pytorch.fingerprint import fingerprint
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.recipe import optimizer_of, schedule_of
-from flagperf.trainer.software import software
+from flagperf.trainer.start.extension import renaming
 
 
 def built(parts: Parts) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import checkpoint_folder, newest_whole
+from flagperf.trainer.checkpoints.files import checkpoint_folder, newest_whole
+from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state
 

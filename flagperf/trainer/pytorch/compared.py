@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flagperf.trainer.extension import extension, plain, renaming
+from flagperf.contract.settings import Settings
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.differences import largest
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state, set_random_state
-from flagperf.trainer.settings import Settings
+from flagperf.trainer.start.extension import extension, plain, renaming
 
 FIRST = 20  # steps, among which the first comparison is made
 AS_BUILT = {"compile": False, "init_checkpoint": None}  # of the case's own network, which gets the vendor's weights

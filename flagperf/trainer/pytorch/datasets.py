@@ -9,16 +9,16 @@ from typing import Any
 
 import torch
 
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.splits import check_disjoint
 from flagperf.errors import FlagperfError
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
-from flagperf.trainer.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.data.batches import eval_batches
+from flagperf.trainer.data.datasets import check_classes, counts, print_other_data
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.loading import Loader, Seeded
 from flagperf.trainer.pytorch.synthetic import HELD, HeldBatches
 from flagperf.trainer.ranks import Ranks
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.splits import check_disjoint
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Datasets:
     train_batches: TrainBatches
     train_loader: Loader
     eval_loader: Loader | None  # None: nothing is evaluated
-    counts: Mapping[str, int]  # what the data sets hold, by the names of trainer/extent.py
+    counts: Mapping[str, int]  # what the data sets hold, by the names of contract/extent.py
 
     def close(self) -> None:
         """End the processes that load."""

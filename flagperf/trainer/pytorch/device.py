@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
+from flagperf.contract.hardware import GIB
 from flagperf.errors import ConfigError
-from flagperf.trainer.clock import Clock, DeviceClock
-from flagperf.trainer.hardware import GIB, cpu_name, resident_memory
-from flagperf.trainer.imports import import_plugin
+from flagperf.trainer.identity.hardware import cpu_name, resident_memory
+from flagperf.trainer.loop.clock import Clock, DeviceClock
 from flagperf.trainer.pytorch.by_version import accelerators, choose_device, module_of
 from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.start.imports import import_plugin
 
 
 def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:

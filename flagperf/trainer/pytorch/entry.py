@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flagperf.perflog import PerfLog
-from flagperf.trainer.figures import utilisation
-from flagperf.trainer.finish import finished
-from flagperf.trainer.hardware import peak_name
+from flagperf.contract.perflog import PerfLog
+from flagperf.trainer.identity.hardware import peak_name
+from flagperf.trainer.loop.figures import utilisation
+from flagperf.trainer.loop.finish import finished
 from flagperf.trainer.pytorch.built import built
 from flagperf.trainer.pytorch.by_version import fill_in
 from flagperf.trainer.pytorch.datasets import read_first_samples

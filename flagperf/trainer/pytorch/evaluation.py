@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from flagperf.target import check_target
+from flagperf.contract.target import check_target
 from flagperf.trainer.pytorch.loading import on_device
 from flagperf.trainer.pytorch.parts import Parts
 

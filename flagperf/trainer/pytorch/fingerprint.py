@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from flagperf.trainer.digest import digest
-from flagperf.trainer.extension import Rename
+from flagperf.contract.digest import digest
 from flagperf.trainer.pytorch import float8
 from flagperf.trainer.pytorch.by_version import newest_name
 from flagperf.trainer.pytorch.flops import count_forward
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.start.extension import Rename
 
 BATCH_NORM = "torch.nn.modules.batchnorm"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from flagperf.trainer.finish import Own
+from flagperf.trainer.loop.finish import Own
 from flagperf.trainer.pytorch.checksum import checksum
 from flagperf.trainer.pytorch.device import device_name, peak_memory
 from flagperf.trainer.pytorch.fingerprint import example_operations

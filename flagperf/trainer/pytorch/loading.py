@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from flagperf.errors import FlagperfError
-from flagperf.trainer.batches import Numbered
+from flagperf.trainer.data.batches import Numbered
 from flagperf.trainer.pytorch.by_version import streams
 from flagperf.trainer.pytorch.randomness import seed_host
 

@@ -11,10 +11,14 @@ from functools import partial
 from time import perf_counter, time
 from typing import Any
 
-from flagperf.perflog import PerfLog
-from flagperf.trainer.agenda import ON_SAMPLE_DATA, Agenda, Position
-from flagperf.trainer.clock import CHECKPOINT, DATA, EVALUATE
-from flagperf.trainer.extent import other_data
+from flagperf.contract.extent import other_data
+from flagperf.contract.perflog import PerfLog
+from flagperf.contract.sample_data import is_sample_data
+from flagperf.contract.settings import ON_SAMPLE_DATA, sample_target
+from flagperf.trainer.loop.agenda import Agenda, Position
+from flagperf.trainer.loop.clock import CHECKPOINT, DATA, EVALUATE
+from flagperf.trainer.loop.records import HEARTBEAT, HOLD, StepRecords
+from flagperf.trainer.loop.trained import Diverged, Trained
 from flagperf.trainer.pytorch.checkpoint import Resumed, restore, snapshot
 from flagperf.trainer.pytorch.device import clock_for
 from flagperf.trainer.pytorch.evaluation import evaluate
@@ -23,10 +27,6 @@ from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.profile import stepper
 from flagperf.trainer.pytorch.randomness import set_random_state
 from flagperf.trainer.pytorch.sums import send
-from flagperf.trainer.records import HEARTBEAT, HOLD, StepRecords
-from flagperf.trainer.sample_data import is_sample_data
-from flagperf.trainer.settings import sample_target
-from flagperf.trainer.trained import Diverged, Trained
 
 
 class Training:

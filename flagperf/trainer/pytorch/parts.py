@@ -12,8 +12,10 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from flagperf.target import check_target
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.target import check_target
+from flagperf.trainer.data.same_data import check_same_data
 from flagperf.trainer.pytorch.build import averaged, build_network
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.datasets import Datasets, open_datasets
@@ -23,8 +25,6 @@ from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.same_data import check_same_data
-from flagperf.trainer.settings import Settings
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel

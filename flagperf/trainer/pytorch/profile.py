@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import profiler
 
-from flagperf.trainer.clock import BOOKS, Clock
+from flagperf.trainer.loop.clock import BOOKS, Clock
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.step import Stepper
 

@@ -15,8 +15,9 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from flagperf.trainer.components import component
-from flagperf.trainer.extension import extended, extension, import_modules, renaming, without_extension
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.trainer.identity.software import versions
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.device import device_name, open_device
 from flagperf.trainer.pytorch.differences import difference, largest, metric_difference, norm_of_difference, tensors
@@ -25,8 +26,7 @@ from flagperf.trainer.pytorch.randomness import seed_all
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.short_training import Side, State, load, steps, trained
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.software import versions
+from flagperf.trainer.start.extension import extended, extension, import_modules, renaming, without_extension
 
 IN_FP32 = {"precision": "fp32", "compile": False, "sync_bn": False, "ema": {"decay": None, "every": 1}}
 ROUNDING = 4 * torch.finfo(torch.float32).eps  # of a weight in some steps: two ways to compute the same differ by it

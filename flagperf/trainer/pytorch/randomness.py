@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from flagperf.contract.settings import Settings
 from flagperf.trainer.pytorch.by_version import choose_attention, fill_no_memory, module_of
-from flagperf.trainer.settings import Settings
 
 
 def seed_all(seed: int) -> None:

@@ -17,13 +17,13 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from flagperf.trainer.components import component, path_of
-from flagperf.trainer.digest import digest
-from flagperf.trainer.extension import Rename
-from flagperf.trainer.imports import imported_anew
+from flagperf.contract.components import component, path_of
+from flagperf.contract.digest import digest
+from flagperf.trainer.loop.schedule import intervals_of
 from flagperf.trainer.pytorch.by_version import newest_group, step_of
 from flagperf.trainer.pytorch.parts import Parts
-from flagperf.trainer.schedule import intervals_of
+from flagperf.trainer.start.extension import Rename
+from flagperf.trainer.start.imports import imported_anew
 
 SCHEDULERS = ("torch.optim.lr_scheduler", "cases.schedules")  # what schedules are made of
 STEPPED = 1000  # a schedule is stepped so far; what comes later is asked of its formula

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from flagperf.trainer.components import component
-from flagperf.trainer.extension import Rename, renaming
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
 from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.datasets import open_datasets
 from flagperf.trainer.pytorch.fingerprint import fingerprint
@@ -23,7 +23,7 @@ from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.recipe import optimizer_of
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.settings import Settings
+from flagperf.trainer.start.extension import Rename, renaming
 
 STEPS = 20
 

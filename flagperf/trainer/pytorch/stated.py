@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.trainer.identity.stated import stated_optimizer, stated_schedule
 from flagperf.trainer.pytorch.fingerprint import example_operations, fingerprint
 from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.recipe import FREE, optimizer_of, plain, stand_in
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.stated import stated_optimizer, stated_schedule
 
 
 def stated(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.clock import COMPUTE, DATA, STEP, Clock
+from flagperf.trainer.loop.agenda import Position
+from flagperf.trainer.loop.clock import COMPUTE, DATA, STEP, Clock
+from flagperf.trainer.loop.records import Step
 from flagperf.trainer.pytorch.compared import Comparisons
 from flagperf.trainer.pytorch.parts import Parts
-from flagperf.trainer.records import Step
 
 KEPT = 100  # steps whose losses stay on the device, to look where the training diverged
 

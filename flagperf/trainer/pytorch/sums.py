@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from flagperf.trainer.loop.records import Sums
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.records import Sums
 
 
 def send(world: World, device: torch.device, units: int, losses: list[Tensor], extra: list[Tensor]) -> Sums:

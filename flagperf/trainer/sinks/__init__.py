@@ -6,14 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.perflog import Sink
-from flagperf.trainer.components import with_write
-
-SHORT_NAMES = {
-    "mllog": "flagperf.trainer.sinks.mllog.MLLog",
-    "dllogger": "flagperf.trainer.sinks.dllogger.DLLogger",
-    "tensorboard": "flagperf.trainer.sinks.tensorboard.TensorBoard",
-}
+from flagperf.contract.components import with_write
+from flagperf.contract.perflog import Sink
+from flagperf.contract.settings import SHORT_NAMES
 
 
 def open_sinks(entries: Sequence[str | Mapping[str, Any]], rank: int, folder: str | None) -> list[Sink]:

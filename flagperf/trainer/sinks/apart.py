@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flagperf.contract.components import with_write
+from flagperf.contract.perflog import Event, parse
 from flagperf.errors import ConfigError, FlagperfError
-from flagperf.perflog import Event, parse
-from flagperf.trainer import uncached
-from flagperf.trainer.components import with_write
+from flagperf.trainer.start import uncached
 
 MADE = "made\n"  # what the process answers when there is a sink
 PIPE = 1 << 20  # bytes of events that a sink may be behind

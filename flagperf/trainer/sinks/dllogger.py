@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from flagperf.perflog import Event
+from flagperf.contract.perflog import Event
 from flagperf.trainer.sinks.lines import LineFile
 
 LOWER, HIGHER = "MINIMIZE", "MAXIMIZE"

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from flagperf.contract.mesh import DATA_PARALLEL, Mesh
+from flagperf.contract.perflog import Event
+from flagperf.contract.sample_data import is_sample_data
 from flagperf.errors import ConfigError
-from flagperf.perflog import Event
-from flagperf.trainer.mesh import DATA_PARALLEL, Mesh
-from flagperf.trainer.sample_data import is_sample_data
 from flagperf.trainer.sinks.lines import LineFile
 
 # How a hyper-parameter comes of several settings.

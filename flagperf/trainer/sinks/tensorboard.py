@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from flagperf.perflog import Event
-from flagperf.trainer.records import FLAGPERF_RATES
+from flagperf.contract.perflog import Event
+from flagperf.trainer.loop.records import FLAGPERF_RATES
 
 GROUPS = {"STEP_END": "train", "EVALUATE": "eval"}
 # Say where the training is, or once more what another field says; no curves.

@@ -9,12 +9,12 @@ from typing import Any
 
 import keras
 
-from flagperf.target import check_target
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.components import component
-from flagperf.trainer.same_data import check_same_data
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.supported import PYTORCH_ONLY, check_supported
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.target import check_target
+from flagperf.trainer.data.same_data import check_same_data
+from flagperf.trainer.loop.agenda import Position
+from flagperf.trainer.loop.supported import PYTORCH_ONLY, check_supported
 from flagperf.trainer.tensorflow2.checkpoint import Saved, load
 from flagperf.trainer.tensorflow2.data import Data, open_data
 from flagperf.trainer.tensorflow2.device import open_device

@@ -10,11 +10,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from flagperf.trainer.components import component, path_of
-from flagperf.trainer.digest import digest
-from flagperf.trainer.imports import imported_anew
-from flagperf.trainer.schedule import intervals_of
-from flagperf.trainer.software import software
+from flagperf.contract.components import component, path_of
+from flagperf.contract.digest import digest
+from flagperf.trainer.identity.software import software
+from flagperf.trainer.loop.schedule import intervals_of
+from flagperf.trainer.start.imports import imported_anew
 from flagperf.trainer.tensorflow2.build import Parts
 from flagperf.trainer.tensorflow2.device import device_name
 

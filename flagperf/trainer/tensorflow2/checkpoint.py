@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.checkpoints import check_identity, checkpoint_folder, identity, newest_whole, reading, save
+from flagperf.contract.checkpoint import check_identity, identity
+from flagperf.trainer.checkpoints.files import checkpoint_folder, newest_whole, reading, save
+from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.ranks import Ranks
 
 log = logging.getLogger(__name__)

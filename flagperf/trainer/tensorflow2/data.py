@@ -10,15 +10,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError
-from flagperf.trainer.agenda import Position
-from flagperf.trainer.batches import Numbered, eval_batches
-from flagperf.trainer.components import component
-from flagperf.trainer.datasets import check_classes, counts, print_other_data
-from flagperf.trainer.numpy_batches import TrainBatches
+from flagperf.trainer.data.batches import Numbered, eval_batches
+from flagperf.trainer.data.datasets import check_classes, counts, print_other_data
+from flagperf.trainer.data.numpy_batches import TrainBatches
+from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.ranks import Ranks
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.splits import check_disjoint
 
 NODE = re.compile(r"\{\{.*?\}\}|\[Op:.*", re.DOTALL)  # of a message of TensorFlow: where in the graph it happened
 
@@ -48,7 +48,7 @@ class Data:
     train_batches: TrainBatches
     train: Iterator[Any]  # without end
     eval: Reading | None
-    counts: Mapping[str, int]  # what the data sets hold, by the names of trainer/extent.py
+    counts: Mapping[str, int]  # what the data sets hold, by the names of contract/extent.py
 
 
 def open_data(config: Mapping[str, Any], settings: Settings, ranks: Ranks, position: Position) -> Data:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flagperf.perflog import PerfLog
-from flagperf.trainer.finish import finished
+from flagperf.contract.perflog import PerfLog
+from flagperf.trainer.loop.finish import finished
 from flagperf.trainer.tensorflow2.build import build
 from flagperf.trainer.tensorflow2.built import built
 from flagperf.trainer.tensorflow2.data import read_first_samples

@@ -8,11 +8,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from flagperf.trainer.finish import Own, forward_by_task
+from flagperf.trainer.loop.finish import Own, forward_by_task
+from flagperf.trainer.loop.trained import Trained
 from flagperf.trainer.tensorflow2.build import Parts
 from flagperf.trainer.tensorflow2.built import count
 from flagperf.trainer.tensorflow2.device import device_name, peak_memory
-from flagperf.trainer.trained import Trained
 
 
 def own(parts: Parts, trained: Trained) -> Own:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from flagperf.perflog import PerfLog
-from flagperf.trainer.clock import Clock
-from flagperf.trainer.records import Sums
+from flagperf.contract.perflog import PerfLog
+from flagperf.trainer.loop.clock import Clock
+from flagperf.trainer.loop.records import Sums
+from flagperf.trainer.loop.training import Training as AnyTraining
 from flagperf.trainer.tensorflow2.build import Parts
 from flagperf.trainer.tensorflow2.checkpoint import restore, snapshot
-from flagperf.trainer.training import Training as AnyTraining
 
 
 class Training(AnyTraining):

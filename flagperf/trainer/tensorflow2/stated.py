@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-from flagperf.trainer.components import component
-from flagperf.trainer.stated import stated_optimizer, stated_schedule
+from flagperf.contract.components import component
+from flagperf.trainer.identity.stated import stated_optimizer, stated_schedule
 from flagperf.trainer.tensorflow2.built import fingerprint, optimizer_of
 
 

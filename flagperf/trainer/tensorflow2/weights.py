@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.misfits import check_fit
+from flagperf.trainer.checkpoints.misfits import check_fit
 from flagperf.trainer.tensorflow2.task import Task
 
 

@@ -15,7 +15,7 @@ import paddle
 import yaml
 
 from cases.bert.paddle.task import INPUTS, Pretraining
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 
 
 def main(config: str, given: str, found: str) -> None:

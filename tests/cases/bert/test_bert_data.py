@@ -15,8 +15,8 @@ import torch
 from cases.bert.data import ShardedExamples, shard_order
 from cases.bert.examples import Example
 from cases.bert.shard import write_shard
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 
 def example(number: int, not_next: bool = False) -> Example:

@@ -12,7 +12,7 @@ import torch
 import yaml
 
 from flagperf.config.compose import compose
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 from flagperf.trainer.pytorch.task import Task
 
 pytestmark = pytest.mark.paddle

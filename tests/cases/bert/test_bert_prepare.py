@@ -15,9 +15,9 @@ from cases.bert.examples import Recipe
 from cases.bert.prepare import Shard, _tokenizer, make_shard, prepare, read_documents
 from cases.bert.shard import KEYS
 from flagperf.config.compose import compose
-from flagperf.config.data_layout import check_layout
+from flagperf.config.parts.data_layout import check_layout
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 WORDS = ["the", "sun", "moon", "rises", "sets", "##s", "over", "sea", "hill", "and", "then", "cafe", ".", ",", "un"]
 RECIPE = {

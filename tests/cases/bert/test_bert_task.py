@@ -16,14 +16,14 @@ from transformers import BertForPreTraining
 from cases.bert.network import BertForMaskedPlaces
 from cases.bert.task import Pretraining
 from flagperf.config.compose import compose
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
-from flagperf.trainer.agenda import Agenda, Position
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
+from flagperf.trainer.data.batches import eval_batches
+from flagperf.trainer.loop.agenda import Agenda, Position
 from flagperf.trainer.pytorch.build import load_weights, recompute
 from flagperf.trainer.pytorch.loading import Seeded
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.settings import Settings
 
 Config = dict[str, Any]
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import load_weights
 
 Tiny = Callable[[str], dict[str, Any]]

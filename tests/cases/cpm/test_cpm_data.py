@@ -13,8 +13,8 @@ from sentencepiece import SentencePieceTrainer
 from cases.cpm.data import IGNORED, Conversations, _most_tokens
 from cases.cpm.sample import numeral, write_tokenizer
 from cases.cpm.tokens import Tokenizer, segmented
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 DataDir = Callable[[str], Path]
 Tiny = Callable[[str], dict]

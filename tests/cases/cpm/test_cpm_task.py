@@ -18,9 +18,9 @@ from transformers import GPT2LMHeadModel
 from cases.cpm.data import IGNORED
 from cases.cpm.task import LanguageModel
 from flagperf.config.compose import compose
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
+from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.build import load_weights
 from flagperf.trainer.pytorch.ranks import World
 

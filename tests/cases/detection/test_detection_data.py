@@ -14,8 +14,8 @@ from torchvision.datasets import CocoDetection, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
 from cases.detection.data import CocoImages, CocoObjects, PackedRecords, draw_masks
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.loading import Loader, on_device
 
 Config = dict[str, Any]

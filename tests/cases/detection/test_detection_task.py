@@ -26,9 +26,9 @@ from toy import fork_ranks
 from cases.detection.task import Detection
 from cases.optimization import warmup_multistep_of_epochs
 from flagperf.config.compose import compose
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
+from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.build import load_weights
 from flagperf.trainer.pytorch.ranks import World
 

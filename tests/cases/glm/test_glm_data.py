@@ -14,8 +14,8 @@ import torch
 
 from cases.glm.data import RecordQuestions, SparseRows, eval_questions, train_questions
 from cases.glm.writer import ROWS, QuestionWriter, SparseWriter, Special
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 PAD, CLS, MASK, START = range(4)
 QUESTION = [7, 8, 9, 7, 8, MASK]  # "a likes b a likes [MASK]"

@@ -13,8 +13,8 @@ import pytest
 from cases.glm.data import eval_questions, train_questions
 from cases.glm.prepare import convert, normalized
 from flagperf.config.compose import compose
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] paris lyon nice rome is in france beyonce sings . , - \" ' s to the"
 VOCABULARY = WORDS.split()

@@ -15,8 +15,8 @@ from transformers import GPT2Model
 
 from cases.glm.network import GLMForMultipleChoice
 from cases.glm.task import INPUTS
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import load_weights, recompute
 
 Config = dict[str, Any]

@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 from mindspore import Tensor
 
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 from flagperf.trainer.mindspore.built import count
 from flagperf.trainer.mindspore.loop import global_norm
 from flagperf.trainer.mindspore.weights import load_weights

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import yaml
 
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 from flagperf.trainer.tensorflow2.built import count
 from flagperf.trainer.tensorflow2.weights import load_weights
 

@@ -16,10 +16,10 @@ from sklearn.datasets import load_digits
 from torchvision.transforms import v2
 
 from cases.image_classification.data import images
-from flagperf.config.data_layout import moved
+from flagperf.config.parts.data_layout import moved
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
-from flagperf.trainer.datasets import check_classes
+from flagperf.trainer.data.datasets import check_classes
 from flagperf.trainer.pytorch.loading import Loader, on_device
 
 AS_IS = [v2.Identity()]

@@ -14,7 +14,7 @@ from torchvision.models import ResNet
 from torchvision.models.resnet import Bottleneck
 from torchvision.transforms import v2
 
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])

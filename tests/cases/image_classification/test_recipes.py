@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 
 from cases.image_classification.data import RandomErasing, RepeatedAugmentation, images
 from flagperf.config.compose import compose
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.ranks import World
 

@@ -14,8 +14,8 @@ from toy import fork_ranks
 from transformers import LlamaForCausalLM
 
 from flagperf.config.compose import compose
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.build import compile_each, modules_of, recompute
 from flagperf.trainer.pytorch.by_version import choose_attention
 from flagperf.trainer.pytorch.fingerprint import fingerprint

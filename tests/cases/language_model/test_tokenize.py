@@ -16,9 +16,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from cases.language_model.indexed import Shard
 from cases.language_model.prepare import BATCH, tokenize
 from flagperf.config.compose import compose
-from flagperf.config.data_layout import check_layout
+from flagperf.config.parts.data_layout import check_layout
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 WORDS = {"[UNK]": 0, "end": 1, **{f"w{number}": number for number in range(2, 60)}}
 ARGUMENTS: dict[str, Any] = {

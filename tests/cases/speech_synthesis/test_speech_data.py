@@ -16,8 +16,8 @@ from torchaudio.transforms import MelSpectrogram
 from cases.speech_synthesis.data import EvalSentences, Segments, Sentences
 from cases.speech_synthesis.text import symbols
 from flagperf.config.compose import compose
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 RATE = 22050
 TEXTS = {"LJ001-0001": "abc", "LJ001-0002": "a longer text", "LJ001-0003": "ab"}

@@ -17,8 +17,8 @@ from toy import fork_ranks
 from cases.speech_synthesis.data import EvalSentences, Sentences
 from cases.speech_synthesis.task import TextToMel
 from flagperf.config.compose import compose
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]

@@ -16,8 +16,8 @@ from torch.nn import functional
 from toy import fork_ranks
 
 from cases.speech_synthesis.network import Convolutions, Flow, WaveGlow
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]

@@ -14,8 +14,8 @@ from cases.transformer import prepare
 from cases.transformer.data import BEGIN, END, PAD, UNKNOWN, EvalSentences, Sentences, TrainPairs
 from cases.transformer.sample import english, german
 from flagperf.config.compose import compose
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 EUROPARL = [("Resumption of the session", "Wiederaufnahme der Sitzungsperiode"), ("Please rise.", "Bitte.")] * 30
 COMMONCRAWL = [

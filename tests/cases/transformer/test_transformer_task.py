@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from toy import fork_ranks
 
 from cases.transformer.data import END, PAD, EvalSentences
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]

@@ -15,8 +15,8 @@ import torch
 from cases.wav2vec2.data import EvalUtterances, TrainUtterances, Utterances
 from cases.wav2vec2.masking import Masking, numpy_seed
 from cases.wav2vec2.prepare import librispeech
+from flagperf.contract.components import component
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 
 RATE = 16000
 MASKING = Masking(mask_prob=0.65, mask_length=10, num_negatives=5, conv_kernel=[40, 8, 4], conv_stride=[20, 4, 4])

@@ -24,8 +24,8 @@ from cases.wav2vec2.masking import Batch
 from cases.wav2vec2.network import Wav2Vec2
 from cases.wav2vec2.task import share_of_job
 from flagperf.config.compose import compose
-from flagperf.trainer.batches import eval_batches
-from flagperf.trainer.components import component
+from flagperf.contract.components import component
+from flagperf.trainer.data.batches import eval_batches
 from flagperf.trainer.pytorch.ranks import World
 
 Config = dict[str, Any]

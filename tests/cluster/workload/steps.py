@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.perflog import PerfLog
+from flagperf.contract.perflog import PerfLog
 
 STEP = 0.2  # seconds
 

@@ -12,9 +12,9 @@ from typing import Literal
 import pytest
 from example import HERE, example_run
 
-from flagperf.command import Command
-from flagperf.config.platform import Hardware, MonitorTool, RuntimeSettings, Vendor
-from flagperf.config.values import MonitorIntervals, RunConfig
+from flagperf.config.schema.platform import Hardware, MonitorTool, RuntimeSettings, Vendor
+from flagperf.config.schema.values import MonitorIntervals, RunConfig
+from flagperf.contract.command import Command
 from flagperf.plan.values import NodePlan
 
 FAKE_NVML = Path(__file__).with_name("fake_nvml.c")

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flagperf.config.cluster import Node
-from flagperf.config.platform import Hardware, MonitorTool
-from flagperf.config.values import RunConfig
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.platform import Hardware, MonitorTool
+from flagperf.config.schema.values import RunConfig
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import Recorder, ask_once, monitors, running
 from flagperf.plan.values import NodePlan

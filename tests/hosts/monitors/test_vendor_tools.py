@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from flagperf.config.compose import compose
-from flagperf.config.monitor_tool import make_table
-from flagperf.config.search_path import CONF
-from flagperf.config.values import RunConfig
+from flagperf.config.files.search_path import CONF
+from flagperf.config.schema.monitor_tool import make_table
+from flagperf.config.schema.values import RunConfig
 
 SMI = Path(__file__).parents[2] / "data/smi"
 VENDORS = sorted(path.stem for path in (CONF / "vendor").glob("*.yaml"))

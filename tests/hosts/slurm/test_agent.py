@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from strange_folder import check_what_is_brought
 
-from flagperf.command import Command
-from flagperf.config.cluster import Node
-from flagperf.config.schedulers import Slurm
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.schedulers import Slurm
+from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts.slurm.job import SlurmJob
 from flagperf.hosts.slurm.transport import PIECE, SrunTransport

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.config.schedulers import Slurm
+from flagperf.config.schema.schedulers import Slurm
 from flagperf.errors import HostError
 from flagperf.hosts.slurm.channel import LONGEST, Channel
 from flagperf.hosts.slurm.job import SlurmJob

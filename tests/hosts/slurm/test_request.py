@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from example import example_run
 
-from flagperf.config.cluster import Cluster
-from flagperf.config.platform import RuntimeSettings, Vendor
-from flagperf.config.schedulers import Slurm
+from flagperf.config.schema.cluster import Cluster
+from flagperf.config.schema.platform import RuntimeSettings, Vendor
+from flagperf.config.schema.schedulers import Slurm
 from flagperf.hosts.slurm.batch import Submission, script
 from flagperf.hosts.slurm.channel import Channel
 from flagperf.hosts.slurm.hopeless import hopeless

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
-from flagperf.trainer.components import component
 from flagperf.trainer.pytorch.parallel.ddp import DDP
 from flagperf.trainer.pytorch.parallel.sharded import Sharded
 from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.settings import Settings
 
 __all__ = ["DDP", "Sharded", "Strategy", "make_strategy"]
 

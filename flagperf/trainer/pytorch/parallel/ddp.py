@@ -11,11 +11,12 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from flagperf.trainer.checkpoints import check_form, check_identity, identity, reading, save
+from flagperf.contract.checkpoint import check_form, check_identity, identity
+from flagperf.contract.settings import Settings
+from flagperf.trainer.checkpoints.files import reading, save
 from flagperf.trainer.pytorch.by_version import parallel_devices, sent_buffers
 from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.settings import Settings
 
 
 class DDP(Strategy):

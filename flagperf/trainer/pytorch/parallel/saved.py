@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from flagperf.trainer.checkpoints import reading, save_folder
+from flagperf.trainer.checkpoints.files import reading, save_folder
 from flagperf.trainer.pytorch.ranks import World
 
 OWN = "own.pt"  # what is no tensor that ranks divide: written by rank 0

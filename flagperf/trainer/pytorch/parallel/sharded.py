@@ -11,15 +11,15 @@ from typing import Any, Dict, cast
 import torch
 from torch import Tensor, distributed, nn
 
-from flagperf.trainer.checkpoints import SAME, check_form, check_identity, recipe
+from flagperf.contract.checkpoint import SAME, check_form, check_identity, recipe
+from flagperf.contract.settings import Settings
+from flagperf.contract.sharding import Sharding
 from flagperf.trainer.pytorch.by_version import check_sharding
 from flagperf.trainer.pytorch.fingerprint import copied
 from flagperf.trainer.pytorch.parallel.blocks import find_blocks, give_no_views
 from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.precision import AUTOCAST
 from flagperf.trainer.pytorch.ranks import World
-from flagperf.trainer.settings import Settings
-from flagperf.trainer.sharding import Sharding
 
 BATCH = ("train_batch_size", "gradient_accumulation_steps")  # free where their product with the data ranks stays
 
@@ -30,7 +30,7 @@ class Sharded(Strategy):
     What belongs to FSDP2 and DTensor is imported where it is used: an older torch does not have it.
 
     Args:
-        given: arguments, as flagperf.trainer.sharding.Sharding has them; one block may stand alone.
+        given: arguments, as flagperf.contract.sharding.Sharding has them; one block may stand alone.
     """
 
     needs_group = True

@@ -10,10 +10,10 @@ from typing import Any, Iterable
 import torch
 from torch import Tensor, nn
 
-from flagperf.trainer.mesh import Mesh
+from flagperf.contract.mesh import Mesh
+from flagperf.contract.settings import Settings
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.ranks import Ranks
-from flagperf.trainer.settings import Settings
 
 
 class Strategy:

@@ -11,10 +11,10 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, distribute_module
 from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, RowwiseParallel, parallelize_module
 
+from flagperf.contract.mesh import Mesh
+from flagperf.contract.sharding import check_sizes
 from flagperf.errors import ConfigError
-from flagperf.trainer.mesh import Mesh
 from flagperf.trainer.pytorch.parallel.blocks import named
-from flagperf.trainer.sharding import check_sizes
 
 FILE = "config.yaml"
 

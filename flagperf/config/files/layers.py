@@ -1,0 +1,180 @@
+"""The layers of a job, composed by Hydra: case and size, then tuning, then experiment.
+
+Hydra's defaults list can refer to choices, not to values such as `nnodes=2`. So the choices are composed
+first, the tuning is looked up by the hardware and scale that they give, and then all is composed again with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from pathlib import Path
+
+from flagperf.config.files.layer import Choice, Layer, Tree, config_errors, merged
+from flagperf.config.files.search_path import CONF, find, options
+from flagperf.config.files.sweep import Job
+from flagperf.config.files.user_files import check_user_files
+from flagperf.config.schema.keys import GROUPS, SUITE
+from flagperf.contract.leaves import differing
+from flagperf.errors import ConfigError
+
+EXTENSION = "vendor.extension"  # a vendor's own code
+CASE_GROUPS = GROUPS[:-1]  # of which a case is composed; an experiment lies over it
+OF_MANY = ("hydra", SUITE)  # keys of experiments that make many jobs, of which this is one
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What a job is composed of."""
+
+    case: Layer  # case and size, on the vendor, hardware and cluster chosen; a shipped case as flagperf ships it
+    final: Layer  # … with what the user's files change of a shipped case, with tuning and experiment
+    by_files: tuple[str, ...]  # keys that the user's files changed of what is shipped under the same names
+    by_tuning: tuple[str, ...]  # keys that the tuning changed
+    by_experiment: tuple[str, ...]
+    tuning: str | None  # "vendor/nvidia/glm/A100x2x8"; in a reduced size the one whose extension is used
+    note: str | None  # which tuning was used, or which exist
+    files: tuple[str, ...]  # all files that took part, the one that wins first
+
+
+class Load:
+    """Composes files of some folders, of which the last is the shipped one. Each composition is kept."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        from flagperf.config.files.defaults import Files  # heavy
+
+        self._files = Files(folders)
+        self._made: dict[tuple[Choice, ...], Layer] = {}
+
+    def __call__(self, *choices: Choice) -> Layer:
+        """What the choices compose."""
+        if choices not in self._made:
+            with config_errors():
+                parts, chosen = self._files.parts_of(choices)
+                nothing: Tree = {}
+                tree = reduce(merged, parts, nothing)
+            self._made[choices] = Layer({key: value for key, value in tree.items() if key not in OF_MANY}, chosen)
+        return self._made[choices]
+
+    def tuned(self, tuning: str, *choices: Choice) -> Layer:
+        """The same with a tuning over all but experiments. Where it holds values alone, only they are composed."""
+        with config_errors():
+            parts = None if any(choice.added for choice in choices) else self._files.parts_beside(tuning)
+            if parts is None:
+                return self(_of_tuning(tuning), *choices)
+            chosen = self(*choices)
+            return Layer(reduce(merged, parts, chosen.tree), chosen.choices)
+
+
+def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
+    """Compose case and size, look for the tuning, and compose again with it."""
+    named = [*job.choices.items(), *(("experiment", name) for name in job.experiments)]
+    check_user_files((f"{group}/{option}" for group, option in named), folders)
+    experiments = [Choice("experiment", job.experiments, added=True)] if job.experiments else []
+    wanted = [*_chosen(job.choices), *experiments]
+    chosen = load(*wanted)
+    if model := _model_of(job.framework, chosen.choices, folders):
+        check_user_files([f"model/{model}"], folders)
+        wanted = [*_chosen({**job.choices, "model": model}), *experiments]
+        chosen = load(*wanted)
+    choices = chosen.choices
+    case = load(*_chosen({group: choices[group] for group in CASE_GROUPS})) if job.experiments else chosen
+    shipped = _as_shipped(case, folders)
+    nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
+    tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
+    files = _files(job, choices, tuning)
+    check_user_files(files, folders)
+    final = load.tuned(tuning, *wanted) if tuning else chosen
+    if tuning and choices["size"] != "full":  # its values are made for the full case; code is the same in any size
+        final, tuned = chosen, final
+        if tuned.get(EXTENSION) != chosen.get(EXTENSION):
+            final, note = chosen.with_key(EXTENSION, tuned), f"{note}, of which this size uses {EXTENSION} alone"
+        else:
+            tuning = note = None
+            files = _files(job, choices, None)
+    return Layers(
+        case=shipped,
+        final=final,
+        by_files=tuple(differing(shipped.leaves, case.leaves)),
+        by_tuning=tuple(differing(chosen.leaves, final.leaves)),
+        by_experiment=tuple(differing(case.leaves, chosen.leaves)),
+        tuning=tuning,
+        note=note,
+        files=files,
+    )
+
+
+def _as_shipped(case: Layer, folders: Sequence[Path]) -> Layer:
+    """The same choices, where a shipped file of the name exists, composed of shipped files alone.
+
+    So whatever a user's file does to a shipped case, by any way that Hydra has, is a difference. A case of the user's
+    own, and what only the user has, such as a vendor, stay as they are.
+    """
+    if len(folders) == 1 or not find(f"model/{case.choices['model']}", (CONF,)):
+        return case
+    shipped = [group for group in CASE_GROUPS if find(f"{group}/{case.choices[group]}", (CONF,))]
+    chosen = {"size": "full"} | {group: case.choices[group] for group in shipped}
+    found = _load_shipped(*_chosen(chosen))
+    for group in ("vendor", "hardware", "cluster", "runtime"):
+        if group not in shipped:
+            found = found.with_part(group, case)
+    return found
+
+
+@cache
+def _load_shipped(*choices: Choice) -> Layer:
+    return Load((CONF,))(*choices)
+
+
+def _model_of(framework: str | None, choices: Mapping[str, str], folders: Sequence[Path]) -> str | None:
+    """The case's file for a framework, where that is another than the one that the chosen file is written for."""
+    model, own = choices["model"], choices["framework"]
+    if framework in (None, own):
+        return None
+    if find(f"model/{framework}/{model}", folders):
+        return f"{framework}/{model}"
+    others = (name for name in options("framework", folders) if find(f"model/{name}/{model}", folders))
+    allowed = ", ".join((own, *others))
+    raise ConfigError(
+        f"the case {model} is not made for this framework", key="framework", given=framework, allowed=allowed
+    )
+
+
+def _chosen(choices: Mapping[str, str]) -> list[Choice]:
+    return [Choice(group, option) for group, option in choices.items()]
+
+
+def _of_tuning(tuning: str) -> Choice:
+    group, _, option = tuning.rpartition("/")
+    return Choice(group, option, package="_global_", added=True)
+
+
+def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]) -> tuple[str | None, str | None]:
+    """The tuning for the scale, else for the hardware; and a note for the log."""
+    group, hardware = f"vendor/{choices['vendor']}/{choices['model']}", choices["hardware"]
+    for name in (f"{group}/{hardware}x{scale}", f"{group}/{hardware}"):
+        if path := find(name, folders):
+            return name, f"tuning: {path}"
+    if choices["size"] != "full":
+        return None, None
+    exist = ", ".join(options(group, folders)) or "none"
+    return None, f"no tuning in {group} for {hardware}x{scale} (there: {exist}); the case's own values are used"
+
+
+def _files(job: Job, choices: Mapping[str, str], tuning: str | None) -> tuple[str, ...]:
+    """The files of a composition, the one that wins first."""
+    of_tuning = (tuning, f"{tuning.rpartition('/')[0]}/{choices['hardware']}") if tuning else ()
+    model = choices["model"]
+    others = (f"{group}/{choice}" for group, choice in choices.items() if not re.match(r"hydra/|model$|size", group))
+    return (
+        *(f"experiment/{name}" for name in reversed(job.experiments)),
+        *of_tuning,
+        f"size/{choices['size']}/{model}",
+        f"size/{choices['size']}",
+        f"model/{model}",
+        *others,
+        "training",
+        "config",
+    )

@@ -1,0 +1,65 @@
+"""Where configuration files lie: in a checkout, in an installed wheel, and in the folders of --config-dir."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from flagperf.errors import ConfigError
+
+PACKAGE = Path(__file__).resolve().parents[2]
+_INSTALLED = PACKAGE / "conf"
+CONF = _INSTALLED if _INSTALLED.is_dir() else PACKAGE.parent / "conf"
+VENDORS = PACKAGE / "vendors" if _INSTALLED.is_dir() else PACKAGE.parent / "vendors"
+CASE_PAGES = (PACKAGE if _INSTALLED.is_dir() else PACKAGE.parent) / "docs" / "cases"
+
+_GROUPS = ("model", "dataset", "mutable", "fingerprint", "size", "size/*", "framework")
+_GROUPS_OF_FRAMEWORKS = ("model/*", "mutable/*", "fingerprint/*", "size/*/*")
+PROTECTED = ("config", "training", *(f"{group}/*" for group in (*_GROUPS, *_GROUPS_OF_FRAMEWORKS)))
+
+
+def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
+    """The folders in which a configuration file is looked up: the user's own first, the shipped ones last.
+
+    A user's file may replace a shipped vendor, hardware, cluster, tuning or experiment of the same name. It may not
+    replace what makes results comparable: the cases, their data sets, mutable lists and sizes, and the frameworks.
+    """
+    folders = tuple(Path(folder).expanduser().absolute() for folder in config_dirs)
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError("no such configuration folder", key="--config-dir", given=folder)
+        for pattern in PROTECTED:
+            for path in folder.glob(f"{pattern}.yaml"):
+                if (CONF / path.relative_to(folder)).exists():
+                    raise ConfigError(
+                        "this file would replace a shipped one, and results could no longer be compared",
+                        where=str(path),
+                        advice="give it another name",
+                    )
+    return (*folders, CONF)
+
+
+def options(group: str, folders: Sequence[Path]) -> list[str]:
+    """The choices that a group offers, sorted."""
+    return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+
+
+def cases(folders: Sequence[Path]) -> list[str]:
+    """All cases by their files, those on other frameworks after the others: "bert", …, "paddle/bert"."""
+    others = (f"{name}/{case}" for name in options("framework", folders) for case in options(f"model/{name}", folders))
+    return [*options("model", folders), *others]
+
+
+def find(name: str, folders: Sequence[Path]) -> Path | None:
+    """The file that `name`, such as "vendor/nvidia", stands for."""
+    return next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
+
+
+def with_name(option: str, case: str) -> str:
+    """The case beside an option: "paddle/bert" and "albert" make "paddle/albert"."""
+    return "".join(option.rpartition("/")[:2]) + case
+
+
+def is_shipped(path: Path) -> bool:
+    """True for a file of flagperf itself."""
+    return CONF in path.parents

@@ -1,0 +1,76 @@
+"""The `suite` of an experiment: jobs one by one, each with overrides of its own, where a sweep has all combinations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.files.read_once import read_yaml
+from flagperf.config.files.search_path import find
+from flagperf.config.files.user_files import check_user_files
+from flagperf.config.schema.keys import IN_NAME, SUITE
+from flagperf.errors import ConfigError
+
+Row = Mapping[str, Any]  # key → value of one job
+
+QUOTE = re.compile(r"(\\*)('|$)")  # where Hydra's grammar wants backslashes doubled, and a quote escaped
+
+
+def suite_of(experiment: str, folders: Sequence[Path]) -> list[Row]:
+    """The jobs that an experiment lists, in their order; none where it is no suite.
+
+    Raises:
+        ConfigError: the list is none, or a job of it no mapping.
+    """
+    check_user_files([f"experiment/{experiment}"], folders)
+    path = find(f"experiment/{experiment}", folders)
+    found = (read_yaml(path) or {}).get(SUITE) if path else None
+    if found is None:
+        return []
+    form = "a list of mappings, such as - {model: bert, scale: 1x8, repeat: 3, data_dir: /data/bert}"
+    if not isinstance(found, list) or not found:
+        raise ConfigError("a suite is a list of jobs", where=str(path), key=SUITE, given=found, allowed=form)
+    for number, row in enumerate(found, 1):
+        key = f"{SUITE}[{number}]"
+        if not isinstance(row, dict) or not row or not all(isinstance(name, str) for name in row):
+            raise ConfigError("a job of a suite is a mapping", where=str(path), key=key, given=row, allowed=form)
+        if "experiment" in row:
+            advice = f"put its values here, or give both: -m +experiment=[{experiment},{row['experiment']}]"
+            raise ConfigError("a job of a suite names no experiment", where=str(path), key=key, advice=advice)
+    return found
+
+
+def named_by(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """What names each job: case, product and scale; and of the others what jobs differ in that are alike in these."""
+    named = []
+    for row in rows:
+        alike = [other for other in rows if all(other.get(key) == row.get(key) for key in IN_NAME)]
+        keys = (key for key in row if key in IN_NAME or any(other.get(key) != row[key] for other in alike))
+        named.append({key: _plain(row[key]) for key in keys})
+    return named
+
+
+def override(key: str, value: Any) -> str:
+    """`key=value`, as a command line would say it."""
+    return f"{key}={_text(value)}"
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """A value in Hydra's grammar."""
+    if isinstance(value, str):
+        return "'" + QUOTE.sub(lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"
+    if isinstance(value, dict):
+        return "{" + _joined(f"{name}: {_text(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + _joined(map(_text, value)) + "]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return ", ".join(texts)

@@ -1,0 +1,88 @@
+"""Checks of the files in --config-dir folders that Hydra itself does not make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.config.files.read_once import read_yaml
+from flagperf.config.files.search_path import CONF, find, is_shipped
+from flagperf.errors import ConfigError
+
+FILES = "configuration files"  # the place of an error when no file is known
+GLOBAL = "# @package _global_"
+ROOTED = ("model", "dataset", "size", "experiment")  # groups whose files write their keys from the root
+
+
+def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
+    """Refuse a file that cannot be read, whose keys do not go where its author thinks, or that sets more than it may.
+
+    Args:
+        names: files of a composition, such as "vendor/nvidia".
+    """
+    for name in names:
+        path = find(name, folders)
+        if path is None or is_shipped(path):
+            continue
+        keys, rooted = _read(path)
+        group = name.split("/")[0]
+        may_root = group in ROOTED or (group == "vendor" and name.count("/") > 1)  # the latter is a tuning
+        if not rooted and (may_root or group in keys or "@package" in path.read_text(encoding="utf-8")):
+            raise ConfigError(f"the first line must be: {GLOBAL}", where=str(path))
+        for key in keys if rooted and not may_root else ():
+            if key not in (group, "defaults"):
+                raise ConfigError(f"a {group} file may set {group} only", where=str(path), key=key, allowed=group)
+
+
+def own_files(names: Iterable[str], folders: Sequence[Path]) -> dict[str, str]:
+    """Which of the files of a composition are the user's own: name, such as "vendor/nvidia" → path.
+
+    Experiments are left out: all that they change is a change against the case.
+    """
+    found = {name: path for name in names if (path := find(name, folders)) and not is_shipped(path)}
+    return {
+        name: f"{path}, in place of the shipped file" if (CONF / f"{name}.yaml").exists() else str(path)
+        for name, path in found.items()
+        if not name.startswith("experiment/")
+    }
+
+
+def sweep_of(experiment: str, folders: Sequence[Path]) -> dict[str, str]:
+    """The sweep that an experiment holds as `hydra.sweeper.params`: key → values, as an override writes them."""
+    check_user_files([f"experiment/{experiment}"], folders)
+    path = find(f"experiment/{experiment}", folders)
+    part: Any = read_yaml(path) if path else None
+    for name in ("hydra", "sweeper", "params"):
+        part = part.get(name) if isinstance(part, dict) else None
+    if not isinstance(part or {}, dict):
+        raise ConfigError("not a mapping of keys to values", where=str(path), key="hydra.sweeper.params", given=part)
+    return {str(key): str(value) for key, value in (part or {}).items()}
+
+
+def _read(path: Path) -> tuple[list[str], bool]:
+    """The top-level keys of a file, and whether they go to the root of the configuration.
+
+    Hydra counts the package line only ahead of all other lines.
+    """
+    try:
+        tree = read_yaml(path) or {}
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError("not UTF-8 text", where=str(path), given=str(error)) from None
+    except yaml.YAMLError as error:
+        raise not_yaml(error) from None
+    if not (isinstance(tree, dict) and all(isinstance(key, str) for key in tree)):
+        raise ConfigError("not a mapping of keys to values", where=str(path))
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return list(tree), re.match(r"\s*#\s*@package\s+_global_\s*$", first) is not None
+
+
+def not_yaml(error: yaml.YAMLError) -> ConfigError:
+    """The error that names the file, and the line where the parser tells it."""
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        return ConfigError(f"not valid YAML: {error.problem}", where=f"{mark.name}:{mark.line + 1}")
+    return ConfigError(f"not valid YAML: {getattr(error, 'reason', error)}", where=getattr(error, "name", FILES))

@@ -1,0 +1,159 @@
+"""The secret values of a run: where they come from, and that they stand nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.files.sweep import Job
+from flagperf.config.parts.resolve import OWN_VARIABLES
+from flagperf.config.rules.own_code import DECIDES
+from flagperf.config.schema.cluster import Cluster, Secret
+from flagperf.config.schema.keys import is_under
+from flagperf.config.schema.platform import Vendor
+from flagperf.contract.build import Where
+from flagperf.contract.leaves import leaves
+from flagperf.errors import ConfigError
+from flagperf.secret import HIDDEN, SHORTEST, Mask, is_hidden, is_secret, logins, shown
+
+ENVIRONMENTS = ("vendor.environment", "vendor.deterministic_environment")
+LOGINS = (*ENVIRONMENTS, *(f"cluster.image.{name}" for name in ("index", "http_proxy", "https_proxy", "no_proxy")))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a run knows of its secrets, and a vendor and a configuration without them."""
+
+    secrets: Mapping[str, str]  # variable → value
+    mask: Mask
+    vendor: Vendor
+    config: dict[str, Any]
+
+
+def keep_secrets(config: dict[str, Any], maker: Vendor, cluster: Cluster, job: Job, where: Where) -> Kept:
+    """Take the secrets out of a resolved configuration, and read those that the cluster's file names.
+
+    Of a dry run, which sends none, these are not read.
+
+    Raises:
+        ConfigError: a secret cannot be had, or it stands where it would be kept.
+    """
+    check_names(cluster, maker, where)
+    named = dict.fromkeys(cluster.secrets, HIDDEN) if config["dry_run"] else read_secrets(cluster, where)
+    used = {**(maker.deterministic_environment if config["deterministic"] else {}), **maker.environment}
+    secrets = {name: value for name, value in used.items() if _tells(name, value)} | named
+    settings = cluster.image
+    urls = (settings.index, settings.http_proxy, settings.https_proxy, settings.no_proxy)
+    values = [*secrets.values(), *(url for url in urls if url and logins(url))]
+    _refuse_elsewhere(config, job, Mask(values), where)
+    return Kept(
+        secrets=secrets,
+        mask=Mask([*values, *_inherited(config, cluster)]),
+        vendor=replace(
+            maker,
+            environment=_without_secrets(maker.environment),
+            deterministic_environment=_without_secrets(maker.deterministic_environment),
+        ),
+        config=shown(config),
+    )
+
+
+def check_names(cluster: Cluster, maker: Vendor, where: Where) -> None:
+    """Refuse secrets that are none, and those that stand among the vendor's variables too."""
+    for name, secret in cluster.secrets.items():
+        key = f"cluster.secrets.{name}"
+        if OWN_VARIABLES.fullmatch(name) or DECIDES.fullmatch(name) or name == "LD_PRELOAD":
+            problem = "flagperf itself sets it, or it decides which code the ranks import: this is no secret"
+            raise ConfigError(problem, where=where(key), key="cluster.secrets", given=name)
+        if (secret.variable is None) == (secret.file is None):
+            raise ConfigError(
+                "a secret comes from one place",
+                where=where(key),
+                key=key,
+                allowed="{variable: NAME}, of the launcher's environment, or {file: PATH}, on the launcher's machine",
+            )
+        for part in ("environment", "deterministic_environment"):
+            if name in getattr(maker, part):
+                problem, advice = "a variable is given twice", f"take it out of vendor.{part}"
+                raise ConfigError(problem, where=where(key), key=key, advice=advice)
+
+
+def read_secrets(cluster: Cluster, where: Where) -> dict[str, str]:
+    """The values of the secrets that the cluster's file names.
+
+    Raises:
+        ConfigError: the launcher's environment lacks a variable; a file cannot be read; there is no value in it.
+    """
+    return {name: read_secret(secret, f"cluster.secrets.{name}", where) for name, secret in cluster.secrets.items()}
+
+
+def too_short(secrets: Mapping[str, str]) -> list[str]:
+    """A line for the log about each secret that is not looked for in what ranks print."""
+    return [
+        f"{name}: a secret of fewer than {SHORTEST} characters is not looked for in what the ranks print"
+        for name, value in secrets.items()
+        if len(value) < SHORTEST and value != HIDDEN
+    ]
+
+
+def read_secret(secret: Secret, key: str, where: Where) -> str:
+    """The value of one secret. Raises ConfigError where it cannot be had."""
+    if secret.variable is not None:
+        key, given, value = f"{key}.variable", secret.variable, os.environ.get(secret.variable, "")
+        problem = "the launcher's environment lacks this variable, or it is empty"
+        advice = f"export {secret.variable}=… in the shell that starts flagperf"
+    else:
+        assert secret.file is not None
+        key, given, problem = f"{key}.file", secret.file, "the file of a secret is empty"
+        advice = "a file with nothing but the value, which only you may read"
+        try:
+            value = Path(secret.file).expanduser().read_text("utf-8").rstrip("\r\n")
+        except OSError as error:
+            value, problem = "", f"the file of a secret cannot be read: {error.strerror}"
+        except UnicodeDecodeError:
+            value, problem = "", "the file of a secret is not UTF-8 text"
+    if not value:
+        raise ConfigError(problem, where=where(key), key=key, given=given, advice=advice)
+    if "\0" in value or value.encode("utf-8", "ignore").decode() != value:
+        raise ConfigError("a variable cannot hold this value", where=where(key), key=key, given=given, advice=advice)
+    return value
+
+
+def _tells(name: str, value: str) -> bool:
+    """Whether a variable of the vendor is secret, by its name or its value."""
+    return is_secret(name) or bool(logins(value))
+
+
+def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not _tells(name, value)}
+
+
+def _inherited(config: Mapping[str, Any], cluster: Cluster) -> list[str]:
+    """Secrets that processes may have of the launcher itself."""
+    if config["runtime"]["kind"] != "process" or not cluster.passes_environment_on:
+        return []
+    return [value for name, value in os.environ.items() if _tells(name, value)]
+
+
+def _refuse_elsewhere(config: Mapping[str, Any], job: Job, mask: Mask, where: Where) -> None:
+    """Refuse a secret where the ranks, or a folder's name, would keep it, and *** that an earlier run kept of one."""
+    for key in job.swept:
+        if is_under(key, LOGINS) and shown(job.values[key], key) != job.values[key]:
+            problem, advice = "a sweep over a secret would name folders after it", "sweep over something else"
+            raise ConfigError(problem, key=key, given=HIDDEN, advice=advice)
+    for key, value in leaves(config).items():
+        text = str(value)
+        if is_under(key, LOGINS) and is_hidden(text):
+            problem, advice = "*** stands for a secret, which no run keeps", f"give it again: {key}=…"
+            raise ConfigError(problem, where=where(key), key=key, given=text, advice=advice)
+        if not is_under(key, LOGINS) and mask.text(text) != text:
+            raise ConfigError(
+                "a secret stands in a value that is kept in config.yaml",
+                where=where(key),
+                key=key,
+                given=mask.text(text),
+                advice="name a variable in cluster.secrets, and let the code read it from its environment",
+            )

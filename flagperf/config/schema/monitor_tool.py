@@ -1,0 +1,164 @@
+r"""Reads a vendor's tool as its vendor file describes it: one regular expression whose groups name the figures.
+
+    monitor:
+      command: [acme-smi, --table]       # prints one sample and ends
+      parse: |
+        ^\|\s+ (?P<index>\d+) \s+ (?P<temperature>\S+) C \s+ (?P<power>\S+) W
+        \s+\|\s+ (?P<memory_used>\S+) \s/\s (?P<memory_total>\S+)
+      units: {memory: GiB}               # where they differ from C, W, MiB, %, J
+
+Each match is one device and may span lines. Its group `index` is the number by which the tool calls the device, from 0:
+a device that the tool leaves out then shifts no other's figures. Without that group devices count in the order of the
+output, and a sample that lacks one is not used. The expression is written in Python's verbose
+form: `^` and `$` match at line ends, white space in it stands for nothing (`\s` is a space), `#` begins a comment. A
+group whose text is no number (`N/A`, `-`, `[Not Supported]`) is a figure that the tool does not know.
+
+Some tools show a whole card's power on one or on each of its devices: with `power_of: card` each device gets an equal
+share of it, by the hardware's `devices_per_card`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from flagperf.config.schema.platform import Hardware, MonitorTool
+from flagperf.contract.monitor_log import DEVICE_FIGURES, Device
+from flagperf.errors import ConfigError, nearest
+
+OTHER_UNITS = {  # quantity, one figure or several → unit → factor to Device's unit
+    "power": {"mW": 1e-3},
+    "memory": {
+        "GiB": 1024.0,
+        "KiB": 1 / 1024,
+        "B": 1 / 2**20,
+        "MB": 1e6 / 2**20,
+        "GB": 1e9 / 2**20,
+        "%": 0.0,  # of what the hardware has
+    },
+    "utilisation": {"fraction": 100.0},
+    "energy": {"mJ": 1e-3},
+}
+UNITS = {  # the same with Device's own unit, which comes first
+    quantity: {figure.unit: 1.0, **units}
+    for quantity, units in OTHER_UNITS.items()
+    for name, figure in DEVICE_FIGURES.items()
+    if name.startswith(quantity)
+}
+INDEX = "index"  # the group with a device's number
+MAX_INDEX = 1023  # the most devices of a node are 1024
+
+
+@dataclass
+class Table:
+    """A tool's output as its vendor file describes it. Called with the output of each sample, one after the other."""
+
+    pattern: re.Pattern[str]
+    factors: dict[str, float]  # figure → factor to Device's unit
+    card: int = 1  # devices that share one power figure
+    memory: float | None = None  # MiB of a device, for a tool that shows it in percent of that
+    seen: int = 0  # devices known by an index: those up to the highest in any sample so far
+
+    @property
+    def figures(self) -> frozenset[str]:
+        """What can be known of a device."""
+        return frozenset(self.pattern.groupindex) - {INDEX} | ({"memory_total"} if self.memory else set())
+
+    def __call__(self, text: str) -> list[str]:
+        """One line a device. Raises ValueError when no device can be read."""
+        matches = list(self.pattern.finditer(text))
+        if INDEX in self.pattern.groupindex:
+            devices = self._placed(matches)
+        else:
+            devices = [self._device(match) for match in matches]
+        if not any(device != Device() for device in devices):
+            raise ValueError("no device in it")
+        cards = [devices[first : first + self.card] for first in range(0, len(devices), self.card)]
+        return [device.line() for card in cards for device in self._share(card)]
+
+    def _placed(self, matches: list[re.Match[str]]) -> list[Device]:
+        """Each device at its index, without figures where the tool left it out."""
+        found: dict[int, Device] = {}
+        for match in matches:
+            index = match[INDEX] or ""
+            if not re.fullmatch(r"[0-9]{1,4}", index) or int(index) > MAX_INDEX:
+                raise ValueError(f"{index!r} is no index of a device")
+            if int(index) in found:
+                raise ValueError(f"two devices have the index {int(index)}")
+            found[int(index)] = self._device(match)
+        self.seen = max(self.seen, *(index + 1 for index in found), 0)
+        return [found.get(index, Device()) for index in range(self.seen)]
+
+    def _device(self, match: re.Match[str]) -> Device:
+        groups = {name: text for name, text in match.groupdict().items() if name != INDEX}
+        device = Device(**{name: _number(text, self.factors.get(name, 1.0)) for name, text in groups.items()})
+        if device.memory_used is not None and device.memory_total is None:
+            device = replace(device, memory_total=self.memory)
+        return device
+
+    def _share(self, card: list[Device]) -> list[Device]:
+        """The devices of a card, each with an equal share of its power, which one or all of them show."""
+        shown = [power for device in card if (power := device.possible().power) is not None]
+        if self.card == 1 or not shown:
+            return card
+        return [replace(device, power=sum(shown) / len(shown) / len(card)) for device in card]
+
+
+def make_table(
+    tool: MonitorTool, hardware: Hardware, where: Callable[[str], str] = lambda _: "the vendor's file"
+) -> Table:
+    """Compile a vendor's description, for one of its products.
+
+    Args:
+        where: dotted key → the file that set it, for messages.
+
+    Raises:
+        ConfigError: there is no command; the expression, one of its groups or a unit is wrong.
+    """
+    if not (tool.command and tool.command[0]):
+        key = "vendor.monitor.command"
+        raise ConfigError("the command is empty", where=where(key), key=key, given=list(tool.command))
+    pattern = _pattern(tool.parse, where("vendor.monitor.parse"))
+    factors: dict[str, float] = {}
+    for quantity, unit in tool.units.items():
+        if unit not in UNITS.get(quantity, {}):
+            allowed = "; ".join(f"{known}: {' | '.join(units)}" for known, units in UNITS.items())
+            key = f"vendor.monitor.units.{quantity}"
+            raise ConfigError("unknown unit", where=where(key), key=key, given=unit, allowed=allowed)
+        factor = UNITS[quantity][unit] or _percent_of_memory(hardware)
+        factors |= {figure: factor for figure in DEVICE_FIGURES if figure.startswith(quantity)}
+    card = hardware.devices_per_card if tool.power_of == "card" else 1
+    memory = 100 * _percent_of_memory(hardware) if tool.units.get("memory") == "%" else None
+    return Table(pattern, factors, card, memory)
+
+
+def _pattern(text: str, where: str) -> re.Pattern[str]:
+    key = "vendor.monitor.parse"
+    try:
+        pattern = re.compile(text, re.VERBOSE | re.MULTILINE)
+    except re.error as error:
+        raise ConfigError(f"not a regular expression: {error}", where=where, key=key, given=text) from error
+    for name in pattern.groupindex:
+        if name not in (INDEX, *DEVICE_FIGURES):
+            advice = nearest(name, (INDEX, *DEVICE_FIGURES))
+            raise ConfigError("unknown group", where=where, key=key, given=name, advice=advice)
+    if not pattern.groupindex.keys() - {INDEX}:
+        raise ConfigError(
+            "the expression has no group of a figure", where=where, key=key, allowed=", ".join(DEVICE_FIGURES)
+        )
+    return pattern
+
+
+def _percent_of_memory(hardware: Hardware) -> float:
+    """MiB of one percent of a device's memory; NaN when the hardware's file does not say how much there is."""
+    return math.nan if hardware.memory_gib is None else hardware.memory_gib * 1024 / 100
+
+
+def _number(text: str | None, factor: float) -> float | None:
+    try:
+        number = float(text or "") * factor
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

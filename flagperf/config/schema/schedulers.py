@@ -1,0 +1,36 @@
+"""What a cluster's file says of a scheduler that hosts come from. All frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from flagperf.contract.fields import Count, CountFrom0, Field
+
+SOURCES = ("nodes", "slurm", "kubernetes")  # keys of a cluster's file that say where its hosts come from: one of them
+
+TimeLimit = Annotated[
+    str, Field(str, form=r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}", said="[days-]hours:minutes:seconds, or minutes, as text")
+]
+LongOption = Annotated[
+    str, Field(str, form="[a-z][a-z0-9-]*", said="a long option of Slurm's commands, without its --")
+]
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """How nodes are asked of Slurm; None: as the site has it by default."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    time: TimeLimit | None = None
+    gres: str | None = None  # of each node, such as gpu:a100:8, in place of gpus_per_node
+    gpus_per_node: CountFrom0 | None = None  # None: nproc, where the vendor's devices are counted
+    constraint: str | None = None
+    exclusive: bool = True  # no other job runs on the nodes
+    options: Mapping[LongOption, Any] = field(default_factory=dict)  # further ones; true: without a value
+    shared: bool = True  # nodes have this machine's files at the same paths; false: all is sent and collected
+    step: Mapping[LongOption, Any] = field(default_factory=dict)  # further options of srun, which reaches a node
+    job: Count | None = None  # an allocation that is there already; None: that of SLURM_JOB_ID, else a new one

@@ -1,0 +1,122 @@
+"""What a round, and all rounds of a case, came to. All frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Tuple
+
+from flagperf.contract.outcome import Failure, Moment, Outage
+from flagperf.contract.target import Target
+
+Division = Literal["closed", "open"]
+Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
+Finding = Tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
+
+
+@dataclass(frozen=True)
+class Change:
+    """One value that differs from the case: where it was set and from what to what."""
+
+    key: str
+    before: Any
+    after: Any
+    source: str  # "tuning nvidia/glm/A100x2x8", "experiment a", "command line"
+
+
+@dataclass(frozen=True)
+class ProbedDevice:
+    """What the device of one rank achieved in a probe: figures in FLOP/s and bytes/s (docs/probe.md)."""
+
+    rank: int
+    host: str
+    device: str
+    figures: Mapping[str, float]  # without those that it could not do
+
+
+@dataclass(frozen=True)
+class Result:
+    """One round. `values` are the fields of FINISHED (docs/results.md), absent ones are None."""
+
+    case: str
+    framework: str
+    hardware: str
+    vendor: str
+    size: str
+    nnodes: int
+    nproc: int
+    division: Division
+    round: int
+    status: str  # finished, failed, interrupted, not started; from files alone also: unfinished, running, waiting
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    sample_data: bool
+    target: Target | None
+    target_reached: bool | None  # None: no target applies (sample data of a full-size case, synthetic, ended early)
+    values: Mapping[str, Any]
+    failure: Failure | None = None
+    monitors: Mapping[str, Any] = field(default_factory=dict)  # "nodes": per node and monitor; "energy": of the job
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node name → phase → seconds
+    clocks: Mapping[str, float] = field(default_factory=dict)  # node name → seconds ahead of the launcher's
+    outages: tuple[Outage, ...] = ()  # of hosts that came back
+    sweep: Mapping[str, str] = field(default_factory=dict)
+    started: Moment | None = None  # by the clock of the launcher
+    seconds: float | None = None  # the whole round, by the launcher's clock
+    trained: float | None = None  # from TRAIN_START to TRAIN_END, by the launcher's clock; None: not recorded
+    previous: str = ""  # SHA-256 of result.json of the round before; "" where there is none, or it is not recorded
+    built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
+    seed: int | None = None  # as the ranks read it; None: no rank got so far
+    synthetic: bool = False  # trained on batches that stay in device memory
+    revision: int = 1  # of the case; results of different revisions do not compare
+    notes: tuple[str, ...] = ()  # what to know beside the number, which changes no verdict
+    probe: tuple[ProbedDevice, ...] = ()  # with probe=run
+    other_data: str = ""  # what sets the data of a full-size case apart from its own; "" where nothing does
+
+
+@dataclass(frozen=True)
+class TriedSize:
+    """A batch size of each rank that was tried for `train_batch_size=auto`."""
+
+    size: int
+    note: str = ""  # why it does not fit; empty: it does
+    peak_memory: float | None = None  # GiB, of the rank that held most
+    throughput: float | None = None  # of the whole job
+
+    @property
+    def fits(self) -> bool:
+        return not self.note
+
+
+@dataclass(frozen=True)
+class BatchSearch:
+    """What `train_batch_size=auto` found."""
+
+    found: int | None  # None: not even one sample fits
+    limit: float | None  # GiB that a rank may hold; None: as much as the device gives
+    tried: tuple[TriedSize, ...]  # in that order
+    sizes: tuple[int, ...] | None = None  # of which whole steps give the case's global_batch_size; None: any
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """n, mean, sample standard deviation, min, max and coefficient of variation of one figure over rounds."""
+
+    n: int
+    mean: float
+    stdev: float | None
+    min: float
+    max: float
+    cv: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All rounds of one configured case."""
+
+    name: str
+    results: tuple[Result, ...]
+    statistics: Mapping[str, Statistics]
+    config: Mapping[str, Any]
+    changes: tuple[Change, ...]
+    reasons: tuple[str, ...] = ()  # why the job is SUSPECT where no round alone is
+    batch: BatchSearch | None = None  # with train_batch_size=auto

@@ -1,0 +1,53 @@
+"""The packages that training processes import: which files of them are sent to a host, and what identifies these.
+
+The launcher and each rank compute the identity of what lies on their own disk, by the same function.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from flagperf.errors import FlagperfError
+
+PACKAGES = ("flagperf", "cases")  # what training processes import
+BEFORE_SCRIPT = "FLAGPERF_BEFORE_SCRIPT"  # variable: what PYTHONPATH was before a vendor's script
+NO_CODE = ("conf", "docs", "vendors")  # in the package of a wheel; the configuration is sent as config.yaml
+
+
+def files(folder: Path, left_out: Collection[str] = ()) -> Iterator[Path]:
+    """The files of a folder that are sent, in the order of their names. `left_out`: names in the folder.
+
+    Compiled code is none: ranks run what stands in source files (`flagperf.trainer.start.uncached`).
+    """
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and parts[0] not in left_out and "__pycache__" not in parts and path.suffix != ".pyc":
+            yield path
+
+
+def package_folder(package: str) -> Path:
+    """Where a package lies. Raises FlagperfError where it is not installed."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise FlagperfError(f"the package {package} is not installed here, so that it cannot be sent to a host")
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def identity(folder: Path) -> str:
+    """16 hexadecimal digits of a SHA-256 over names and contents of a package's files that are sent."""
+    found = hashlib.sha256()
+    for path in files(folder, NO_CODE):
+        content = path.read_bytes()
+        found.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
+        found.update(content)
+    return found.hexdigest()[:16]
+
+
+@lru_cache(maxsize=None)
+def identities() -> dict[str, str]:
+    """Package → identity, as they lay on this machine when it was first asked."""
+    return {package: identity(package_folder(package)) for package in PACKAGES}

@@ -1,0 +1,27 @@
+"""sys_info.log of a node, read back: what its host is, name → text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flagperf.contract.perflog import LATEST
+
+CLOCK = "clock_offset"  # line of sys_info.log: seconds that the host's clock is ahead of the launcher's
+FILE = "sys_info.log"
+
+
+def read_sys_info(node_folder: Path) -> dict[str, str]:
+    """Empty where there is no such log."""
+    path = node_folder / FILE
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    lines = (line.partition(": ") for line in text.partition("\n\n")[0].splitlines())  # then a tool's own output
+    return {name: value for name, _, value in lines}
+
+
+def clock_offset(node_folder: Path) -> float:
+    """Seconds that the node's clock was ahead of the launcher's: what its logs are to be corrected by. 0: not known."""
+    try:
+        offset = float(read_sys_info(node_folder).get(CLOCK, 0.0))
+    except ValueError:
+        return 0.0
+    return offset if abs(offset) <= LATEST / 1000 else 0.0

@@ -1,0 +1,1 @@
+"""What other projects ask for. Only the verbs import from here."""

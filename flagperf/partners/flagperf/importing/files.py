@@ -1,0 +1,178 @@
+"""A Checkout → the files of a configuration folder, as texts; and writing them, where nothing is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.about_case import about_case, frameworks
+from flagperf.config.files.read_once import read_yaml
+from flagperf.config.files.search_path import cases, find, options, search_path
+from flagperf.errors import ConfigError
+from flagperf.partners.flagperf.importing.site import IMAGE, NAME, Known, Site, read_site
+from flagperf.partners.flagperf.importing.site_files import (
+    cluster_text,
+    experiment_text,
+    hardware_text,
+    show,
+    vendor_text,
+)
+from flagperf.partners.flagperf.importing.tuning import tuning_file
+from flagperf.partners.flagperf.importing.values import Checkout, Unread, VendorConfig
+from flagperf.partners.flagperf.importing.words import hardware_of
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import makes."""
+
+    files: Mapping[str, str]  # name below the folder → text
+    told: tuple[str, ...]  # what was not carried over and stands in no file, a line each
+    kept: tuple[str, ...]  # values of FlagPerf in whose place shipped ones stay, a line each
+    show: str | None  # overrides that show what would run; None where there is no experiment
+
+
+def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported:
+    """The files of ours for all that FlagPerf's say.
+
+    Args:
+        config_dirs: folders of the user's own: vendors, products and cases that are there need no file.
+    """
+    folders = search_path(config_dirs)
+    known = _known(folders)
+    site = read_site(checkout.cluster_conf, checkout.test_conf, known)
+    configs = [config for config in checkout.configs if known.model(config.model, config.framework)]
+    strange = [config for config in checkout.configs if config not in configs]
+    files = {}
+    if checkout.cluster_conf or checkout.test_conf:
+        files[f"cluster/{NAME}.yaml"] = cluster_text(site)
+        files[f"experiment/{NAME}.yaml"] = experiment_text(site)
+    files |= _of_vendors(configs, site, known)
+    about = {model: about_case(model, (), config_dirs) for model in sorted({_model(one, known) for one in configs})}
+    kept: list[str] = []
+    for config in configs:
+        model, product = _model(config, known), hardware_of(config.hardware)
+        name = f"vendor/{config.vendor}/{model}/{product}x{config.nnodes}x{config.nproc}.yaml"
+        folder = checkout.cases.get((config.model, config.framework))
+        imageless = config.vendor in known.vendors and not known.has_image(config.vendor, config.framework)
+        image = IMAGE.format(vendor=config.vendor, framework=config.framework) if imageless else None
+        made = tuning_file(config, folder, about[model], image)
+        files |= {name: made.text, **made.scripts}
+        kept += made.kept
+    told = [one.line for one in _unread(checkout, configs)] + [*site.left, *_without_case(strange)]
+    told += [*_of_others(configs, known), *_unused(checkout)]
+    return Imported(
+        files, tuple(told), tuple(dict.fromkeys(kept)), show(site) if f"experiment/{NAME}.yaml" in files else None
+    )
+
+
+def _known(folders: Sequence[Path]) -> Known:
+    found = {}
+    for case in options("model", folders):
+        for framework in frameworks(case, folders):
+            of_framework = f"{framework}/{case}"
+            found[case, framework] = of_framework if of_framework in cases(folders) else case
+    hardware = {name: _read(f"hardware/{name}", folders).get("vendor") for name in options("hardware", folders)}
+    vendors = {name: _read(f"vendor/{name}", folders).get("vendor", {}) for name in options("vendor", folders)}
+    return Known(found, vendors, hardware)
+
+
+def _read(name: str, folders: Sequence[Path]) -> dict[str, Any]:
+    path = find(name, folders)
+    return read_yaml(path) or {} if path else {}
+
+
+def _model(config: VendorConfig, known: Known) -> str:
+    model = known.model(config.model, config.framework)
+    assert model is not None
+    return model
+
+
+def _of_vendors(configs: Sequence[VendorConfig], site: Site, known: Known) -> Iterator[tuple[str, str]]:
+    """The files of vendors and products that are not here yet."""
+    vendors = {config.vendor for config in configs} | ({site.vendor} if site.vendor else set())
+    for vendor in sorted(vendors - known.vendors.keys()):
+        yield f"vendor/{vendor}.yaml", vendor_text(vendor, site, configs)
+    devices: dict[tuple[str, str], int] = {}
+    used = [(hardware_of(config.hardware), config.vendor, config.nproc) for config in configs]
+    used += [(row["hardware"], site.vendor, int(row["scale"].split("x")[1])) for _, row in site.suite if site.vendor]
+    for product, vendor, nproc in used:
+        devices[product, vendor] = max(nproc, devices.get((product, vendor), 0))
+    for (product, vendor), nproc in sorted(devices.items()):
+        if product not in known.hardware:
+            yield f"hardware/{product}.yaml", hardware_text(product, vendor, nproc)
+
+
+def _unread(checkout: Checkout, configs: Sequence[VendorConfig]) -> list[Unread]:
+    """What is no stated value, or has no known name: of both files of the site, and of the cases that are here."""
+    said = [one for one in (checkout.test_conf, checkout.cluster_conf) if one]
+    said += [config.said for config in configs]
+    said += [
+        checkout.cases[case].base for config in configs if (case := (config.model, config.framework)) in checkout.cases
+    ]
+    strange = {config.path.parent for config in checkout.configs} - {config.path.parent for config in configs}
+    skipped = [one for one in checkout.skipped if one.place.file.parent not in strange]
+    return sorted({*skipped, *(one for part in said for one in part.unread)}, key=lambda one: one.place)
+
+
+def _without_case(configs: Sequence[VendorConfig]) -> Iterator[str]:
+    """Vendors' folders of cases that are not here."""
+    folders: dict[Path, int] = {}
+    for config in configs:
+        folder = config.path.parents[1]
+        folders[folder] = folders.get(folder, 0) + 1
+    for folder, count in folders.items():
+        files = "1 config file" if count == 1 else f"{count} config files"
+        yield f"{folder}: {files}    (there is no such case here)"
+
+
+def _of_others(configs: Sequence[VendorConfig], known: Known) -> Iterator[str]:
+    """Config files for a product that is another vendor's here: no run finds their tuning."""
+    for config in configs:
+        product = hardware_of(config.hardware)
+        maker = known.hardware.get(product)
+        if maker not in (None, config.vendor):
+            yield f"{config.path}    ({product} is a product of {maker} here: no run uses the tuning)"
+
+
+def _unused(checkout: Checkout) -> Iterator[str]:
+    """Cases that were given without a vendor's config file: their values alone make no tuning."""
+    used = {(config.model, config.framework) for config in checkout.configs}
+    for case, folder in checkout.cases.items():
+        if case not in used:
+            files = ", ".join(path.name for path in folder.base.files)
+            yield f"{'/'.join(case)}: {files}    (no config file of a vendor is for it)"
+
+
+def write_files(files: Mapping[str, str], folder: Path) -> None:
+    """Write all files, or none.
+
+    Raises:
+        ConfigError: one is there already, with another content; or the folder cannot be written.
+    """
+    taken = [name for name, text in files.items() if (folder / name).exists() and _content(folder / name) != text]
+    if taken:
+        raise ConfigError(
+            "these files are there already, and say something else",
+            key="into",
+            given=", ".join(sorted(taken)),
+            advice="give another folder, or move them away first",
+        )
+    try:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"the files cannot be written: {error.strerror}",
+            key="into",
+            given=folder,
+            advice="choose a folder that you may write to",
+        ) from None
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None

@@ -1,0 +1,55 @@
+"""Fills a template, and writes the page where nothing but an earlier page of ours can be lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flagperf import __version__
+from flagperf.config.schema.platform import ImageSource
+from flagperf.errors import ConfigError
+from flagperf.plain import plain
+from flagperf.report.markdown import table
+
+TEMPLATES = Path(__file__).parent / "templates"
+CHINESE = {"the CPU of any machine": "任意机器的 CPU", "any CPU": "任意 CPU"}  # titles that are no names of products
+MARK = "<!-- made by flagperf"  # begins every page
+
+
+def render(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
+    """A page in Markdown: a template of a folder, which may include those of this package."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader([folder, TEMPLATES]),
+        autoescape=False,  # it is no HTML
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"table": table, "chinese": chinese}
+    text = environment.get_template(template).render(mark=f"{MARK} {__version__}", **values)
+    return plain(text)
+
+
+def chinese(title: str) -> str:
+    """The title of a vendor or a product as a Chinese page has it: a name stays as it is."""
+    return CHINESE.get(title, title)
+
+
+def image_text(source: ImageSource, folder: str) -> str:
+    """An image by its name, by the image that it is built on, or by its Dockerfile's folder."""
+    return source.name or (f"在 {source.base} 上构建" if source.base else f"`{folder}/Dockerfile`")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a page, with its folders. Raises ConfigError where a file of somebody else is there, or none can be."""
+    try:
+        if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(MARK):
+            advice = "choose another folder with into=, or move the file away"
+            raise ConfigError("a file that flagperf did not make is there", key="into", given=path, advice=advice)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the page cannot be written: {error.strerror}", key="into", given=path) from None

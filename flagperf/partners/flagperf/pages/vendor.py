@@ -1,0 +1,89 @@
+"""The page of a vendor: its products, images and monitors, on what was measured, and the results of all cases."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from flagperf.config.files.search_path import VENDORS, cases, search_path
+from flagperf.config.schema.platform import Hardware
+from flagperf.config.schema.values import RunConfig
+from flagperf.partners.flagperf.pages.chosen import products
+from flagperf.partners.flagperf.pages.render import chinese, image_text, render
+from flagperf.partners.flagperf.readme import environment
+from flagperf.partners.flagperf.submission import SCALES, Job, submissions, unfit
+from flagperf.report import cells
+from flagperf.report.tables import MONITORED
+
+NONE = "/"
+
+
+def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path] = ()) -> str:
+    """The page, in Markdown.
+
+    Args:
+        run: any case, configured for one of the vendor's products.
+        jobs: what was measured on them.
+    """
+    folders = search_path(config_dirs)
+    mine = [job for job in jobs if not unfit(job)]
+    scales = [*SCALES, *(job.scale for group in submissions(mine) for job in group)]
+    there = sorted({"/".join(filter(None, _name(job))) for job in mine})
+    return render(
+        "vendor.md.j2",
+        run=run,
+        products=[_product(hardware) for hardware in products(run.vendor.name, folders)],
+        environment=[{"项目": name, "值": value} for name, value in environment(mine).items()] if mine else [],
+        images=[{"框架": name, "镜像": image_text(source, f"vendors/{run.vendor.name}/docker/{name}")}
+                for name, source in run.vendor.image.items()],
+        about_images=_about_images(run.vendor.name),
+        command=shlex.join(run.vendor.monitor.command) if run.vendor.monitor else "",
+        monitored=_monitored(run),
+        results=[_of_case(name, mine, scales) for name in there],
+        unmeasured=[name for name in cases(folders) if name not in there],
+    )  # fmt: skip
+
+
+def _product(hardware: Hardware) -> dict[str, str]:
+    peaks = ", ".join(f"{form} {peak / 1e12:g}" for form, peak in hardware.peak_flops.items())
+    return {
+        "产品": hardware.name,
+        "名称": chinese(hardware.title),
+        "显存 (GiB)": f"{hardware.memory_gib:g}" if hardware.memory_gib else NONE,
+        "功耗 (W)": f"{hardware.power_w:g}" if hardware.power_w else NONE,
+        "峰值 (TFLOP/s)": peaks or NONE,
+        "每机设备数": str(hardware.devices_per_node or NONE),
+    }
+
+
+def _about_images(vendor: str) -> str:
+    """What vendors/<vendor>/README.md says of them."""
+    path = VENDORS / vendor / "README.md"
+    return path.read_text(encoding="utf-8").partition("\n")[2].strip() if path.is_file() else ""
+
+
+def _monitored(run: RunConfig) -> list[dict[str, str]]:
+    """What the vendor's tool tells of each device."""
+    tool = run.vendor.monitor
+    if tool is None:
+        return []
+    names = re.findall(r"\(\?P<(\w+)>", tool.parse)
+    return [{"监控项": MONITORED[name].title, "单位": MONITORED[name].unit} for name in names if name in MONITORED]
+
+
+def _of_case(case: str, jobs: Sequence[Job], scales: Sequence[str]) -> dict[str, str]:
+    """The training throughput of a case at each scale, and of which product."""
+    framework, _, name = case.rpartition("/")
+    row = {"测例": case}
+    for scale in dict.fromkeys(scales):
+        here = [job for job in jobs if job.scale == scale and _name(job) == (framework, name)]
+        told = [f"{job.config['hardware']['name']}: {cells.row(job.summary)['p_train']}" for job in here]
+        row[scale] = "；".join(told) or NONE
+    return {**row, "单位": next(job.config["throughput_unit"] for job in jobs if _name(job) == (framework, name))}
+
+
+def _name(job: Job) -> tuple[str, str]:
+    framework = "" if cells.is_main(job.config) else str(job.config["framework"]["name"])
+    return framework, str(job.config["case"])

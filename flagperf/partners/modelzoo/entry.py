@@ -1,0 +1,99 @@
+"""The entry of model.yaml: from which command the short run is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.partners.modelzoo import guide
+from flagperf.partners.modelzoo.arguments import spelled
+from flagperf.partners.modelzoo.fault import Fault
+
+PLACE = f"in the folder, or in {guide.ENTRY_IN_ZOO} above it"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What to start, with which parameters."""
+
+    run_file: str
+    params: Mapping[str, Any]  # those of `others` behind the guide's
+
+    def argv(self, python: str, options: set[str]) -> list[str]:
+        """The command, as the page on model.yaml makes it. `options`: what the script takes."""
+        pairs = [(f"--{spelled(name, options)}", str(value)) for name, value in self.params.items()]
+        return [python, self.run_file, *(word for pair in pairs for word in pair)]
+
+
+def read_entry(folder: Path) -> tuple[Entry | None, list[Fault]]:
+    """The entry of a model folder, None where there is none that can be run; and what is wrong with it."""
+    path = _file(folder)
+    if path is None:
+        return None, [
+            Fault(guide.ENTRY, "no such file", f"an entry {PLACE}", "write it: the short run is made from it")
+        ]
+    try:
+        listed = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+    except yaml.YAMLError as error:
+        return None, [Fault(guide.ENTRY, f"no YAML: {str(error).splitlines()[0]}", "a list of entries", "mend it")]
+    entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    mine = entries if path.parent == folder else [one for one in entries if _is_of(one, folder)]
+    if len(mine) != 1:
+        return None, [
+            Fault(guide.ENTRY, f"{len(mine)} entries of this folder", "a list with one", "run_dir names the folder")
+        ]
+    faults = [Fault(guide.ENTRY, *said) for said in _wrong(mine[0], folder)]
+    return (None if faults else _entry(mine[0])), faults
+
+
+def _file(folder: Path) -> Path | None:
+    places = (folder / guide.ENTRY, *(parent / guide.ENTRY_IN_ZOO for parent in folder.parents))
+    return next((place for place in places if place.is_file()), None)
+
+
+def _is_of(entry: Mapping[str, Any], folder: Path) -> bool:
+    desc = entry.get("desc")
+    run_dir = Path(str(desc.get("run_dir") or "") if isinstance(desc, dict) else "")
+    return bool(run_dir.parts) and folder.parts[-len(run_dir.parts) :] == run_dir.parts
+
+
+def _wrong(entry: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str, str]]:
+    """What was found, what is asked, what to do."""
+    desc, params = entry.get("desc"), entry.get("params")
+    if not isinstance(desc, dict) or not isinstance(params, dict):
+        yield (
+            f"the keys {', '.join(map(str, entry))}",
+            "case_name, desc and params, the last two with keys below them",
+            "add them",
+        )
+        return
+    run_dir, run_file = str(desc.get("run_dir") or ""), str(desc.get("run_file") or "")
+    tops = [f"{top}/" for top in guide.FRAMEWORKS.values()]
+    if not run_dir.startswith(tuple(tops)):
+        yield f"run_dir: {run_dir or 'empty'}", f"a path that begins with {' or '.join(tops)}", "correct it"
+    if not run_file.startswith(f"{guide.SCRIPTS}/") or not (folder / run_file).is_file():
+        yield f"run_file: {run_file or 'empty'}", f"a script of this folder below {guide.SCRIPTS}/", "correct it"
+    if not entry.get("case_name"):
+        yield "case_name: empty", "the name of your account", "fill it"
+    for name in guide.PARAMS:
+        if params.get(name) in (None, ""):
+            yield f"params.{name}: empty", "a value: no parameter may be missing or empty", "fill it"
+    others = params.get(guide.OTHERS, {})
+    if not isinstance(others, dict) or any(value in (None, "") for value in others.values()):
+        yield (
+            f"params.{guide.OTHERS}: {others}",
+            "further parameters, each with a value",
+            "fill them, or remove the key",
+        )
+    for name in ("step", "epoch"):
+        if params.get(name) not in (None, "") and (not isinstance(params[name], int) or params[name] < 1):
+            yield f"params.{name}: {params[name]}", "a whole number above 0", "correct it"
+
+
+def _entry(entry: Mapping[str, Any]) -> Entry:
+    params = {name: entry["params"][name] for name in guide.PARAMS}
+    return Entry(entry["desc"]["run_file"], params | entry["params"].get(guide.OTHERS, {}))

@@ -1,0 +1,168 @@
+"""A case → the model folder that the ModelZoo's guide asks for.
+
+Its scripts call flagperf; its README tells what was measured, and what was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf import __version__
+from flagperf.config.about_case import target_text
+from flagperf.config.parts.needs import needs_of
+from flagperf.config.schema.values import RunConfig
+from flagperf.errors import ConfigError
+from flagperf.partners.flagperf.pages.case_text import case_text
+from flagperf.partners.flagperf.pages.render import render
+from flagperf.partners.flagperf.submission import Job
+from flagperf.partners.modelzoo import guide, results
+from flagperf.partners.modelzoo.wheel import NAME, wheel
+from flagperf.plan.container import docker_run_argv
+from flagperf.plan.values import Container, Mount
+
+HERE = Path(__file__).parent
+CPU = {"name": "cpu", "words": {"vendor": "cpu"}, "mixed": "amp_bf16"}
+SAMPLE = "sample"  # value of --dataset_path that stands for sample data
+STEPS, EPOCHS = 10, 1  # of the entry's short run
+WORKDIR = "/workspace"  # of the image and the container
+FROM_IMAGE = ("torch", "torchvision", "torchaudio")  # a vendor builds them for its devices: pip must not replace them
+
+
+def export(full: RunConfig, short: RunConfig, jobs: Sequence[Job], folder: Path, account: str) -> list[Path]:
+    """Write the folder and return its files.
+
+    Args:
+        full: the case at its full size on the vendor's product.
+        short: the case as the entry of model.yaml trains it: on the user's data, else reduced on sample data.
+        jobs: what was measured, on the product and on the reference.
+        folder: a new or empty one.
+        account: name of the user's account in the ModelZoo.
+
+    Raises:
+        ConfigError: the folder holds something, or the ModelZoo has no place for the framework.
+    """
+    if full.framework.name not in guide.FRAMEWORKS:
+        allowed = ", ".join(guide.FRAMEWORKS)
+        raise ConfigError(
+            "the ModelZoo has no such framework", key="framework", given=full.framework.name, allowed=allowed
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError("the folder is not empty", key="into", given=folder, advice="give a new or empty folder")
+    texts = {folder / name: text for name, text in _texts(full, short, jobs, account).items()}
+    wheel_file = folder / NAME
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        wheel_file.write_bytes(wheel())
+    except OSError as error:
+        raise ConfigError(f"the folder cannot be written: {error.strerror}", key="into", given=folder) from None
+    return sorted([*texts, wheel_file])
+
+
+def _texts(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, str]:
+    """File below the folder → text."""
+    values = _values(full, short, jobs, account)
+    templates = {
+        guide.README: "README.md.j2",
+        guide.REQUIREMENTS: "requirements.txt.j2",
+        guide.ENTRY: "model.yaml.j2",
+        f"{guide.SCRIPTS}/README.md": "run_scripts.md.j2",
+        f"{guide.SCRIPTS}/run_{full.case}.py": "run.py.j2",
+        **({"Dockerfile": "Dockerfile.j2"} if full.image else {}),
+    }
+    made = {name: render(template, folder=HERE / "templates", **values) for name, template in templates.items()}
+    scripts = {name: (HERE / "scripts" / name).read_text(encoding="utf-8") for name in (guide.ARGUMENT, guide.FORMAT)}
+    return made | {f"{guide.SCRIPTS}/{name}": text for name, text in scripts.items()}
+
+
+def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, Any]:
+    """What the templates name."""
+    devices = _devices(full)
+    entry = _entry(full, short, account)
+    name = full.case if full.framework.main else f"{full.framework.name}/{full.case}"
+    lowest = needs_of(full).lowest
+    return {
+        "version": __version__,
+        "wheel": NAME,
+        "run": full,
+        "case": {"model": full.case} | ({} if full.framework.main else {"framework": full.framework.name}),
+        "devices": devices,
+        "mixed": {device["name"]: device["mixed"] for device in devices},
+        "text": case_text(name),
+        "target": target_text(full.config.get("target")),
+        "entry": yaml.safe_dump([entry], sort_keys=False, allow_unicode=True),
+        "run_dir": entry["desc"]["run_dir"],
+        "packages": {name: version for name, version in lowest.items() if name in full.framework.case_needs},
+        "from_image": dict.fromkeys([full.framework.packages[0], *(name for name in lowest if name in FROM_IMAGE)]),
+        "cards": _cards(full),
+        "container": _docker_line(full),
+        "workdir": WORKDIR,
+        "measured": results.rows(full, jobs),
+        "left_out": results.left_out(full, jobs),
+        "missing": results.missing(full, jobs),
+        "alignment": results.alignment(full, jobs),
+    }
+
+
+def _devices(run: RunConfig) -> list[Mapping[str, Any]]:
+    """Values of --device: the vendor's own, and this machine's processor. Each with flagperf's words for it."""
+    if run.vendor.name == "cpu":
+        return [CPU]
+    words = {"vendor": run.vendor.name, "hardware": run.hardware.name}
+    precision = run.config["precision"]
+    mixed = precision if precision.startswith("amp_") else "amp_fp16"
+    return [{"name": run.vendor.device, "words": words, "mixed": mixed}, CPU]
+
+
+def _entry(full: RunConfig, short: RunConfig, account: str) -> dict[str, Any]:
+    """The entry of model.yaml."""
+    _, package, *_ = str(full.config["task"]["_target_"]).split(".")
+    area = guide.AREAS.get(package, guide.OTHER_AREA)
+    framework = guide.FRAMEWORKS[full.framework.name]
+    params = {
+        "nnodes": 1,
+        "nproc_per_node": full.hardware.devices_per_card,
+        "batch_size": short.train_batch_size,
+        "model_name": full.case,
+        "dataset_path": SAMPLE if short.size != "full" else short.data_dir,
+        "step": STEPS,
+        "epoch": EPOCHS,
+        "lr": short.config["lr"],
+        "device": full.vendor.device,
+        "autocast": full.vendor.name != "cpu",
+    }
+    desc = {"run_dir": f"{framework}/contrib/{area}/{full.case}", "run_file": f"{guide.SCRIPTS}/run_{full.case}.py"}
+    return {"case_name": account, "desc": desc, "params": params}
+
+
+def _cards(run: RunConfig) -> list[tuple[str, int]]:
+    """How many devices to train on, in words and as a number: one, a card's, a machine's."""
+    counts = {
+        "单设备": 1,
+        "单卡": run.hardware.devices_per_card,
+        "单机": run.hardware.devices_per_node or run.hardware.devices_per_card,
+    }
+    return [(name, count) for name, count in counts.items() if name == "单设备" or count > 1]
+
+
+def _docker_line(run: RunConfig) -> str:
+    """The command that starts a shell in a container of the vendor's image; empty where the vendor needs none."""
+    if run.container is None:
+        return ""
+    data = Mount("DATA", "/data")
+    container = Container(
+        name=run.case,
+        image=f"{run.case}-flagperf",
+        argv=("bash",),
+        env={},
+        labels={},
+        mounts=(data,),
+        options=run.container,
+    )
+    docker, verb, *rest = docker_run_argv(container)
+    return " ".join([docker, verb, "-it", *rest])

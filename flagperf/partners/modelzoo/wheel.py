@@ -1,0 +1,42 @@
+"""This flagperf as a wheel, which no index has: made of what lies here, in a checkout as in an installation."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distribution
+
+from flagperf import __version__
+from flagperf.config.files.search_path import CASE_PAGES, CONF, VENDORS
+from flagperf.contract.sent_code import NO_CODE, PACKAGES, files, package_folder
+
+NAME = f"flagperf-{__version__}-py3-none-any.whl"
+INFO = f"flagperf-{__version__}.dist-info"
+WHEEL = "Wheel-Version: 1.0\nGenerator: flagperf\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+DATA = {"flagperf/conf": CONF, "flagperf/vendors": VENDORS, "flagperf/docs/cases": CASE_PAGES}  # as pyproject.toml says
+
+
+def wheel() -> bytes:
+    """The wheel. The same code gives the same bytes at any time."""
+    stream, record = io.BytesIO(), []
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in _contents():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            record.append(f"{name},sha256={digest},{len(content)}\n")
+        archive.writestr(zipfile.ZipInfo(f"{INFO}/RECORD"), "".join([*record, f"{INFO}/RECORD,,\n"]))
+    return stream.getvalue()
+
+
+def _contents() -> Iterator[tuple[str, bytes]]:
+    folders = {package: package_folder(package) for package in PACKAGES}
+    for name, folder in (*folders.items(), *DATA.items()):
+        for path in files(folder, NO_CODE if name == "flagperf" else ()):
+            yield f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes()
+    made = distribution("flagperf")
+    for name in ("METADATA", "entry_points.txt"):
+        yield f"{INFO}/{name}", (made.read_text(name) or "").encode()
+    yield f"{INFO}/WHEEL", WHEEL.encode()

@@ -1,0 +1,67 @@
+"""Does the training data hold copies of the evaluation data? `flagperf data check` looks, which takes some seconds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flagperf.contract.data_files import spread
+from flagperf.contract.splits import files_below, splits
+
+HEAD = 65536  # bytes from the beginning of a file that are compared, beside its size
+LOOKED_AT = 1000  # evaluation files, or lines of a text file, that are looked for in the training data
+MOST = 0.1  # share of them that may be there: large data sets hold some samples twice
+
+
+def check_copies(config: Mapping[str, Any], folder: str | Path) -> None:
+    """Refuse training data that holds the evaluation data under other names.
+
+    Of two text files the lines are compared, of folders the files, of anything else the file as a whole.
+
+    Args:
+        folder: data_dir on this machine.
+
+    Raises:
+        ConfigError: more than a tenth of the evaluation data is there, with an example.
+    """
+    for split in splits(config, folder):
+        trained, evaluated = _lines(split.train), _lines(split.evaluation)
+        if trained and evaluated:
+            known = set(trained)
+            samples = spread(evaluated, LOOKED_AT)
+            copies = [line for line in samples if line in known]
+        else:
+            samples = spread(_paths(split.evaluation), LOOKED_AT)
+            sizes = {os.stat(path).st_size for path in samples}  # noqa: PTH116
+            alike = (path for path in _paths(split.train) if os.stat(path).st_size in sizes)  # noqa: PTH116
+            contents = {_content(path): path for path in alike}
+            copies = [f"{path}, a copy of {contents[_content(path)]}" for path in samples if _content(path) in contents]
+        if len(copies) > MOST * len(samples):
+            what = "lines" if trained and evaluated else "files"
+            raise split.refused(
+                f"{len(copies)} of {len(samples)} evaluation {what} are in the training data, such as {copies[0]}"
+            )
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a text file; none of anything else."""
+    if not path.is_file():
+        return []
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    is_text = b"\n" in head and b"\0" not in head
+    return path.read_text(encoding="utf-8", errors="replace").splitlines() if is_text else []
+
+
+def _paths(path: Path) -> list[str]:
+    """The files below a folder in the order of their names; of a file, itself."""
+    return [str(path)] if path.is_file() else [entry.path for entry in files_below(path)]
+
+
+def _content(path: str) -> tuple[int, bytes]:
+    """Size and hash of the beginning of a file: equal for copies."""
+    with open(path, "rb") as file:  # noqa: PTH123
+        return os.fstat(file.fileno()).st_size, hashlib.sha256(file.read(HEAD)).digest()

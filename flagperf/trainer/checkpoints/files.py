@@ -1,0 +1,263 @@
+"""The files of checkpoints: step<N>.pt and, beside it, step<N>.pt.sha256 as sha256sum writes it; whose they are.
+
+Where each rank writes a part, a folder step<N>.dcp stands in place of the file. What has the name of a checkpoint is
+whole at any moment, wherever its writer or its host died. What a disk or a copy made of it later, its hash tells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+import shutil
+import socket
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from flagperf.contract.checkpoint import FORMS
+from flagperf.contract.digest import sha256_of
+from flagperf.errors import ConfigError
+from flagperf.trainer.ranks import Ranks
+
+KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
+UNCHECKED = "it has no hash beside it, only the checksums in the file were compared"
+
+
+class Whole(NamedTuple):
+    """The newest checkpoint that is whole, and what to know about it and about newer ones, in words."""
+
+    path: Path
+    notes: tuple[str, ...] = ()
+
+
+class _Look(NamedTuple):
+    """What a node found in a file: what makes it useless, and what else to know."""
+
+    damage: str = ""
+    note: str = ""
+
+
+class _Hashed(io.BufferedWriter):
+    """A new file that hashes what is written to it, on the way."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path, "w"))
+        self.hash = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.hash.update(data)
+        return super().write(data)
+
+
+class Alone(Ranks):
+    """A rank that looks for itself, before it has joined the others."""
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value]
+
+
+def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of this training's checkpoints: one a round, beside the log folders of its nodes."""
+    if "FLAGPERF_CHECKPOINT_DIR" in environment:
+        return Path(environment["FLAGPERF_CHECKPOINT_DIR"])
+    return Path(environment.get("FLAGPERF_LOG_DIR", "log")).parent / "checkpoint"
+
+
+def save(folder: Path, step: int, write: Callable[[Any], object]) -> Path:
+    """Write `step<step>.pt` and its hash, whole or not at all; then remove all checkpoints but the newest two.
+
+    Args:
+        write: fills the open file from its beginning to its end, in the framework's own format.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step{step:09d}.pt"
+    partial, partial_hash = path.with_suffix(".partial"), path.with_suffix(".sha256.partial")
+    with _Hashed(partial) as file:
+        write(file)
+        _to_disk(file)
+    with partial_hash.open("wb") as beside:
+        beside.write(f"{file.hash.hexdigest()}  {path.name}\n".encode())
+        _to_disk(beside)
+    _rename(partial, partial_hash, path)
+    return path
+
+
+def save_folder(folder: Path, step: int, ranks: Ranks, write: Callable[[Path], object]) -> None:
+    """Write the folder `step<step>.dcp` and the hashes of its files, like `save`; called on every rank.
+
+    Nodes without a shared file system get the files of their own ranks, and the hashes of all: once the launcher has
+    brought them together, the checkpoint is whole.
+
+    Args:
+        write: puts the files of a rank into the folder and onto the disk.
+    """
+    path = folder / f"step{step:09d}.dcp"
+    partial, partial_hash = path.with_suffix(".partial"), path.with_suffix(".sha256.partial")
+    if ranks.rank == 0:
+        partial.mkdir(parents=True)
+    ranks.wait()
+    leads = ranks.rank == 0 or (ranks.local_rank == 0 and not partial.is_dir())  # the first that has this folder
+    if leads:
+        partial.mkdir(parents=True, exist_ok=True)
+    ranks.wait()
+    write(partial)
+    ranks.wait()
+    own = {file.name: sha256_of(file) for file in partial.iterdir()} if leads else {}
+    hashes = {name: digest for one in ranks.gather(own) for name, digest in one.items()}
+    if leads:
+        with partial_hash.open("wb") as beside:
+            beside.write("".join(f"{hashes[name]}  {path.name}/{name}\n" for name in sorted(hashes)).encode())
+            _to_disk(beside)
+        _rename(partial, partial_hash, path)
+    ranks.wait()
+
+
+def _rename(partial: Path, partial_hash: Path, path: Path) -> None:
+    """Give a whole checkpoint its name; then remove all others but the newest before it."""
+    folder = path.parent
+    partial_hash.rename(hash_file(path))  # first: a checkpoint that is there has its hash
+    partial.rename(path)
+    _sync_folder(folder)
+    kept = {path, *_checkpoints(folder)[-KEPT:]}
+    for other in sorted(set(folder.glob("step*")) - kept - set(map(hash_file, kept))):
+        shutil.rmtree(other) if other.is_dir() else other.unlink()
+
+
+def newest_whole(folder: Path, world: Ranks) -> Whole:
+    """The newest checkpoint that is whole on every node, the same on all ranks. The first rank of each node looks.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    looks = world.local_rank == 0
+    there = world.gather([path.name for path in _checkpoints(folder)] if looks else [])
+    notes: list[str] = []
+    for name in sorted({name for names in there for name in names}, reverse=True):
+        found = world.gather(_on_this_node(folder / name, world) if looks else _Look())
+        if damage := [look.damage for look in found if look.damage]:
+            notes += damage
+            continue
+        used = [f"{name} was used in its place"] if notes else []
+        return Whole(folder / name, (*notes, *used, *dict.fromkeys(look.note for look in found if look.note)))
+    if notes:
+        problem, given, advice = "no checkpoint is whole", "; ".join(notes), "begin anew, without resume"
+    else:
+        problem, given, advice = (
+            "no checkpoint to resume from",
+            None,
+            "set checkpoint_freq in the run that is to be resumed later",
+        )
+    allowed = "a folder with step<N>.pt files or step<N>.dcp folders, readable on every node"
+    raise ConfigError(problem, where=str(folder), key="resume", given=given, allowed=allowed, advice=advice)
+
+
+def hash_file(path: Path) -> Path:
+    """Where the hash of a checkpoint lies."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def check_agreed(names: Sequence[str]) -> None:
+    """Refuse ranks that go on from different checkpoints. `names`: of every rank, where each looked for itself.
+
+    Raises:
+        ConfigError: they do.
+    """
+    if len(set(names)) > 1:
+        raise ConfigError(
+            "the ranks would go on from different checkpoints",
+            where="config.yaml",
+            key="resume",
+            given=", ".join(dict.fromkeys(names)),
+            allowed="the same checkpoint, whole on every node",
+            advice="copy the folder from the node that has the newest one",
+        )
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """A block that reads a file with a hash of its own, which anyone may have written.
+
+    Raises:
+        ConfigError: the file is no checkpoint. Which error says so depends on what it is.
+    """
+    try:
+        yield
+    except (
+        pickle.UnpicklingError,
+        zipfile.BadZipFile,
+        RuntimeError,
+        EOFError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ConfigError(
+            "this is no checkpoint of flagperf",
+            where=str(path),
+            key="resume",
+            given=f"a file that holds other objects, or parts of one ({type(error).__name__})",
+            allowed="a file of a training: tensors and plain values",
+            advice="begin anew, without resume, or ask who wrote the file; nothing in it was executed",
+        ) from error
+
+
+def _on_this_node(path: Path, world: Ranks) -> _Look:
+    """What is wrong with a checkpoint here; the host is named where there are several."""
+    try:
+        look = _look(path)
+    except OSError as error:
+        look = _Look(damage=f"it cannot be read: {error.strerror}")
+    name = path.name if world.local_size == world.size else f"{path.name} on {socket.gethostname()}"
+    damage = f"{name} is damaged: {look.damage}" if look.damage else ""
+    return _Look(damage, f"{name}: {look.note}" if look.note else "")
+
+
+def _look(path: Path) -> _Look:
+    if path.is_dir():
+        return _look_into(path)
+    if hash_file(path).exists():
+        words = hash_file(path).read_text(encoding="utf-8", errors="replace").split()
+        same = words[:1] == [sha256_of(path)]
+        return _Look() if same else _Look(damage="its content is not that of its hash")
+    try:  # a checkpoint of an older version; torch.load would not notice another byte
+        with zipfile.ZipFile(path) as file:
+            part = file.testzip()
+    except zipfile.BadZipFile:
+        return _Look(damage="it was cut off")
+    return _Look(damage=f"{part} in it has another checksum") if part else _Look(note=UNCHECKED)
+
+
+def _look_into(folder: Path) -> _Look:
+    """What is wrong with the files of a folder that its hashes name."""
+    if not hash_file(folder).exists():
+        return _Look(damage="it has no hashes beside it")
+    for line in hash_file(folder).read_text(encoding="utf-8", errors="replace").splitlines():
+        digest, _, name = line.partition("  ")
+        file = folder.parent / name
+        if not file.is_file():
+            return _Look(damage=f"{name} is missing")
+        if sha256_of(file) != digest:
+            return _Look(damage=f"the content of {name} is not that of its hash")
+    return _Look()
+
+
+def _to_disk(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names on the disk, too."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for form in FORMS for path in folder.glob(form))

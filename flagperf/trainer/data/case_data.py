@@ -1,0 +1,51 @@
+"""What `flagperf data` runs in the training environment: the case's own code for its data.
+
+    python -m flagperf.trainer.data.case_data config.yaml sample FOLDER
+    python -m flagperf.trainer.data.case_data config.yaml prepare SOURCE FOLDER
+    python -m flagperf.trainer.data.case_data config.yaml read
+
+Progress goes to standard error. Exit status 2 where the user has to mend something; the message says what.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.contract.components import component
+from flagperf.errors import FlagperfError
+from flagperf.trainer.data.sample_data import write_sample_data
+from flagperf.trainer.start.framework import import_framework
+
+
+def main(config_file: str, what: str, *paths: str) -> None:
+    """Do what the command line says."""
+    config = yaml.safe_load(Path(config_file).read_text(encoding="utf-8"))
+    logging.basicConfig(level=config["log_level"].upper(), format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    try:
+        ACTIONS[what](config, *map(Path, paths))
+    except FlagperfError as error:
+        print(f"flagperf: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def prepare(config: Mapping[str, Any], source: Path, folder: Path) -> None:
+    """Convert a source into the files that the case reads."""
+    component(config["data"], "prepare", source, folder)
+
+
+def read(config: Mapping[str, Any]) -> None:
+    """Open the data sets as a training does, and read the first sample of each."""
+    import_framework(config).read_first_samples(config)
+
+
+ACTIONS: dict[str, Callable[..., None]] = {"sample": write_sample_data, "prepare": prepare, "read": read}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,150 @@
+"""FINISHED: what a training measured, put together over its ranks."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import flagperf
+from flagperf.contract.data_files import data_fingerprint
+from flagperf.contract.settings import Settings
+from flagperf.trainer.identity.hardware import peak_flops, peak_name
+from flagperf.trainer.loop.figures import RankFigures, job_figures, metric_figures, percentiles, utilisation
+from flagperf.trainer.loop.trained import Trained
+from flagperf.trainer.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Own:
+    """What only the framework can tell of this rank when the training is over."""
+
+    parameters: int
+    parameters_checksum: str
+    peak_memory: float  # GiB
+    peak_memory_kind: str
+    device_name: str
+    versions: Mapping[str, str]  # of the framework's packages
+    forward: Mapping[str, Any]  # operations of a forward pass: per_unit, per_sample or note; example, example_note
+    parameters_group: int = 0  # ranks with the same number hold the same parameters
+    formula: Mapping[str, float] = field(default_factory=dict)  # operations of a unit's training by the field's formula
+
+
+def finished(
+    config: Mapping[str, Any], settings: Settings, ranks: Ranks, trained: Trained, own: Own, began: float
+) -> dict[str, Any]:
+    """The value of FINISHED, the same on every rank.
+
+    Args:
+        own: only the `forward` of rank 0 is looked at.
+        began: when the process began, by time.perf_counter.
+    """
+    figures = rank_figures(config, settings, ranks, trained, own, began)
+    gathered = ranks.gather((figures, own.forward))
+    job = job_figures([figures for figures, _ in gathered])
+    forward, rate = gathered[0][1], job["steady_throughput"] or job["p_train"]
+    return {
+        **job,
+        **metric_figures(trained.metrics, settings.target.metric if settings.target else None),
+        "throughput_unit": config["throughput_unit"],
+        "global_samples": trained.position.samples,
+        "global_steps": trained.position.step,
+        "resumed_from_step": trained.resumed_from or None,
+        "epochs": trained.position.epoch - 1,
+        "converged": trained.stop_reason == "target",
+        "stop_reason": trained.stop_reason,
+        "final_loss": trained.loss,
+        "target": config["target"] if trained.target else None,
+        "sample_data": trained.sample_data,
+        "synthetic": settings.synthetic,
+        **mfu(config, settings, ranks.size, own, forward, rate),
+        "example_flops": forward["example"],
+        "example_note": forward["example_note"],
+        "parameters": own.parameters,
+        "peak_memory_kind": own.peak_memory_kind,
+        "warmup_steps": settings.warmup_steps,
+        "clock": trained.clock,
+        **trained.comparisons,
+        "precision": settings.precision,
+        "device_name": own.device_name,
+        "versions": {"flagperf": flagperf.__version__, **own.versions, "python": platform.python_version()},
+    }
+
+
+def rank_figures(
+    config: Mapping[str, Any], settings: Settings, ranks: Ranks, trained: Trained, own: Own, began: float
+) -> RankFigures:
+    """What this rank measured, and which files it found, if it is the first of its node."""
+    e2e_time = time.perf_counter() - began  # without the look at the files
+    files = data_fingerprint(config) if ranks.local_rank == 0 else None
+    steady_units, steady_times = trained.steady(settings.warmup_steps)
+    p50, p90, p99 = percentiles(steady_times)
+    return RankFigures(
+        rank=ranks.rank,
+        host=socket.gethostname(),
+        samples=trained.samples,
+        units=trained.units,
+        steps=len(trained.step_times),
+        raw_train_time=trained.train_time,
+        step_time_sum=sum(trained.step_times),
+        compute_time=trained.compute_time,
+        data_wait=trained.data_wait,
+        eval_time=trained.eval_time,
+        checkpoint_time=trained.checkpoint_time,
+        init_time=trained.began - began,
+        e2e_time=e2e_time,
+        wall_drift=trained.wall_time - trained.train_time,
+        steady_units=steady_units,
+        steady_time=sum(steady_times),
+        step_time_p50=p50,
+        step_time_p90=p90,
+        step_time_p99=p99,
+        peak_memory=own.peak_memory,
+        loss_checksum=f"{trained.loss_checksum:08x}",
+        parameters_checksum=own.parameters_checksum,
+        parameters_group=own.parameters_group,
+        data_files=files.files if files else None,
+        data_fingerprint=files.digest if files else None,
+    )
+
+
+def mfu(
+    config: Mapping[str, Any],
+    settings: Settings,
+    size: int,
+    own: Own,
+    forward: Mapping[str, Any],
+    throughput: float | None,
+) -> dict[str, Any]:
+    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note` and those by formula, of a job of so many ranks."""
+    peak, note = peak_flops(config["hardware"], own.device_name, peak_name(settings))
+    by_formula = own.formula.get("formula_flops")
+    formula = None if by_formula is None or throughput is None else by_formula * throughput
+    needed = None
+    if "per_unit" not in forward:
+        note = forward["note"]
+    elif throughput is not None:
+        again = settings.activation_checkpointing and settings.checkpoint_keeps == "nothing"
+        passes = 4 if again else 3  # forward, twice as much backward, forward again
+        needed = forward["per_unit"] * passes * throughput
+    return {
+        "flops_per_sample": forward.get("per_sample"),
+        "model_flops": needed,
+        "mfu": utilisation(needed, peak and peak * size),
+        "mfu_note": note,
+        "formula_flops": by_formula,
+        "formula_flops_causal": own.formula.get("formula_flops_causal"),
+        "mfu_formula": utilisation(formula, peak and peak * size),
+    }
+
+
+def forward_by_task(operations: float | None, trained: Trained) -> dict[str, Any]:
+    """`forward` of a framework that counts no operations: those of one sample, as the task knows them."""
+    if operations is None:
+        note = "the task does not say how many operations a sample takes"
+        return {"example": None, "example_note": note, "note": note}
+    per_unit = operations * trained.samples / max(1, trained.units)
+    return {"example": operations, "example_note": None, "per_sample": operations, "per_unit": per_unit}

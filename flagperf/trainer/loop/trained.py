@@ -1,0 +1,89 @@
+"""What a training did and measured on one rank."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from flagperf.contract.target import Target
+from flagperf.errors import TrainingError
+from flagperf.trainer.loop.agenda import Position
+
+log = logging.getLogger(__name__)
+
+FOLLOWS = 0.5  # seconds after which ranks end that diverged because of another: the launcher sees that one end first
+
+
+class Diverged(NamedTuple):
+    """The first step in which a rank's own loss was no number, and the rank; None where several were at once."""
+
+    step: int
+    rank: int | None
+
+    @classmethod
+    def of(cls, steps: Sequence[int | None], share: Callable[[int], int]) -> Diverged | None:
+        """Found from the first such step of each rank, where it has one.
+
+        Args:
+            share: rank → its share of the data. Of ranks with the same one the first stands for all.
+        """
+        known = {rank: step for rank, step in enumerate(steps) if step is not None}
+        if not known:
+            return None  # the sum over the ranks was too large
+        first = min(known.values())
+        ranks = [rank for rank, step in known.items() if step == first]
+        return cls(first, ranks[0] if len(set(map(share, ranks))) == 1 else None)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One training on one rank, from TRAIN_START to TRAIN_END. All times in seconds."""
+
+    position: Position  # where it ended
+    resumed_from: int  # step; 0 where it did not resume
+    stop_reason: str | None
+    target: Target | None  # that it was to reach
+    metrics: Mapping[str, float]  # of the last evaluation
+    loss: float | None  # mean over the job, in the last logged step or the first where it was not finite
+    loss_step: int  # the step of that loss
+    diverged: Diverged | None  # where that loss was not finite: where it began
+    loss_checksum: int  # of all logged losses
+    sample_data: bool
+
+    samples: int  # of this rank, in this process
+    units: int
+    units_by_step: Sequence[int]  # up to the end of each step
+
+    began: float  # TRAIN_START, by time.perf_counter
+    train_time: float
+    wall_time: float  # the same time by the wall clock
+    step_times: Sequence[float]
+    compute_time: float
+    data_wait: float
+    eval_time: float
+    checkpoint_time: float
+    clock: str  # which clock measured the four
+    comparisons: Mapping[str, Any] = field(default_factory=dict)  # figures of those with the case's own network
+
+    def steady(self, warmup_steps: int) -> tuple[int, Sequence[float]]:
+        """Units, and the time of each step, after the warm-up."""
+        times = self.step_times[warmup_steps:]
+        if not times:
+            return 0, times
+        return self.units - (self.units_by_step[warmup_steps - 1] if warmup_steps else 0), times
+
+    def check_loss(self, rank: int) -> None:
+        """Raise TrainingError where the loss became NaN or infinite: the rank where it began says so first."""
+        if self.loss is None or math.isfinite(self.loss):
+            return
+        step, first = self.diverged or (self.loss_step, None)
+        if first in (None, rank):
+            raise TrainingError(f"training diverged: the loss was {self.loss} at step {step}")
+        said = f"training diverged: the loss of rank {first} was {self.loss} at step {step}"
+        log.error(said)  # once that rank has ended, this one may be stopped
+        time.sleep(FOLLOWS)
+        raise TrainingError(said)

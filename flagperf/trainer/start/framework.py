@@ -1,0 +1,46 @@
+"""The trainer of a framework: a package of the trainer that has an entry.py."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from flagperf.contract.perflog import PerfLog
+from flagperf.errors import ConfigError
+
+
+class Entry(Protocol):
+    """What the entry.py of a framework offers."""
+
+    def train(self, config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
+        """Train on this rank, and log all events from INIT_END to FINISHED."""
+
+    def probe(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
+        """Measure this rank's device, and log PROBE and FINISHED; where the framework's file says `probes`."""
+
+    def prove(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
+        """Compare a vendor's own code with the case's, and log PROOF and FINISHED; where its file says `extends`."""
+
+    def read_first_samples(self, config: Mapping[str, Any]) -> None:
+        """Open the data sets as a training does, and read the first sample of each."""
+
+
+def import_framework(config: Mapping[str, Any]) -> Entry:
+    """Import the trainer of the configuration's framework, which may take seconds.
+
+    Raises:
+        ConfigError: there is no trainer for it.
+    """
+    name = config["framework"]["name"]
+    existing = sorted(path.parent.name for path in Path(__file__).parents[1].glob("*/entry.py"))
+    if name not in existing:
+        raise ConfigError(
+            "there is no trainer for this framework",
+            where="config.yaml",
+            key="framework.name",
+            given=name,
+            allowed=", ".join(existing),
+        )
+    return cast(Entry, importlib.import_module(f"flagperf.trainer.{name}.entry"))

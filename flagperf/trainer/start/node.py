@@ -1,0 +1,217 @@
+"""Starts the ranks of a node, for frameworks without a launcher of their own that is worth its time.
+
+    python -m flagperf.trainer.start --nnodes 2 --nproc 8 --node-rank 0 --address 10.0.0.1 --port 29500 config.yaml
+
+Each rank is `python -m flagperf.trainer config.yaml` with RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the
+variables of the framework's `environment`, whose values are templates of the fields of `Place`. How a rank failed is
+printed as soon as it is known. Then, or when this process is stopped, the others are stopped too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from flagperf.contract.rank_environment import Place
+
+TRAINER = "flagperf.trainer"  # the module that a rank runs
+GRACE = 5.0  # seconds from SIGTERM to SIGKILL of the other ranks
+PATIENCE = 300.0  # seconds in which all nodes must have come to node 0
+POLL = 0.05  # seconds
+SETTLE = 1.0  # seconds from the first rank that fails to the end of the others: the one at fault may end last
+
+
+def main(argv: Sequence[str]) -> int:
+    """Start the ranks and wait for them. The exit status is 0 when that of each rank is."""
+    options = parsed(argv)
+    config = yaml.safe_load(Path(options.config).read_text(encoding="utf-8"))
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        nodes = meet(options.nnodes, options.nproc, options.node_rank, options.address, options.port)
+    except OSError as error:
+        print(f"{errno.errorcode.get(error.errno or 0, '')} {error}: {options.address}:{options.port}", flush=True)
+        return 1
+    templates = config["framework"].get("environment") or {}
+    command = [sys.executable, str(Path(__file__).with_name("uncached.py")), TRAINER, options.config]
+    started: dict[int, subprocess.Popen[bytes]] = {}
+    try:
+        for place in places(nodes, options.nproc, options.node_rank, options.address):
+            environment = {**os.environ, **variables(place, templates)}
+            started[place.rank] = subprocess.Popen(command, env=environment, start_new_session=True)
+        return 0 if well(started) else 1
+    finally:
+        stop(started)
+
+
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m flagperf.trainer.start")
+    for name in ("nnodes", "nproc", "node-rank", "port"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--address", required=True, help="of node 0")
+    parser.add_argument("config", help="config.yaml, which the ranks read")
+    return parser.parse_args(argv)
+
+
+# ---------------------------------------------------------------- where the ranks are
+
+
+def meet(nnodes: int, nproc: int, node_rank: int, address: str, port: int) -> list[list[str]]:
+    """address:port of what each node has free: one for each rank, and on node 0 one more, in the order of the nodes.
+
+    The other nodes tell node 0 theirs, and it tells them all.
+
+    Raises:
+        OSError: the port of node 0 is taken, or it does not answer.
+    """
+    if nnodes == 1:
+        return [free(address, nproc + 1)]
+    if node_rank == 0:
+        return gathered(nnodes, free(address, nproc + 1), port)
+    with reached(address, port) as connection:
+        own = free(connection.getsockname()[0], nproc)
+        connection.sendall(f"{json.dumps([node_rank, own])}\n".encode())
+        found: list[list[str]] = json.loads(connection.makefile().readline() or "null")
+        if found is None:
+            raise ConnectionError("node 0 ended")
+        return found
+
+
+def free(address: str, count: int) -> list[str]:
+    """address:port of so many ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("", 0))
+        return [f"{address}:{one.getsockname()[1]}" for one in sockets]
+
+
+def gathered(nnodes: int, own: list[str], port: int) -> list[list[str]]:
+    """On node 0: what all nodes say, which each of them is told then."""
+    found = {0: own}
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("", port)))
+        server.settimeout(PATIENCE)
+        connections = []
+        while len(found) < nnodes:
+            connection = stack.enter_context(server.accept()[0])
+            connection.settimeout(PATIENCE)
+            node_rank, endpoints = json.loads(connection.makefile().readline())
+            found[node_rank] = endpoints
+            connections.append(connection)
+        told = [found[node_rank] for node_rank in sorted(found)]
+        for connection in connections:
+            connection.sendall(f"{json.dumps(told)}\n".encode())
+    return told
+
+
+def reached(address: str, port: int) -> socket.socket:
+    """A connection to node 0, which may start later."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection = socket.create_connection((address, port), timeout=PATIENCE)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(POLL)
+        else:
+            return connection
+
+
+def places(nodes: Sequence[Sequence[str]], nproc: int, node_rank: int, address: str) -> Iterator[Place]:
+    """The place of each rank of a node."""
+    endpoints = [endpoint for node in nodes for endpoint in node[:nproc]]
+    for local_rank in range(nproc):
+        rank = node_rank * nproc + local_rank
+        yield Place(
+            rank=rank,
+            local_rank=local_rank,
+            node_rank=node_rank,
+            nnodes=len(nodes),
+            nproc=nproc,
+            world_size=len(endpoints),
+            address=address,
+            port=int(nodes[0][nproc].rpartition(":")[2]),
+            endpoint=endpoints[rank],
+            endpoints=",".join(endpoints),
+            endpoints_json=json.dumps(endpoints),
+            threads=max(1, len(os.sched_getaffinity(0)) // nproc),
+        )
+
+
+def variables(place: Place, templates: Mapping[str, str]) -> dict[str, str]:
+    """Variables of a rank: those that every framework's trainer reads, and those of the framework."""
+    known = {
+        "RANK": place.rank,
+        "WORLD_SIZE": place.world_size,
+        "LOCAL_RANK": place.local_rank,
+        "LOCAL_WORLD_SIZE": place.nproc,
+    }
+    fields = asdict(place)
+    return {
+        **{name: str(value) for name, value in known.items()},
+        **{name: template.format(**fields) for name, template in templates.items()},
+    }
+
+
+# ---------------------------------------------------------------- how they end
+
+
+def well(started: Mapping[int, subprocess.Popen[bytes]]) -> bool:
+    """Wait until all ranks have ended; or one has failed, and the others had a moment to end because of it or with it.
+
+    Says how each rank failed, in the order in which they did.
+    """
+    told: set[int] = set()
+    until = math.inf
+    while time.monotonic() < until and any(process.poll() is None for process in started.values()):
+        tell(started, told)
+        if told and until == math.inf:
+            until = time.monotonic() + SETTLE
+        time.sleep(POLL)
+    tell(started, told)
+    if told:
+        stop(started)
+        tell(started, told)
+    return not told
+
+
+def tell(started: Mapping[int, subprocess.Popen[bytes]], told: set[int]) -> None:
+    """Say how ranks failed of which this was not said yet."""
+    for rank, process in started.items():
+        if rank not in told and process.poll():
+            print(f"rank {rank} ended with exit status {process.returncode} at {time.strftime('%H:%M:%S')}", flush=True)
+            told.add(rank)
+
+
+def stop(started: Mapping[int, subprocess.Popen[bytes]]) -> None:
+    """End all ranks that still run."""
+    running = [process for process in started.values() if process.poll() is None]
+    for process in running:
+        process.terminate()
+    until = time.monotonic() + GRACE
+    for process in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.0, until - time.monotonic()))
+        process.kill()
+        process.wait()
+
+
+def _stop(number: int, _: Any) -> NoReturn:
+    sys.exit(128 + number)

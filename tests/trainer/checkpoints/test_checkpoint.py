@@ -1,0 +1,379 @@
+"""A resumed training goes on exactly as one that was not interrupted; a checkpoint is whole or not there."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import random
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import toy
+
+from flagperf.contract import checkpoint
+from flagperf.errors import ConfigError
+from flagperf.trainer.checkpoints import files as checkpoints
+from flagperf.trainer.checkpoints.files import Whole
+from flagperf.trainer.pytorch.ranks import World
+
+ADAM = {"_target_": "torch.optim.AdamW", "lr": 0.01}
+COSINE = {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR", "T_max": 20}
+RANDOM = {
+    "network": toy.node("network", dropout=0.3),
+    "train_data": toy.node("Points", count=64, noise=0.5),
+    "optimizer": ADAM,
+    "lr_scheduler": COSINE,
+}
+# 8 steps an epoch; what is uninterrupted has 20 steps.
+INTERRUPTED = {
+    "in the middle of an epoch": ({}, 5),
+    "at the end of an epoch": ({}, 8),
+    "in the second epoch": ({}, 13),
+    "with processes loading": ({"num_workers": 2}, 5),
+    "in the middle of a log interval": ({"log_freq": 3, "num_workers": 1}, 10),
+    "accumulating": ({"gradient_accumulation_steps": 2}, 6),
+    "schedule by epoch": ({"lr_interval": "epoch"}, 8),
+    "evaluating by steps": ({"eval_interval_steps": 5}, 5),
+    "averaging the weights": ({"ema": {"decay": 0.8, "every": 2}, "eval_interval_steps": 3}, 5),
+    "fp16": ({"precision": "amp_fp16", "max_steps": 12}, 5),
+}
+
+
+@pytest.mark.parametrize(("settings", "at"), INTERRUPTED.values(), ids=INTERRUPTED.keys())
+def test_resumed_equals_uninterrupted(
+    settings: dict[str, Any], at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
+    settings = {"max_epochs": None, "max_steps": 20, **RANDOM, **settings}
+    whole = toy.train(toy.config(**settings), tmp_path)
+    toy.train(toy.config(**settings | {"max_steps": at}, checkpoint_freq=at), tmp_path)
+    resumed = toy.train(toy.config(**settings, resume=str(tmp_path / "checkpoint")), tmp_path)
+
+    def after(name: str) -> list[dict[str, Any]]:
+        """What was logged later than the interruption, without times."""
+        timed = ("throughput", "step_time", "data_wait", "time")
+        later = (value for value in toy.values(whole, name) if value["step"] > at)
+        return [{key: number for key, number in value.items() if key not in timed} for value in later]
+
+    for name in ("STEP_END", "EVALUATE"):
+        given, wanted = toy.values(resumed, name), after(name)
+        assert [{key: value[key] for key in wanted[0]} for value in given] == wanted
+    ended, finished = whole[-1].value, resumed[-1].value
+    for key in ("global_steps", "global_samples", "epochs", "stop_reason", "final_loss", "final_accuracy"):
+        assert finished[key] == ended[key], key
+    assert finished["resumed_from_step"] == at
+    assert finished["num_trained_samples"] == ended["num_trained_samples"] // settings["max_steps"] * (
+        settings["max_steps"] - at
+    )
+    assert finished["ranks"][0]["parameters_checksum"] == ended["ranks"][0]["parameters_checksum"]
+
+
+def test_nothing_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
+    settings = {"max_epochs": None, "max_steps": 4, "checkpoint_freq": 4}
+    toy.train(toy.config(**settings), tmp_path)
+    finished = toy.train(toy.config(**settings, resume=str(tmp_path / "checkpoint")), tmp_path)[-1].value
+    assert (finished["global_steps"], finished["num_trained_samples"], finished["p_whole"]) == (4, 0, None)
+
+
+def test_two_are_kept_beside_the_log_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FLAGPERF_CHECKPOINT_DIR")
+    monkeypatch.setenv("FLAGPERF_LOG_DIR", str(tmp_path / "round1" / "host_noderank0"))
+    events = toy.train(toy.config(checkpoint_freq=2, max_steps=7, max_epochs=None), tmp_path)
+    folder = tmp_path / "round1" / "checkpoint"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "step000000004.pt",
+        "step000000004.pt.sha256",
+        "step000000006.pt",
+        "step000000006.pt.sha256",
+    ]
+    assert events[-1].value["checkpoint_time"] > 0
+
+
+def test_not_after_a_loss_that_is_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
+    data = toy.node("Points", count=64, nan_at=0)
+    toy.train(toy.config(train_data=data, checkpoint_freq=8, log_freq=100), tmp_path)
+    assert not list(tmp_path.glob("checkpoint/*.pt"))
+
+
+# ---------------------------------------------------------------- whole or not there
+
+ALONE = World()
+
+
+def save(folder: Path, step: int, state: Any) -> Path:
+    return checkpoints.save(folder, step, lambda file: torch.save(state, file))
+
+
+def save_for_ever(folder: Path, first: int, saved: Any) -> None:
+    for step in itertools.count(first):
+        save(folder, step, {"weights": torch.full((300_000,), float(step))})
+        saved.value = step
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    """The newest checkpoint is always whole and has its hash, and no checkpoint is lost whose writing has ended."""
+    fork, moments = multiprocessing.get_context("fork"), random.Random(11)
+    saved = fork.Value("q", 0)
+    for _ in range(15):
+        before = saved.value
+        writer = fork.Process(target=save_for_ever, args=(tmp_path, before + 1, saved))
+        writer.start()
+        while saved.value == before and writer.is_alive():
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.06))  # any moment will do
+        writer.kill()
+        writer.join()
+        found = checkpoints.newest_whole(tmp_path, ALONE)
+        step = int(found.path.stem.removeprefix("step"))
+        assert (found.notes, step >= saved.value > before) == ((), True)
+        assert torch.load(found.path)["weights"].unique().tolist() == [step]
+    save(tmp_path, saved.value + 10, {})
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def empty(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def flip(path: Path) -> None:
+    """Another byte among the weights."""
+    content = bytearray(path.read_bytes())
+    content[content.index(MARK)] ^= 1
+    path.write_bytes(content)
+
+
+def without_hash(path: Path) -> None:
+    hash_of(path).unlink()
+
+
+def other_hash(path: Path) -> None:
+    hash_of(path).write_text(hash_of(path.with_name("step000000002.pt")).read_text())
+
+
+def torn_hash(path: Path) -> None:
+    hash_of(path).write_bytes(b"")
+
+
+def old_and(damage: Callable[[Path], None]) -> Callable[[Path], None]:
+    """The same of a file that an older version wrote."""
+
+    def both(path: Path) -> None:
+        without_hash(path)
+        damage(path)
+
+    return both
+
+
+hash_of = checkpoints.hash_file
+MARK = struct.pack("<d", 1234.5)
+DAMAGE: dict[str, tuple[Callable[[Path], None], str]] = {
+    "cut off": (cut, "its content is not that of its hash"),
+    "empty": (empty, "its content is not that of its hash"),
+    "another byte": (flip, "its content is not that of its hash"),
+    "another one's hash": (other_hash, "its content is not that of its hash"),
+    "an empty hash": (torn_hash, "its content is not that of its hash"),
+    "old, cut off": (old_and(cut), "it was cut off"),
+    "old, another byte": (old_and(flip), "archive/data/0 in it has another checksum"),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGE.values(), ids=DAMAGE.keys())
+def test_of_a_damaged_one_the_older_is_used(damage: Callable[[Path], None], said: str, tmp_path: Path) -> None:
+    for step in (2, 4):
+        state = {"step": step, "weights": torch.full((100,), 1234.5, dtype=torch.float64)}
+        save(tmp_path, step, state)
+    damage(tmp_path / "step000000004.pt")
+    assert checkpoints.newest_whole(tmp_path, ALONE) == (
+        tmp_path / "step000000002.pt",
+        (f"step000000004.pt is damaged: {said}", "step000000002.pt was used in its place"),
+    )
+
+
+def test_an_old_one_without_a_hash_is_used(tmp_path: Path) -> None:
+    path = save(tmp_path, 2, {"weights": torch.ones(100)})
+    without_hash(path)
+    note = "step000000002.pt: it has no hash beside it, only the checksums in the file were compared"
+    assert checkpoints.newest_whole(tmp_path, ALONE) == (path, (note,))
+
+
+def test_the_hash_is_that_of_sha256sum(tmp_path: Path) -> None:
+    path = save(tmp_path, 2, {"weights": torch.ones(100_000)})
+    done = subprocess.run(["sha256sum", "-c", hash_of(path).name], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "step000000002.pt: OK\n")
+
+
+def test_no_whole_one(tmp_path: Path) -> None:
+    for step in (2, 4):
+        cut(save(tmp_path, step, {"weights": torch.ones(100)}))
+    with pytest.raises(ConfigError) as refused:
+        checkpoints.newest_whole(tmp_path, ALONE)
+    assert str(refused.value) == (
+        "no checkpoint is whole\n"
+        f"  where:   {tmp_path}\n"
+        "  key:     resume\n"
+        "  given:   step000000004.pt is damaged: its content is not that of its hash; "
+        "step000000002.pt is damaged: its content is not that of its hash\n"
+        "  allowed: a folder with step<N>.pt files or step<N>.dcp folders, readable on every node\n"
+        "  do:      begin anew, without resume"
+    )
+
+
+def look_as_a_node(folder: Path) -> Whole:
+    """What a rank that is alone on its node finds in its own copy of the checkpoints."""
+    world = replace(World.of(), local_rank=0, local_size=1)
+    world.connect(torch.device("cpu"), "gloo", 60)
+    return checkpoints.newest_whole(folder, world)
+
+
+def test_ranks_that_looked_for_themselves_must_agree() -> None:
+    checkpoints.check_agreed(["step000000004.pt", "step000000004.pt"])
+    with pytest.raises(ConfigError) as caught:
+        checkpoints.check_agreed(["step000000004.pt", "step000000002.pt", "step000000004.pt"])
+    assert str(caught.value) == (
+        "the ranks would go on from different checkpoints\n  where:   config.yaml\n  key:     resume\n"
+        "  given:   step000000004.pt, step000000002.pt\n  allowed: the same checkpoint, whole on every node\n"
+        "  do:      copy the folder from the node that has the newest one"
+    )
+
+
+def test_all_nodes_use_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four checkpoints the second node lacks one and has another damaged, the first has a third damaged."""
+    monkeypatch.setattr(checkpoints, "KEPT", 4)
+    nodes = tmp_path / "rank0", tmp_path / "rank1"
+    for folder, step in itertools.product(nodes, (2, 4, 6, 8)):
+        save(folder, step, {"weights": torch.ones(100)})
+    (nodes[1] / "step000000008.pt").unlink()
+    cut(nodes[1] / "step000000006.pt")
+    cut(nodes[0] / "step000000004.pt")
+    host = socket.gethostname()
+    notes = (
+        f"step000000008.pt on {host} is damaged: it cannot be read: No such file or directory",
+        f"step000000006.pt on {host} is damaged: its content is not that of its hash",
+        f"step000000004.pt on {host} is damaged: its content is not that of its hash",
+        "step000000002.pt was used in its place",
+    )
+    assert toy.fork_ranks(look_as_a_node, tmp_path) == [(folder / "step000000002.pt", notes) for folder in nodes]
+
+
+def test_a_resumed_training_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
+    settings = {"max_epochs": None, "max_steps": 4}
+    whole = toy.train(toy.config(**settings, checkpoint_freq=2), tmp_path)
+    cut(tmp_path / "checkpoint" / "step000000004.pt")
+    resumed = toy.train(toy.config(**settings, resume=str(tmp_path / "checkpoint")), tmp_path)
+    notes = [
+        "step000000004.pt is damaged: its content is not that of its hash",
+        "step000000002.pt was used in its place",
+    ]
+    assert toy.values(resumed, "INIT_END")[0]["resume_notes"] == notes
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", f"resume: {note}") for note in notes
+    ]
+    assert resumed[-1].value["resumed_from_step"] == 2
+    assert toy.losses(resumed) == toy.losses(whole)[2:]
+
+
+# ---------------------------------------------------------------- refused
+
+
+def test_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        toy.train(toy.config(resume=str(tmp_path)), tmp_path)
+    assert str(refused.value) == (
+        "no checkpoint to resume from\n"
+        f"  where:   {tmp_path}\n"
+        "  key:     resume\n"
+        "  allowed: a folder with step<N>.pt files or step<N>.dcp folders, readable on every node\n"
+        "  do:      set checkpoint_freq in the run that is to be resumed later"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("train_batch_size", 4),
+        ("seed", 5),
+        ("case", "other"),
+        ("revision", 2),
+        ("precision", "amp_bf16"),
+        ("ema", {"decay": 0.9, "every": 1}),
+        ("clip_grad", 0.5),
+    ],
+    ids=lambda item: item if isinstance(item, str) else "",
+)
+def test_of_another_training(key: str, value: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLAGPERF_CHECKPOINT_DIR", str(tmp_path / "checkpoint"))
+    before = toy.config(checkpoint_freq=2, max_steps=2)
+    toy.train(before, tmp_path)
+    with pytest.raises(ConfigError) as refused:
+        toy.train(toy.config(**{key: value}, resume=str(tmp_path / "checkpoint")), tmp_path)
+    assert str(refused.value) == (
+        "the checkpoint belongs to another training\n"
+        f"  where:   {tmp_path}/checkpoint/step000000002.pt\n"
+        f"  key:     {key}\n"
+        f"  given:   {value}\n"
+        f"  allowed: {before[key]!r}"
+        + "\n  do:      begin anew, without resume, to train with another recipe"
+        * (key == "clip_grad")
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({"optimizer": {**ADAM, "lr": 0.02}}, ["optimizer.lr", "0.02", "0.01"], id="rate"),
+        pytest.param(
+            {"optimizer": {**ADAM, "weight_decay": 0.1}}, ["optimizer.weight_decay", "0.1", "None"], id="decay"
+        ),
+        pytest.param({"lr_scheduler": {**COSINE, "T_max": 9}}, ["lr_scheduler.T_max", "9", "20"], id="schedule"),
+        pytest.param({"optimizer": {**ADAM, "fused": True}}, [], id="another kernel"),
+    ],
+)
+def test_of_another_recipe(given: dict[str, Any], said: list[str], tmp_path: Path) -> None:
+    """A resumed training would go on with the recipe of the checkpoint, and its configuration would show another."""
+    found = checkpoint.identity(toy.config(optimizer=ADAM, lr_scheduler=COSINE), 1)
+    wanted = checkpoint.identity(toy.config(**{"optimizer": ADAM, "lr_scheduler": COSINE, **given}), 1)
+    try:
+        checkpoint.check_identity(tmp_path, found, wanted)
+        refused = []
+    except ConfigError as error:
+        refused = [line.split(maxsplit=1)[1] for line in str(error).splitlines()[2:5]]
+    assert refused == said
+
+
+def test_a_checkpoint_from_before_recipes_were_kept(tmp_path: Path) -> None:
+    config = toy.config(optimizer=ADAM)
+    found = {key: value for key, value in checkpoint.identity(config, 1).items() if key not in checkpoint.RECIPE}
+    checkpoint.check_identity(tmp_path, found, checkpoint.identity(config, 1))
+
+
+@pytest.mark.parametrize(("in_parts", "name"), [(True, "step000000002.pt"), (False, "step000000002.dcp")])
+def test_of_a_strategy_of_another_kind(in_parts: bool, name: str, tmp_path: Path) -> None:
+    checkpoint.check_form(tmp_path / name, in_parts=not in_parts)
+    with pytest.raises(ConfigError) as caught:
+        checkpoint.check_form(tmp_path / name, in_parts=in_parts)
+    names = ["Sharded, by which every rank writes its part", "DDP, by which rank 0 writes the whole"]
+    own, other = names if in_parts else names[::-1]
+    assert str(caught.value) == (
+        "the checkpoint was written by another strategy\n"
+        f"  where:   {tmp_path}/{name}\n"
+        "  key:     parallel._target_\n"
+        f"  given:   {own}\n"
+        f"  allowed: {other}\n"
+        "  do:      resume with the strategy of the earlier run, or begin anew, without resume"
+    )

@@ -1,0 +1,104 @@
+"""A checkpoint of someone else, with the hash that belongs to it: no code in it runs, and the message says so."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import toy
+
+from flagperf.errors import ConfigError
+from flagperf.trainer.checkpoints.files import reading
+from flagperf.trainer.paddle.pickled import check_pickle
+from flagperf.trainer.pytorch.parallel.saved import read_own
+
+MESSAGE = """this is no checkpoint of flagperf
+  where:   {path}
+  key:     resume
+  given:   a file that holds other objects, or parts of one ({error})
+  allowed: a file of a training: tensors and plain values
+  do:      begin anew, without resume, or ask who wrote the file; nothing in it was executed"""
+
+
+class Harmful:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.path,))
+
+
+def by_torch(path: Path, content: Any) -> None:
+    torch.save(content, path)
+
+
+def by_paddle(path: Path, content: Any) -> None:
+    """As paddle.save does."""
+    path.write_bytes(pickle.dumps(content, protocol=4))
+
+
+def resumed_by_pytorch(path: Path) -> None:
+    toy.train(toy.config(max_steps=3, resume=str(path.parent)), path.parent)
+
+
+def resumed_by_paddle(path: Path) -> None:
+    with reading(path):
+        check_pickle(path)
+
+
+STRANGE: dict[str, tuple[Callable[[Path, Any], None], Callable[[Path], None], Any, str]] = {
+    "PyTorch, code": (by_torch, resumed_by_pytorch, Harmful, "UnpicklingError"),
+    "PyTorch, weights alone": (by_torch, resumed_by_pytorch, lambda _: {"weight": torch.ones(2)}, "KeyError"),
+    "PyTorch, no file of torch": (
+        lambda path, _: path.write_bytes(b"x"),
+        resumed_by_pytorch,
+        Harmful,
+        "UnpicklingError",
+    ),
+    "Paddle, code": (by_paddle, resumed_by_paddle, Harmful, "UnpicklingError"),
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("write", "resume", "content", "error"), STRANGE.values(), ids=STRANGE.keys())
+def test_it_is_refused(
+    write: Callable[[Path, Any], None], resume: Callable[[Path], None], content: Any, error: str, tmp_path: Path
+) -> None:
+    path, harm = tmp_path / "step000000005.pt", tmp_path / "harm"
+    write(path, content(harm))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name(f"{path.name}.sha256").write_text(f"{digest}  {path.name}\n")
+    with pytest.raises(ConfigError) as refused:
+        resume(path)
+    assert str(refused.value) == MESSAGE.format(path=path, error=error)
+    assert not harm.exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("harmful", [".metadata", "own.pt"])
+def test_the_folder_of_a_divided_training_is_refused(harmful: str, tmp_path: Path) -> None:
+    from torch.distributed.checkpoint import metadata
+
+    by_paddle(tmp_path / ".metadata", metadata.Metadata({}))
+    by_torch(tmp_path / "own.pt", {})
+    (by_torch if harmful == "own.pt" else by_paddle)(tmp_path / harmful, Harmful(tmp_path / "harm"))
+    with pytest.raises(ConfigError) as refused:
+        read_own(tmp_path)
+    assert str(refused.value) == MESSAGE.format(path=tmp_path, error="UnpicklingError")
+    assert not (tmp_path / "harm").exists()
+
+
+def test_what_paddle_writes_is_read(tmp_path: Path) -> None:
+    state = {"network": OrderedDict(weight=("name", np.ones(2, "f4"))), "random": [random.getstate()]}
+    by_paddle(tmp_path / "own.pt", state | {"step": np.float64(3)})
+    check_pickle(tmp_path / "own.pt")
