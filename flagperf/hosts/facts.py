@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from flagperf.config.schema.platform import MonitorTool
@@ -94,8 +95,14 @@ async def read_facts(
     told, asked, claims = done.stdout.partition("\n---\n")
     if done.exit_status != 0 and not asked:
         raise HostError(transport.host, f"cannot be looked at: {done.stderr.strip() or 'the connection was lost'}")
-    fields = dict(re.findall(r"^(\w+): (.*)$", told, re.MULTILINE))
+    fields = {"time": _time_of(transport), **dict(re.findall(r"^(\w+): (.*)$", told, re.MULTILINE))}
     return Facts(fields, replace(done, stdout=claims) if asked else None)
+
+
+def _time_of(transport: Transport) -> str:
+    """What the host's clock shows, in the launcher's time zone."""
+    now = datetime.now(timezone.utc) + timedelta(seconds=transport.clock_offset)
+    return now.astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
 
 
 async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:

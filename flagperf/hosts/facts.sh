@@ -11,13 +11,13 @@ facts() {
         case $place in */*) place=${place%/*} ;; *) place=. ;; esac
     done
     set --
-    for file in /etc/os-release /proc/cpuinfo /proc/meminfo $ports /proc/vmstat /proc/sys/kernel/random/boot_id \
+    kernel=/proc/sys/kernel
+    for file in $kernel/ostype $kernel/hostname $kernel/osrelease $kernel/arch /etc/os-release /proc/cpuinfo /proc/meminfo $ports /proc/vmstat /proc/sys/kernel/random/boot_id \
         /proc/driver/nvidia/version /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name; do
         [ -r "$file" ] && set -- "$@" "$file"
     done
-    date '+time: %Y-%m-%d %H:%M:%S %z'
     {
-        echo "#kernel"; uname -nsrm
+        echo "#machine"; [ -r $kernel/arch ] || uname -m  # Linux 6.1 has the file
         echo "#devices"; for file in $devices; do [ -e "$file" ] && echo "$file"; done
         echo "#inode"; stat -c %d:%i "${place:-/}"
         echo "#disk"; df -Pk "${place:-/}" /dev/shm
@@ -25,13 +25,17 @@ facts() {
     } 2>/dev/null | awk '
         function value(line) { sub(/^[^:=]*[:=][ \t]*/, "", line); gsub(/"/, "", line); return line }
         NR == FNR && /^#/ { part = $1; row = 0; next }
-        NR == FNR && part == "#kernel" { host = $2; kernel = $1 " " $3 " " $4 }
+        NR == FNR && part == "#machine" { machine = $1 }
         NR == FNR && part == "#devices" { devices = devices $0 " " }
         NR == FNR && part == "#inode" { inode = $1 }
         NR == FNR && part == "#disk" && ++row == 2 { disk = $4; source = $1 }
         NR == FNR && part == "#disk" && row == 3 { shm = $2 }
         NR == FNR && part == "#addresses" { sub(/\/.*/, "", $4); addresses = addresses $2 "=" $4 " " }
         NR == FNR { next }
+        FILENAME ~ /ostype$/ { type = $1 }
+        FILENAME ~ /hostname$/ { host = $1 }
+        FILENAME ~ /osrelease$/ { release = $1 }
+        FILENAME ~ /arch$/ { machine = $1 }
         FILENAME ~ /os-release$/ && /^PRETTY_NAME=/ { os = value($0) }
         FILENAME ~ /cpuinfo$/ && /^processor/ { cores++ }
         FILENAME ~ /cpuinfo$/ && /^model name/ && cpu == "" { cpu = value($0) }
@@ -43,7 +47,7 @@ facts() {
         FILENAME ~ /nvidia/ && FNR == 1 { driver = $0 }
         FILENAME ~ /dmi/ { hardware = hardware $0 " " }
         END {
-            print "host: " host; print "os: " os; print "kernel: " kernel; print "cpu: " cpu; print "cores: " cores
+            print "host: " host; print "os: " os; print "kernel: " type " " release " " machine; print "cpu: " cpu; print "cores: " cores
             print "memory_kib: " total; print "memory_available_kib: " available
             print "shm_kib: " shm; print "disk_free_kib: " disk; print "hardware: " hardware
             print "devices: " devices; print "driver: " driver; print "listening: " listening
