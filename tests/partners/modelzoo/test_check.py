@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import sys
 from pathlib import Path
 
 import foreign
@@ -319,7 +319,10 @@ def test_what_it_takes(
     assert said.partition("\n  do:      flagperf modelzoo ")[0].strip() == "flagperf: " + message.format(here=tmp_path)
 
 
-@pytest.mark.slow
-def test_python_is_found_for_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    python = shutil.which("python3") or "python3"
-    assert checked(foreign.write(tmp_path), capsys, "step=1", f"python={python}") == (0, [])
+@pytest.mark.pip
+def test_the_python_that_is_given_runs_the_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    python, used = tmp_path / "python", tmp_path / "used"
+    python.write_text(f'#!/bin/sh\ntouch {used}\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    assert checked(foreign.write(tmp_path / "folder"), capsys, "step=1", f"python={python}") == (0, [])
+    assert used.exists()
