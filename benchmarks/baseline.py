@@ -17,7 +17,7 @@ from typing import Any
 from limits import say
 
 from flagperf.config.compose import compose_jobs
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract import perflog
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Python keeps what it compiled, as it does for users
@@ -36,7 +36,7 @@ class Baseline:
     launch: tuple[str, ...] = ()  # what starts it, between the interpreter and the script
 
     @functools.cached_property
-    def job(self) -> RunConfig:
+    def job(self) -> JobConfig:
         """The run of the case."""
         (job,) = compose_jobs(self.words, multirun=False, config_dirs=[])
         return job

@@ -29,7 +29,7 @@ from limits import say
 from flagperf.cli.doctor.hosts import examine
 from flagperf.config.compose import compose
 from flagperf.config.schema.cluster import Cluster, Node, Ssh
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import make_plan
 from flagperf.run.node_run import NodeRun
@@ -81,7 +81,7 @@ def sshd() -> Iterator[Sshd]:
             server.wait()
 
 
-def run_on(server: Sshd, hosts: int, folder: str) -> RunConfig:
+def run_on(server: Sshd, hosts: int, folder: str) -> JobConfig:
     nodes = tuple(Node(f"h{number}", "127.0.0.1", server.port, getpass.getuser()) for number in range(hosts))
     ssh = Ssh(key=str(server.key), known_hosts=str(server.known_hosts), config="/dev/null")
     cluster = Cluster("loopback", "one sshd", nodes, ssh=ssh, work_dir=folder)
@@ -108,17 +108,17 @@ async def true(server: Sshd, hosts: int) -> None:
     await asyncio.gather(*(one() for _ in range(hosts)))
 
 
-async def checks(run: RunConfig, folder: Path) -> None:
+async def checks(job: JobConfig, folder: Path) -> None:
     """The phases `connect` and `check` of a run."""
-    plan = make_plan(run, 1, folder)
-    transports = make_transports(run, run.cluster.nodes)
-    runtimes = make_runtimes(run, plan, range(run.nnodes), transports)
+    plan = make_plan(job, 1, folder)
+    transports = make_transports(job, job.cluster.nodes)
+    runtimes = make_runtimes(job, plan, range(job.nnodes), transports)
 
     async def one(rank: int) -> None:
         async with transports[rank]:
-            await NodeRun(run, plan, rank, transports[rank], runtimes[rank], folder).check()
+            await NodeRun(job, plan, rank, transports[rank], runtimes[rank], folder).check()
 
-    await asyncio.gather(*(one(rank) for rank in range(run.nnodes)))
+    await asyncio.gather(*(one(rank) for rank in range(job.nnodes)))
 
 
 def ansible(server: Sshd, hosts: int, folder: Path) -> None:

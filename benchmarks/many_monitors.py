@@ -22,7 +22,7 @@ from limits import say
 from monitor_cost import OUTPUT
 
 from flagperf.config.compose import compose
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.monitors.running import running
 from flagperf.plan.plan import make_plan
@@ -31,13 +31,13 @@ LIMIT = 10.0  # percent of one core
 SETTLE = 5.0  # seconds in which connections and monitors begin
 
 
-def watched(server: Sshd, nodes: int, folder: str) -> RunConfig:
+def watched(server: Sshd, nodes: int, folder: str) -> JobConfig:
     """A run on so many nodes whose devices a tool watches."""
-    run = compose(["vendor=nvidia", "hardware=A100", "runtime=docker", "data_dir=/"])
-    assert run.vendor.monitor is not None
-    tool = replace(run.vendor.monitor, command=("echo", OUTPUT))
+    job = compose(["vendor=nvidia", "hardware=A100", "runtime=docker", "data_dir=/"])
+    assert job.vendor.monitor is not None
+    tool = replace(job.vendor.monitor, command=("echo", OUTPUT))
     cluster = run_on(server, nodes, folder).cluster
-    return replace(run, nnodes=nodes, cluster=cluster, vendor=replace(run.vendor, monitor=tool))
+    return replace(job, nnodes=nodes, cluster=cluster, vendor=replace(job.vendor, monitor=tool))
 
 
 async def used(seconds: float) -> float:
@@ -48,9 +48,9 @@ async def used(seconds: float) -> float:
     return time.process_time() - before
 
 
-async def cost(run: RunConfig, seconds: float, logs: Path) -> tuple[float, float, int]:
+async def cost(job: JobConfig, seconds: float, logs: Path) -> tuple[float, float, int]:
     """CPU seconds of the launcher with open connections, then with monitors; and how many logs these have written."""
-    plans, transports = make_plan(run, 1).nodes, make_transports(run, run.cluster.nodes)
+    plans, transports = make_plan(job, 1).nodes, make_transports(job, job.cluster.nodes)
     async with AsyncExitStack() as stack:
         await asyncio.gather(*(stack.enter_async_context(transport) for transport in transports))
         idle = await used(seconds)
@@ -59,7 +59,7 @@ async def cost(run: RunConfig, seconds: float, logs: Path) -> tuple[float, float
             here = logs / "here" / plan.node.name
             for folder in (Path(there.log_dir), here):
                 folder.mkdir(parents=True)
-            await stack.enter_async_context(running(run, there, transport, here))
+            await stack.enter_async_context(running(job, there, transport, here))
         return idle, await used(seconds), len(list((logs / "here").glob("*/*.log")))
 
 

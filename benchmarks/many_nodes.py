@@ -31,23 +31,23 @@ WORDS = ("model=glm", "vendor=nvidia", "hardware=A100", "nproc=8", "data_dir=/da
 
 def pods(nodes: int) -> Callable[[], str]:
     """What makes the plan and the manifests."""
-    run = compose([*WORDS, f"nnodes={nodes}", "cluster=kubernetes"])
+    job = compose([*WORDS, f"nnodes={nodes}", "cluster=kubernetes"])
     payload = Payload(POD_SCRIPT, code_archive())
 
     def work() -> str:
-        job = job_name(run, 1, RUN, OWNER)
-        there = on_pods(run, job)
+        object_name = job_name(job, 1, RUN, OWNER)
+        there = on_pods(job, object_name)
         plan = make_plan(there, 1, RUN)
-        documents = manifests(there, plan, job, labels(job, RUN, OWNER), payload)
-        return manifest_text(there, plan, documents, job, RUN, RUN / "manifests.yaml")
+        documents = manifests(there, plan, object_name, labels(object_name, RUN, OWNER), payload)
+        return manifest_text(there, plan, documents, object_name, RUN, RUN / "manifests.yaml")
 
     return work
 
 
 def batch(nodes: int) -> Callable[[], str]:
     """What makes the plan and the script for sbatch."""
-    run = compose([*WORDS, f"nnodes={nodes}", "cluster=slurm", "runtime=process"])
-    return lambda: script([Submission(run, make_plan(run, 1, RUN), RUN, ("flagperf", *WORDS))])
+    job = compose([*WORDS, f"nnodes={nodes}", "cluster=slurm", "runtime=process"])
+    return lambda: script([Submission(job, make_plan(job, 1, RUN), RUN, ("flagperf", *WORDS))])
 
 
 def main(nodes: int, rounds: int) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from flagperf.config.compose import compose
 from flagperf.config.schema.cluster import Node, Ssh
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.hosts.guard import descendants
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import running
@@ -72,26 +72,26 @@ def node(where: str) -> Iterator[tuple[Transport, Callable[[], float], str]]:
 
 
 async def cost(
-    run: RunConfig, plan: NodePlan, transport: Transport, spent: Callable[[], float], seconds: float, logs: Path
+    job: JobConfig, plan: NodePlan, transport: Transport, spent: Callable[[], float], seconds: float, logs: Path
 ) -> tuple[float, float]:
     """CPU seconds on the node and in the launcher."""
     async with transport:
         on_node, in_launcher = spent(), time.process_time()
-        async with running(run, plan, transport, logs):
+        async with running(job, plan, transport, logs):
             await asyncio.sleep(seconds)
             return spent() - on_node, time.process_time() - in_launcher
 
 
 def main(seconds: float, where: str) -> None:
-    run = compose(["vendor=nvidia", "hardware=A100", "runtime=docker", "data_dir=/"])
-    assert run.vendor.monitor is not None
-    tool = dataclasses.replace(run.vendor.monitor, command=("echo", OUTPUT))
-    run = dataclasses.replace(run, vendor=dataclasses.replace(run.vendor, monitor=tool))
+    job = compose(["vendor=nvidia", "hardware=A100", "runtime=docker", "data_dir=/"])
+    assert job.vendor.monitor is not None
+    tool = dataclasses.replace(job.vendor.monitor, command=("echo", OUTPUT))
+    job = dataclasses.replace(job, vendor=dataclasses.replace(job.vendor, monitor=tool))
     with node(where) as (transport, spent, folder), tempfile.TemporaryDirectory() as logs:
-        plan = dataclasses.replace(make_plan(run, 1).nodes[0], log_dir=folder)
-        on_node, in_launcher = asyncio.run(cost(run, plan, transport, spent, seconds, Path(logs)))
+        plan = dataclasses.replace(make_plan(job, 1).nodes[0], log_dir=folder)
+        on_node, in_launcher = asyncio.run(cost(job, plan, transport, spent, seconds, Path(logs)))
         written = sorted(path.name for path in Path(logs).glob("*.log"))
-    print(f"{seconds:g} s, a sample every {run.config['monitor']['interval']:g} s: {', '.join(written)}")
+    print(f"{seconds:g} s, a sample every {job.config['monitor']['interval']:g} s: {', '.join(written)}")
     for place, used in (("node", on_node), ("launcher", in_launcher)):
         say(f"monitors of a node ({where}), {place}", 100 * used / seconds, LIMIT, "% of a core")
 

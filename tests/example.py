@@ -10,7 +10,7 @@ import yaml
 from flagperf.config.files.search_path import CONF
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.config.schema.platform import Framework, Hardware, RuntimeSettings, Vendor
-from flagperf.config.schema.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.config.schema.values import AutoBatch, Deadlines, JobConfig, Limits, MonitorIntervals
 from flagperf.contract.build import build, of_same_name
 from flagperf.contract.mesh import Mesh
 
@@ -22,8 +22,8 @@ PYTORCH = build(Framework, FRAMEWORK | {"name": "pytorch"}, "framework", str)
 HERE = Node("here", "127.0.0.1", local=True)
 
 
-def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunConfig:
-    """A run of case `sums` on this machine; `fields` replace those of RunConfig, `config` adds to its configuration."""
+def example_job(*, config: dict[str, Any] | None = None, **fields: Any) -> JobConfig:
+    """A job of case `sums` on this machine; `fields` replace those of JobConfig, `config` adds to its configuration."""
     values: dict[str, Any] = {
         "case": "sums",
         "size": "tiny",
@@ -70,4 +70,4 @@ def example_run(*, config: dict[str, Any] | None = None, **fields: Any) -> RunCo
         "limits": Limits(**of_same_name(Limits, values)),
         "config": values,
     }
-    return RunConfig(**{**of_same_name(RunConfig, values), **built, **fields})
+    return JobConfig(**{**of_same_name(JobConfig, values), **built, **fields})

@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 def _refused(commands: dict[tuple[str, ...], str], folder: Path) -> dict[str, str]:
     single = [words for words in commands if "-m" not in words and not any("experiment=" in word for word in words)]
     composed = dict(zip(single, compose_each(single, [folder]), strict=True))
-    refused = {words: str(run) for words, run in composed.items() if isinstance(run, Exception)}
+    refused = {words: str(job) for words, job in composed.items() if isinstance(job, Exception)}
     return {f"{commands[words]}: flagperf {shlex.join(words)}": problem for words, problem in refused.items()}
 
 

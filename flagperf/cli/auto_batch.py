@@ -16,7 +16,7 @@ from secrets import token_hex
 from rich.console import Console
 
 from flagperf.config.parts.batch_size import GLOBAL, KEY
-from flagperf.config.schema.values import Limits, RunConfig
+from flagperf.config.schema.values import JobConfig, Limits
 from flagperf.contract.hardware import GIB
 from flagperf.contract.outcome import Failure, Outcome
 from flagperf.contract.records import BatchSearch, TriedSize
@@ -44,7 +44,7 @@ class _Quiet(Progress):
         log.info("%s", failure)
 
 
-async def with_found_size(job: RunConfig, folder: Path, console: Console) -> RunConfig:
+async def with_found_size(job: JobConfig, folder: Path, console: Console) -> JobConfig:
     """The job with the largest size that fits; one that is continued has the size of the earlier run.
 
     Args:
@@ -67,7 +67,7 @@ async def with_found_size(job: RunConfig, folder: Path, console: Console) -> Run
     return found
 
 
-async def _search(job: RunConfig, folder: Path, console: Console) -> BatchSearch:
+async def _search(job: JobConfig, folder: Path, console: Console) -> BatchSearch:
     assert job.sized is not None
     search = BatchSearch(None, _configured_limit(job), (), job.sizes)
     while (size := batch_sizes.next_size(job.train_batch_size, search.tried, search.limit, job.sizes)) is not None:
@@ -99,19 +99,19 @@ def _say(console: Console, text: str) -> None:
     console.print(f"  {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
-def _trial(run: RunConfig) -> RunConfig:
+def _trial(job: JobConfig) -> JobConfig:
     """The job as a training of few steps, which evaluates and keeps nothing."""
-    steps = run.auto_batch.steps
+    steps = job.auto_batch.steps
     none = dict.fromkeys((*ENDS, *EVALUATIONS, "checkpoint_freq", "probe"))
     few = {"initial_evaluation": False, "sinks": [], "max_steps": steps, "warmup_steps": steps // 2}
-    run = replace(run, config={**run.config, **none, **few}, limits=Limits(max_steps=steps), target=None)
-    return replace(run, repeat=1, probe=None, resume=None, clear_caches=False)
+    job = replace(job, config={**job.config, **none, **few}, limits=Limits(max_steps=steps), target=None)
+    return replace(job, repeat=1, probe=None, resume=None, clear_caches=False)
 
 
 # ---------------------------------------------------------------- what fits
 
 
-def _configured_limit(job: RunConfig) -> float | None:
+def _configured_limit(job: JobConfig) -> float | None:
     """GiB that a rank may hold: as configured, or a share of what the product's data sheet says."""
     wanted = job.auto_batch
     if wanted.limit is not None:
@@ -119,7 +119,7 @@ def _configured_limit(job: RunConfig) -> float | None:
     return None if job.hardware.memory_gib is None else wanted.memory * job.hardware.memory_gib
 
 
-def _of_host(job: RunConfig, outcome: Outcome) -> float | None:
+def _of_host(job: JobConfig, outcome: Outcome) -> float | None:
     """GiB that a rank on a CPU may hold: its part of what was available on the host that had least."""
     if job.vendor.device != "cpu":
         return None
@@ -127,7 +127,7 @@ def _of_host(job: RunConfig, outcome: Outcome) -> float | None:
     return None if available is None else job.auto_batch.memory * available / job.nproc
 
 
-def _available(job: RunConfig, outcome: Outcome) -> Iterator[float]:
+def _available(job: JobConfig, outcome: Outcome) -> Iterator[float]:
     for _, _, folder in node_folders(outcome.folder):
         told = read_sys_info(folder).get("memory_available_kib", "")
         if told.isdigit():
@@ -136,7 +136,7 @@ def _available(job: RunConfig, outcome: Outcome) -> Iterator[float]:
         yield size_in_bytes(job.container.memory) / GIB
 
 
-def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome, smaller: bool) -> TriedSize:
+def _tried(job: JobConfig, size: int, limit: float | None, outcome: Outcome, smaller: bool) -> TriedSize:
     """What came of a size.
 
     Args:
@@ -157,7 +157,7 @@ def _tried(job: RunConfig, size: int, limit: float | None, outcome: Outcome, sma
     return TriedSize(size, note, memory, throughput)
 
 
-def _unfit(job: RunConfig, failure: Failure, smaller: bool) -> str:
+def _unfit(job: JobConfig, failure: Failure, smaller: bool) -> str:
     """Why a size does not fit, where that is why the training failed."""
     if failure.details.get("key") == KEY:
         return failure.cause  # the data is too small for one step

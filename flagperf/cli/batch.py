@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.slurm.batch import SCRIPT, Submission, script
 from flagperf.hosts.slurm.commands import ask
@@ -25,7 +25,7 @@ from flagperf.secret import quoted
 NAMED = ("job-name", "comment")  # options that say which job it is, not what it needs
 
 
-def submit(jobs: Sequence[RunConfig], command: Command) -> int:
+def submit(jobs: Sequence[JobConfig], command: Command) -> int:
     """Write the scripts and submit them; with dry_run=true print them.
 
     Raises:
@@ -55,14 +55,14 @@ def submit(jobs: Sequence[RunConfig], command: Command) -> int:
     return 0
 
 
-def _groups(jobs: Sequence[RunConfig], folders: Sequence[Path], command: Command) -> list[list[Submission]]:
+def _groups(jobs: Sequence[JobConfig], folders: Sequence[Path], command: Command) -> list[list[Submission]]:
     """The jobs as those of Slurm: one array of all that need the same nodes, else each for itself."""
     made = [_submission(job, folder, command, len(jobs) > 1) for job, folder in zip(jobs, folders, strict=True)]
     alike = all(_needs(job) == _needs(jobs[0]) for job in jobs)
     return [made] if alike else [[one] for one in made]
 
 
-def _check(job: RunConfig, command: Command) -> None:
+def _check(job: JobConfig, command: Command) -> None:
     """Refuse what no script can do later."""
     given = job.cluster.name
     if job.cluster.slurm is None:
@@ -76,7 +76,7 @@ def _check(job: RunConfig, command: Command) -> None:
             raise ConfigError(problem, key="submit", given=quoted(override), advice=advice)
 
 
-def _submission(job: RunConfig, folder: Path, command: Command, of_several: bool) -> Submission:
+def _submission(job: JobConfig, folder: Path, command: Command, of_several: bool) -> Submission:
     """The job with the command that runs it alone, in its folder."""
     only = [f"only={_text(job.name)}"] if of_several else []
     place = [f"result_dir={_text(str(folder.parent))}", f"run_name={_text(folder.name)}", *only]
@@ -97,7 +97,7 @@ def _text(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _needs(job: RunConfig) -> list[str]:
+def _needs(job: JobConfig) -> list[str]:
     """What the job asks of Slurm."""
     assert job.cluster.slurm is not None
     options = request(job, job.cluster.slurm, "")

@@ -11,7 +11,7 @@ import yaml
 from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.compose import compose
 from flagperf.config.rules.extension import KEY, WITHIN, proof_path, replaced
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
 
@@ -26,17 +26,17 @@ HEADER = """\
 
 def main(options: argparse.Namespace) -> int:
     """Train the reduced case with and without the vendor's code, print the differences, and keep them as a proof."""
-    run = compose([*options.arguments, *ALONE], options.config_dir)
-    own = run.vendor.extension
+    job = compose([*options.arguments, *ALONE], options.config_dir)
+    own = job.vendor.extension
     if not own.has_code:
         advice = "name it in the vendor's file or in a tuning; docs/adding-a-vendor.md shows how"
-        raise ConfigError("the vendor has no own code for this case", key=KEY, given=run.case, advice=advice)
-    if run.dry_run:
-        print(dry_run_text(run))
+        raise ConfigError("the vendor has no own code for this case", key=KEY, given=job.case, advice=advice)
+    if job.dry_run:
+        print(dry_run_text(job))
         return 0
-    _, logs = ask_ranks(run, "check")
+    _, logs = ask_ranks(job, "check")
     found = worst([event.value for log in logs for event in log.all("PROOF")])
-    return keep(run, found) if shows_the_same(run, found) else ConfigError.exit_code
+    return keep(job, found) if shows_the_same(job, found) else ConfigError.exit_code
 
 
 def worst(proofs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -44,9 +44,9 @@ def worst(proofs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return max(proofs, key=lambda proof: max(proof.get("differences", {"": float("inf")}).values()))
 
 
-def shows_the_same(run: RunConfig, found: Mapping[str, Any]) -> bool:
+def shows_the_same(job: JobConfig, found: Mapping[str, Any]) -> bool:
     """Print what the vendor's code replaces and the largest differences; whether they are small enough."""
-    for what, by in replaced(run.vendor.extension).items():
+    for what, by in replaced(job.vendor.extension).items():
         print(f"{what + ':':20} {by}")
     if "other_network" in found:
         print(f"{'network:':20} another network than the case's: {found['other_network']}")
@@ -59,24 +59,24 @@ def shows_the_same(run: RunConfig, found: Mapping[str, Any]) -> bool:
     return bool(value <= WITHIN)
 
 
-def keep(run: RunConfig, found: Mapping[str, Any]) -> int:
+def keep(job: JobConfig, found: Mapping[str, Any]) -> int:
     """Write the proof beside the vendor's code.
 
     Raises:
         ConfigError: it cannot be written.
     """
-    path = proof_path(run.vendor.extension, run.config)
+    path = proof_path(job.vendor.extension, job.config)
     said = {
-        "case": run.case,
-        "revision": run.config["revision"],
-        "replaced": replaced(run.vendor.extension),
-        "files": run.config["extension"]["files"],
+        "case": job.case,
+        "revision": job.config["revision"],
+        "replaced": replaced(job.vendor.extension),
+        "files": job.config["extension"]["files"],
         **{name: found[name] for name in KEPT},
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
-        path.write_text(HEADER.format(run.vendor.name, run.config["case"]) + text, encoding="utf-8")
+        path.write_text(HEADER.format(job.vendor.name, job.config["case"]) + text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the proof cannot be written: {error.strerror}", key=f"{KEY}.folder", given=path) from None
     print(path)

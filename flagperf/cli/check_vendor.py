@@ -33,7 +33,7 @@ from flagperf.config.parts.image import choose_image, version_of
 from flagperf.config.schema.keys import is_under
 from flagperf.config.schema.monitor_tool import INDEX, make_table
 from flagperf.config.schema.platform import Framework, Hardware, ImageSettings, NumberFormat, Vendor
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import read_fields
 from flagperf.contract.monitor_log import DEVICE_FIGURES
 from flagperf.errors import ConfigError, nearest
@@ -216,35 +216,35 @@ def _lacks_of(name: str, config_dirs: Sequence[Path], jobs: Sequence[Tuning]) ->
     commands = [
         (
             f"vendor={name}",
-            f"model={job.case}",
-            f"hardware={job.product}",
-            f"nnodes={job.nnodes}",
-            f"nproc={job.nproc}",
+            f"model={tuning.case}",
+            f"hardware={tuning.product}",
+            f"nnodes={tuning.nnodes}",
+            f"nproc={tuning.nproc}",
             "runtime=docker",
             "size=full",
             "dry_run=true",
         )
-        for job in jobs
+        for tuning in jobs
     ]
     found = zip(jobs, compose_each(commands, config_dirs), strict=True)
-    return [lack for job, run in found for lack in _of_job(name, job, run)]
+    return [lack for tuning, job in found for lack in _of_job(name, tuning, job)]
 
 
-def _of_job(name: str, job: Tuning, run: RunConfig | ConfigError) -> Iterator[Lack]:
+def _of_job(name: str, tuning: Tuning, job: JobConfig | ConfigError) -> Iterator[Lack]:
     """Why a job is refused, or which tuning is used in place of its own."""
-    of_tuning = job.path.parent.as_posix().endswith(f"/{name}/{job.case}")
-    if isinstance(run, ConfigError):
-        yield from (lack_of(error, job.path) for error in (run, *run.also))
-    elif of_tuning and run.tuning != f"{name}/{job.case}/{job.path.stem}":
-        yield Lack(str(job.path), "", f"no run uses it: {run.name} is tuned by {run.tuning or 'nothing'}")
+    of_tuning = tuning.path.parent.as_posix().endswith(f"/{name}/{tuning.case}")
+    if isinstance(job, ConfigError):
+        yield from (lack_of(error, tuning.path) for error in (job, *job.also))
+    elif of_tuning and job.tuning != f"{name}/{tuning.case}/{tuning.path.stem}":
+        yield Lack(str(tuning.path), "", f"no run uses it: {job.name} is tuned by {job.tuning or 'nothing'}")
     elif (
-        (of_tuning or not run.tuning)  # of a product that is tuned, its tuning tells
-        and (own := run.config.get("extension"))
+        (of_tuning or not job.tuning)  # of a product that is tuned, its tuning tells
+        and (own := job.config.get("extension"))
         and own["has_code"]
         and not own["proof"]
     ):
         what = f"no proof, so that a run is open: {own['no_proof']}"
-        yield Lack(str(job.path), "vendor.extension", what, needed=False)
+        yield Lack(str(tuning.path), "vendor.extension", what, needed=False)
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:

@@ -14,7 +14,7 @@ from functools import partial
 from flagperf.cli.cluster import Row, failed_row, look_at_cluster
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.schedulers import Slurm
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.leftovers import containers
 from flagperf.docker.once import remove
@@ -31,15 +31,15 @@ def main(options: argparse.Namespace) -> int:
     return look_at_cluster(options, clean)
 
 
-async def clean(run: RunConfig) -> list[Row]:
+async def clean(job: JobConfig) -> list[Row]:
     """Clean every host of the cluster. Each row says what was removed, or what could not be."""
-    if run.cluster.slurm is not None:
-        return [*await _clean_queue(), *await _clean_allocation(run, run.cluster.slurm)]
-    return await _clean_hosts(run, run.cluster.nodes)
+    if job.cluster.slurm is not None:
+        return [*await _clean_queue(), *await _clean_allocation(job, job.cluster.slurm)]
+    return await _clean_hosts(job, job.cluster.nodes)
 
 
-async def _clean_hosts(run: RunConfig, nodes: Sequence[Node]) -> list[Row]:
-    rows = await asyncio.gather(*(_clean(run, transport) for transport in make_transports(run, nodes)))
+async def _clean_hosts(job: JobConfig, nodes: Sequence[Node]) -> list[Row]:
+    rows = await asyncio.gather(*(_clean(job, transport) for transport in make_transports(job, nodes)))
     return [row for found in rows for row in found]
 
 
@@ -55,7 +55,7 @@ async def _clean_queue() -> list[Row]:
     return [Row(SLURM, "clean", "ok", f"job {job}" if job else "nothing to remove") for job in jobs or [""]]
 
 
-async def _clean_allocation(run: RunConfig, slurm: Slurm) -> list[Row]:
+async def _clean_allocation(job: JobConfig, slurm: Slurm) -> list[Row]:
     """Clean the nodes of an allocation that the user has. No others can be reached."""
     from flagperf.hosts.slurm.allocation import own_job, own_nodes
     from flagperf.hosts.slurm.commands import SLURM
@@ -65,21 +65,21 @@ async def _clean_allocation(run: RunConfig, slurm: Slurm) -> list[Row]:
     except FlagperfError as error:
         return [failed_row(SLURM, "clean", error)]
     if not nodes:
-        advice = f"salloc --nodes=N flagperf clean cluster={run.cluster.name}"
+        advice = f"salloc --nodes=N flagperf clean cluster={job.cluster.name}"
         return [Row(SLURM, "clean", "skipped", NOT_REACHED, advice)]
-    held = replace(run.cluster, slurm=replace(slurm, job=own_job(slurm)))
-    return await _clean_hosts(replace(run, cluster=held), nodes)
+    held = replace(job.cluster, slurm=replace(slurm, job=own_job(slurm)))
+    return await _clean_hosts(replace(job, cluster=held), nodes)
 
 
-async def _clean(run: RunConfig, transport: Transport) -> list[Row]:
+async def _clean(job: JobConfig, transport: Transport) -> list[Row]:
     removed: list[str] = []
     rows: list[Row] = []
     try:
         async with transport:
             if not transport.same_files:
-                removed += await leftovers.remove_dead_folders(transport, run.cluster.work_dir)
+                removed += await leftovers.remove_dead_folders(transport, job.cluster.work_dir)
                 removed += await leftovers.remove_dead_process_folders(transport)
-                claimed = await leftovers.claimed_folders(transport, run.cluster.work_dir)
+                claimed = await leftovers.claimed_folders(transport, job.cluster.work_dir)
                 if kept := [path for path, state in claimed.items() if state == "kept"]:
                     found = f"logs that were not collected stay: {', '.join(kept)}"
                     rows.append(Row(transport.host, "clean", "warning", found, leftovers.advice(kept)))

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flagperf.config.compose import compose
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError, HostError
 from flagperf.run.console import print_unfolded
 
@@ -41,16 +41,16 @@ def failed_row(host: str, check: str, error: FlagperfError) -> Row:
 
 
 def look_at_cluster(
-    options: argparse.Namespace, look: Callable[[RunConfig], Coroutine[Any, Any, Sequence[Row]]]
+    options: argparse.Namespace, look: Callable[[JobConfig], Coroutine[Any, Any, Sequence[Row]]]
 ) -> int:
     """Compose one job, look at its cluster, and print what was found. Returns the exit code."""
-    run = compose([*options.arguments, "dry_run=true"], options.config_dir)  # which needs no data_dir
-    if run.cluster.kubernetes:
+    job = compose([*options.arguments, "dry_run=true"], options.config_dir)  # which needs no data_dir
+    if job.cluster.kubernetes:
         advice = "kubectl describe nodes shows what they have; dry_run=true shows what a run asks of them"
         raise ConfigError(
-            "flagperf reaches no host of Kubernetes", key="cluster", given=run.cluster.name, advice=advice
+            "flagperf reaches no host of Kubernetes", key="cluster", given=job.cluster.name, advice=advice
         )
-    return print_rows(asyncio.run(look(run)))
+    return print_rows(asyncio.run(look(job)))
 
 
 def print_rows(rows: Sequence[Row]) -> int:

@@ -22,7 +22,7 @@ from flagperf.cli.verbs import usage
 from flagperf.config.compose import compose
 from flagperf.config.files.user_path import user_path
 from flagperf.config.parts.data_layout import check_layout, count_entries, expected, has_layout
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.extent import NOT_THE_CASE
 from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nearest
@@ -58,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Path]) -> RunConfig:
+def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Path]) -> JobConfig:
     """The case whose data is meant; `data_dir` of its configuration is the folder.
 
     Raises:
@@ -68,19 +68,19 @@ def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Pa
         advice = f"flagperf data {action} model=NAME data_dir=PATH"
         raise ConfigError("the folder of the data is missing", key="data_dir", advice=advice)
     size = [] if any(override.startswith("size=") for override in overrides) else [f"size={SIZES[action]}"]
-    run = compose([*size, "division=open", *overrides, "dry_run=true"], config_dirs)  # no result comes of it
-    if not all(node.same_files for node in run.cluster.nodes or (run.cluster.stand_in(0),)):
+    job = compose([*size, "division=open", *overrides, "dry_run=true"], config_dirs)  # no result comes of it
+    if not all(node.same_files for node in job.cluster.nodes or (job.cluster.stand_in(0),)):
         raise ConfigError(
             "the data of other hosts is out of reach",
             key="cluster",
-            given=run.cluster.name,
+            given=job.cluster.name,
             allowed="clusters with this machine's files",
             advice="call flagperf there; flagperf doctor looks at the data_dir of every host",
         )
-    return run
+    return job
 
 
-def read(run: RunConfig) -> bool:
+def read(job: JobConfig) -> bool:
     """Open the data sets with the case's own code, print how many samples they have, and read the first of each.
 
     Returns False when this machine has no training environment, so that nothing was done.
@@ -88,36 +88,36 @@ def read(run: RunConfig) -> bool:
     Raises:
         ConfigError: the data cannot be read; the reason is on the terminal.
     """
-    if not can_read(run):
+    if not can_read(job):
         return False
-    _call_case(run, "read")
+    _call_case(job, "read")
     return True
 
 
-def can_read(run: RunConfig) -> bool:
+def can_read(job: JobConfig) -> bool:
     """Whether this machine has a training environment."""
-    return _python(run) != sys.executable or find_spec(run.framework.module) is not None
+    return _python(job) != sys.executable or find_spec(job.framework.module) is not None
 
 
-def other_data(run: RunConfig) -> str:
+def other_data(job: JobConfig) -> str:
     """What `read` says where a full-size case would not train on its own data; "" where it would, or none can tell."""
-    if not can_read(run):
+    if not can_read(job):
         return ""
-    with _config_file(run) as path:
-        argv = [_python(run), "-m", "flagperf.trainer.data.case_data", path, "read"]
+    with _config_file(job) as path:
+        argv = [_python(job), "-m", "flagperf.trainer.data.case_data", path, "read"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
     return next((line for line in done.stdout.splitlines() if line.startswith(NOT_THE_CASE)), "")
 
 
-def write_sample(run: RunConfig) -> None:
+def write_sample(job: JobConfig) -> None:
     """Write the sample data of the case and size into data_dir.
 
     Raises:
         ConfigError: the case has none, or the folder is not empty.
         TrainingError: the writer crashed; its traceback is on the terminal.
     """
-    folder = Path(run.data_dir)
-    if not run.data.get("sample"):
+    folder = Path(job.data_dir)
+    if not job.data.get("sample"):
         raise ConfigError("the case has no sample data", key="data.sample", given="null")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
@@ -127,37 +127,37 @@ def write_sample(run: RunConfig) -> None:
             advice="sample data is written into a new or empty folder",
         )
     with _staged(folder) as staged:
-        _call_case(run, "sample", str(staged))
+        _call_case(job, "sample", str(staged))
 
 
-def prepare(run: RunConfig, source: str | None) -> None:
+def prepare(job: JobConfig, source: str | None) -> None:
     """Convert the original data at `source` into the files that the case reads, in data_dir.
 
     Raises:
         ConfigError: the case needs no conversion, the source is wrong, or a file would be overwritten.
         TrainingError: the conversion crashed; its traceback is on the terminal.
     """
-    data, folder = run.data, Path(run.data_dir)
+    data, folder = job.data, Path(job.data_dir)
     if not data.get("prepare"):
         problem = "the data of this case needs no conversion"
         raise ConfigError(problem, key="data.prepare", given="null", allowed=expected(data))
     if source is None:
-        advice = f"flagperf data prepare model={run.case} source=PATH data_dir={folder}"
+        advice = f"flagperf data prepare model={job.case} source=PATH data_dir={folder}"
         raise ConfigError("the original data is missing", key="source", advice=advice)
     path = user_path(source).absolute()
     if not path.exists():
         raise ConfigError("no such file or folder", key="source", given=path)
-    if there := _data_there(run, folder):  # not after hours of work
+    if there := _data_there(job, folder):  # not after hours of work
         advice = "choose another data_dir, or move away what is to be made again"
         raise ConfigError("data_dir holds data of this case already", key="data_dir", given=there, advice=advice)
     with _staged(folder) as staged:
-        _call_case(run, "prepare", str(path), str(staged))
+        _call_case(job, "prepare", str(path), str(staged))
 
 
-def _data_there(run: RunConfig, folder: Path) -> Path | None:
+def _data_there(job: JobConfig, folder: Path) -> Path | None:
     """The data of the case that is in the folder already: a split, or the folder itself when it is complete."""
-    splits = [folder / run.config[key] for key in ("train_path", "eval_path") if run.config.get(key)]
-    complete = run.data["require"] and has_layout(run.data, folder)
+    splits = [folder / job.config[key] for key in ("train_path", "eval_path") if job.config.get(key)]
+    complete = job.data["require"] and has_layout(job.data, folder)
     return next((path for path in splits if path.exists()), folder if complete else None)
 
 
@@ -206,29 +206,29 @@ def _move(source: Path, target: Path) -> None:
             path.rename(target / path.name)
 
 
-def _call_case(run: RunConfig, what: str, *paths: str) -> None:
+def _call_case(job: JobConfig, what: str, *paths: str) -> None:
     """Call the case's own code in the training environment; its output goes to this terminal."""
-    with _config_file(run) as path:
-        status = _call(_python(run), "-m", "flagperf.trainer.data.case_data", path, what, *paths)
+    with _config_file(job) as path:
+        status = _call(_python(job), "-m", "flagperf.trainer.data.case_data", path, what, *paths)
     problem = "the data cannot be read" if what == "read" else "nothing was written"
     if status == ConfigError.exit_code:
-        raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=run.data_dir)
+        raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=job.data_dir)
     if status:
         raise TrainingError(f"{problem}: the code of the case ended with exit status {status}")
 
 
 @contextlib.contextmanager
-def _config_file(run: RunConfig) -> Iterator[str]:
+def _config_file(job: JobConfig) -> Iterator[str]:
     """The path of a temporary file with the configuration."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as config:
-        yaml.safe_dump(dict(run.config), config, sort_keys=False)
+        yaml.safe_dump(dict(job.config), config, sort_keys=False)
         config.flush()
         yield config.name
 
 
-def _python(run: RunConfig) -> str:
+def _python(job: JobConfig) -> str:
     """The interpreter of the training environment on this machine."""
-    return run.runtime.python or run.local_python
+    return job.runtime.python or job.local_python
 
 
 def _call(*argv: str) -> int:

@@ -12,14 +12,14 @@ from typing import Any
 from flagperf.cli.verbs import usage
 from flagperf.cli.words import need, runs_and_overrides
 from flagperf.config.files.user_path import user_path
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, nearest
 from flagperf.partners.flagperf.pages.case import case_page
 from flagperf.partners.flagperf.pages.chosen import chosen
 from flagperf.partners.flagperf.pages.model import model_page
 from flagperf.partners.flagperf.pages.render import write
 from flagperf.partners.flagperf.pages.vendor import vendor_page
-from flagperf.partners.flagperf.submission import Job, belongs_to, jobs_in, unfit
+from flagperf.partners.flagperf.submission import MeasuredJob, belongs_to, jobs_in, unfit
 from flagperf.plain import plain
 
 
@@ -30,7 +30,7 @@ class Page:
     needs: tuple[str, ...]  # choices
     place: str  # in FlagPerf's folder training/
     is_about: Callable[[Mapping[str, Any]], object]  # jobs of which configurations are on it: those that agree in this
-    make: Callable[[RunConfig, Sequence[Job], Sequence[Path]], str]
+    make: Callable[[JobConfig, Sequence[MeasuredJob], Sequence[Path]], str]
 
 
 PAGES = {
@@ -50,15 +50,15 @@ def main(options: argparse.Namespace) -> int:
     runs, given, overrides = runs_and_overrides(arguments, ("into",))
     there = {word.partition("=")[0] for word in overrides} | given.keys()
     need(f"docs {kind}", (*page.needs, "into"), there)
-    jobs = [job for run in runs for job in jobs_in(run)]
+    jobs = [measured for run in runs for measured in jobs_in(run)]
     words = [*overrides, *([] if "size" in there else ["size=full"])]
-    run = chosen(words, options.config_dir, any_product=kind == "vendor")
-    names = {"case": run.case, "framework": run.framework.name, "vendor": run.vendor.name}
+    job = chosen(words, options.config_dir, any_product=kind == "vendor")
+    names = {"case": job.case, "framework": job.framework.name, "vendor": job.vendor.name}
     path = user_path(given["into"]) / page.place.format(**names)
-    about = [job for job in jobs if page.is_about(job.config) == page.is_about(run.config)]
-    write(path, page.make(run, about, options.config_dir))
+    about = [measured for measured in jobs if page.is_about(measured.config) == page.is_about(job.config)]
+    write(path, page.make(job, about, options.config_dir))
     print(path)
-    for job in jobs:
-        if why := unfit(job) if job in about else "not of what this page is about":
-            print(plain(f"left out: {job.folder}: {why}"), file=sys.stderr)
+    for measured in jobs:
+        if why := unfit(measured) if measured in about else "not of what this page is about":
+            print(plain(f"left out: {measured.folder}: {why}"), file=sys.stderr)
     return 0

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
 from flagperf.results import summary
@@ -20,7 +20,7 @@ ELSEWHERE = ("resume", "run_name", "result_dir", "reports", "log_level", "dry_ru
 log = logging.getLogger(__name__)
 
 
-def taken_over(job: RunConfig, folder: Path) -> Summary | None:
+def taken_over(job: JobConfig, folder: Path) -> Summary | None:
     """What the earlier run found of the job, with its files; None where the job is still to do.
 
     A job is done when all its rounds ended, of the configuration that it has now.

@@ -16,7 +16,7 @@ from flagperf import report
 from flagperf.cli.auto_batch import with_found_size
 from flagperf.cli.done_before import taken_over
 from flagperf.cli.log import run_log
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Failure, Outcome, refusal
 from flagperf.contract.records import Result, Summary
 from flagperf.errors import FlagperfError, InterruptedRunError
@@ -35,7 +35,7 @@ from flagperf.run.resume import with_checkpoints
 log = logging.getLogger(__name__)
 
 
-async def run_jobs(jobs: Sequence[RunConfig], console: Console, command: Command) -> int:
+async def run_jobs(jobs: Sequence[JobConfig], console: Console, command: Command) -> int:
     """Run all jobs, one after another, and report them. After a failed job the next one runs.
 
     Of several jobs those are taken over that the run has done which they resume.
@@ -93,7 +93,7 @@ def _failures(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 async def _run_job(
-    job: RunConfig, hosts: Hosts, folder: Path, console: Console, began: float | None
+    job: JobConfig, hosts: Hosts, folder: Path, console: Console, began: float | None
 ) -> tuple[Summary, int]:
     """All rounds of a job, and its exit code.
 
@@ -121,7 +121,7 @@ async def _run_job(
     return done, refused.exit_code if refused else _exit_code(done, job)
 
 
-def _summary(job: RunConfig, results: list[Result], folder: Path) -> Summary:
+def _summary(job: JobConfig, results: list[Result], folder: Path) -> Summary:
     """Sum up a job and write that. Rounds that have no result were not started."""
     missing = range(len(results) + 1, job.repeat + 1)
     rest = [_without_outcome(job, number, folder, "not started") for number in missing]
@@ -130,16 +130,16 @@ def _summary(job: RunConfig, results: list[Result], folder: Path) -> Summary:
     return done
 
 
-async def _run_round(job: RunConfig, number: int, folder: Path, console: Console, began: float | None) -> Result:
+async def _run_round(job: JobConfig, number: int, folder: Path, console: Console, began: float | None) -> Result:
     """Run a round and write its result.
 
     Raises:
         FlagperfError: it could not start.
     """
-    run = with_checkpoints(job, number)
-    with Progress(run, console, partial(objections, config=job.config)) as progress:
+    resumed = with_checkpoints(job, number)
+    with Progress(resumed, console, partial(objections, config=job.config)) as progress:
         on_hosts = f"{folder.name}-{token_hex(4)}"  # another run may have the same name
-        outcome = await execute(run, make_plan(run, number, folder, on_hosts=on_hosts), folder, progress)
+        outcome = await execute(resumed, make_plan(resumed, number, folder, on_hosts=on_hosts), folder, progress)
     if began is not None:
         outcome = _since_command(outcome, began)
     done = result.read_round(job, outcome, number, outcome.folder)
@@ -154,7 +154,7 @@ def _since_command(outcome: Outcome, began: float) -> Outcome:
     return dataclasses.replace(outcome, phases=phases, started=began, seconds=outcome.seconds + seconds)
 
 
-def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) -> Result:
+def _refused(job: JobConfig, number: int, folder: Path, error: FlagperfError) -> Result:
     """Say why a round could not start, and write its result."""
     log.error("%s, round %d: %s", job.name, number, error)
     Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
@@ -164,7 +164,7 @@ def _refused(job: RunConfig, number: int, folder: Path, error: FlagperfError) ->
     return done
 
 
-def _without_outcome(job: RunConfig, number: int, folder: Path, status: str, failure: Failure | None = None) -> Result:
+def _without_outcome(job: JobConfig, number: int, folder: Path, status: str, failure: Failure | None = None) -> Result:
     """The result of a round that was not executed."""
     there = folder / job.name / f"round{number}"
     return result.result_of_logs(
@@ -172,13 +172,13 @@ def _without_outcome(job: RunConfig, number: int, folder: Path, status: str, fai
     )
 
 
-def _exit_code(done: Summary, job: RunConfig) -> int:
+def _exit_code(done: Summary, job: JobConfig) -> int:
     if any(round_.status == "interrupted" for round_ in done.results):
         return InterruptedRunError.exit_code
     return result.exit_code([done], job.require_target)
 
 
-def _announce(job: RunConfig, prefix: str, console: Console) -> None:
+def _announce(job: JobConfig, prefix: str, console: Console) -> None:
     """Say what runs, with the notes of composition."""
     console.print(f"{prefix}{job.name}", style="bold", highlight=False, markup=False)
     for note in job.notes:

@@ -23,7 +23,7 @@ from flagperf.cli.verbs import usage
 from flagperf.config.compose import compose
 from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.cluster import Node
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Outcome, refusal
 from flagperf.errors import ConfigError, FlagperfError, InterruptedRunError, TrainingError
 from flagperf.plan.dry_run import dry_run_text
@@ -54,16 +54,16 @@ def main(options: argparse.Namespace) -> int:
     if len(own) > len(OWN):  # of two node ranks one would be another node's, which then waits for this one
         raise ConfigError("node takes one node_rank and one master", given=" ".join(own), advice=usage("node"))
     overrides, folders = _overrides(rest, options.config_dir, is_trusted)
-    run = compose(overrides, folders)
-    if run.resume is not None:
-        raise ConfigError("a node that is started by hand resumes nothing", key="resume", given=run.resume)
-    rank, address, port = _place(run, words["node_rank"], words["master"])
-    run = on_this_machine(run, rank, address, port)
-    if run.dry_run:
-        print(dry_run_text(run))
+    job = compose(overrides, folders)
+    if job.resume is not None:
+        raise ConfigError("a node that is started by hand resumes nothing", key="resume", given=job.resume)
+    rank, address, port = _place(job, words["node_rank"], words["master"])
+    job = on_this_machine(job, rank, address, port)
+    if job.dry_run:
+        print(dry_run_text(job))
         return 0
     command = Command(tuple(overrides), False, tuple(map(str, folders)), str(Path.cwd()), options.began)
-    return asyncio.run(_run_rounds(run, rank, Terminal(), command))
+    return asyncio.run(_run_rounds(job, rank, Terminal(), command))
 
 
 def _overrides(words: Sequence[str], config_dirs: Sequence[Path], is_trusted: bool) -> tuple[list[str], list[Path]]:
@@ -81,31 +81,31 @@ def _overrides(words: Sequence[str], config_dirs: Sequence[Path], is_trusted: bo
     return again(command.overrides, words[1:]), [*config_dirs, *kept]
 
 
-def _place(run: RunConfig, node_rank: str, master: str) -> tuple[int, str, int]:
+def _place(job: JobConfig, node_rank: str, master: str) -> tuple[int, str, int]:
     """The node rank, and the address and port of node 0; each round takes the next port."""
-    if not node_rank.isdecimal() or int(node_rank) >= run.nnodes:
-        allowed = f"0 to {run.nnodes - 1}, of nnodes={run.nnodes}"
+    if not node_rank.isdecimal() or int(node_rank) >= job.nnodes:
+        allowed = f"0 to {job.nnodes - 1}, of nnodes={job.nnodes}"
         raise ConfigError("there is no such node", key="node_rank", given=node_rank, allowed=allowed)
     found = re.fullmatch(r"(?:\[(?P<v6>[^]\s]+)\]|(?P<host>[^:\s]+)):(?P<port>\d+)", master)
-    most = LAST_PORT - run.repeat + 1
+    most = LAST_PORT - job.repeat + 1
     if not found or not 0 < int(found["port"]) <= most:
         allowed = f"HOST:PORT of node 0, a port of 1 to {most}"
         raise ConfigError("not where ranks can meet", key="master", given=master, allowed=allowed)
     return int(node_rank), found["v6"] or found["host"], int(found["port"])
 
 
-def on_this_machine(run: RunConfig, rank: int, address: str, port: int) -> RunConfig:
-    """The run with this machine as the node of that rank, which meets the others at node 0's address and port.
+def on_this_machine(job: JobConfig, rank: int, address: str, port: int) -> JobConfig:
+    """The job with this machine as the node of that rank, which meets the others at node 0's address and port.
 
     Names and data folders are those of the cluster's file, where it has so many nodes.
     """
-    known = run.cluster.nodes if len(run.cluster.nodes) >= run.nnodes else ()
-    nodes = [known[number] if known else Node(f"node{number}", address) for number in range(run.nnodes)]
+    known = job.cluster.nodes if len(job.cluster.nodes) >= job.nnodes else ()
+    nodes = [known[number] if known else Node(f"node{number}", address) for number in range(job.nnodes)]
     nodes = [dataclasses.replace(node, local=False) for node in nodes]
     nodes[rank] = dataclasses.replace(nodes[rank], address=_own_address(address, port), local=True)
-    meeting = dataclasses.replace(run.cluster.rendezvous, address=address, port=port)
-    cluster = dataclasses.replace(run.cluster, nodes=tuple(nodes[: run.nnodes]), rendezvous=meeting)
-    return dataclasses.replace(run, cluster=cluster)
+    meeting = dataclasses.replace(job.cluster.rendezvous, address=address, port=port)
+    cluster = dataclasses.replace(job.cluster, nodes=tuple(nodes[: job.nnodes]), rendezvous=meeting)
+    return dataclasses.replace(job, cluster=cluster)
 
 
 def _own_address(address: str, port: int) -> str:
@@ -124,15 +124,15 @@ def _own_address(address: str, port: int) -> str:
         raise ConfigError(problem, key="master", given=f"{address}:{port}") from None
 
 
-async def _run_rounds(run: RunConfig, rank: int, console: Console, command: Command) -> int:
+async def _run_rounds(job: JobConfig, rank: int, console: Console, command: Command) -> int:
     """All rounds, one after another; the exit code of the first that did not end well."""
-    folder = run_folder.create(run)
+    folder = run_folder.create(job)
     codes: list[int] = []
-    with run_log(folder, run.log_level, console), run_folder.held(folder):
-        command_file.keep(command, folder, [run.mask])
-        run_folder.write_configuration(run, folder / run.name)
-        for number in range(1, run.repeat + 1):
-            codes.append(await _run_round(run, number, rank, folder, console))
+    with run_log(folder, job.log_level, console), run_folder.held(folder):
+        command_file.keep(command, folder, [job.mask])
+        run_folder.write_configuration(job, folder / job.name)
+        for number in range(1, job.repeat + 1):
+            codes.append(await _run_round(job, number, rank, folder, console))
             if codes[-1] == InterruptedRunError.exit_code:
                 break
     console.print(f"logs of node {rank}: {folder}", highlight=False, markup=False, soft_wrap=True)
@@ -140,23 +140,23 @@ async def _run_rounds(run: RunConfig, rank: int, console: Console, command: Comm
     return next((code for code in codes if code), 0)
 
 
-async def _run_round(run: RunConfig, number: int, rank: int, folder: Path, console: Console) -> int:
+async def _run_round(job: JobConfig, number: int, rank: int, folder: Path, console: Console) -> int:
     """This node's part of a round, with what it came to beside its logs. Returns its exit code."""
-    meeting = run.cluster.rendezvous
+    meeting = job.cluster.rendezvous
     assert meeting.port is not None
-    cluster = dataclasses.replace(run.cluster, rendezvous=dataclasses.replace(meeting, port=meeting.port + number - 1))
-    run = dataclasses.replace(run, cluster=cluster)
-    plan = make_plan(run, number, folder)
+    cluster = dataclasses.replace(job.cluster, rendezvous=dataclasses.replace(meeting, port=meeting.port + number - 1))
+    job = dataclasses.replace(job, cluster=cluster)
+    plan = make_plan(job, number, folder)
     began = time.time()
     try:
-        with Progress(run, console) as progress:
-            outcome = await execute(run, plan, folder, progress, only=rank)
+        with Progress(job, console) as progress:
+            outcome = await execute(job, plan, folder, progress, only=rank)
         codes = {"finished": 0, "interrupted": InterruptedRunError.exit_code}
         code = codes.get(outcome.status, TrainingError.exit_code)
     except FlagperfError as error:
         log.error("round %d: %s", number, error)
         Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        round_folder = folder / run.name / f"round{number}"
+        round_folder = folder / job.name / f"round{number}"
         outcome = Outcome("failed", round_folder, refusal(error), (), {}, began, time.time() - began)
         code = error.exit_code
     parts.write(outcome, outcome.folder / Path(plan.nodes[rank].log_dir).name)

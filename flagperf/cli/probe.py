@@ -10,7 +10,7 @@ from rich.table import Table
 
 from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.compose import compose
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.records import ProbedDevice
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.report.probe import probe_rows
@@ -24,22 +24,22 @@ FILE = "probe.json"
 
 def main(options: argparse.Namespace) -> int:
     """Start the ranks of a job as a run does, measure, print a table, and write it to probe.json."""
-    run = compose([*options.arguments, *ALONE], options.config_dir)
-    if run.dry_run:
-        print(dry_run_text(run))
+    job = compose([*options.arguments, *ALONE], options.config_dir)
+    if job.dry_run:
+        print(dry_run_text(job))
         return 0
-    folder, logs = ask_ranks(run, "probe")
+    folder, logs = ask_ranks(job, "probe")
     devices = probed_devices(logs)
     slower = list(slower_devices(devices))
-    report(run, devices, slower)
-    figures = {"job": run.name, "data_sheet": run.hardware.peak_flops, "slower": slower}
+    report(job, devices, slower)
+    figures = {"job": job.name, "data_sheet": job.hardware.peak_flops, "slower": slower}
     print(write_json({**figures, "devices": [asdict(device) for device in devices]}, folder / FILE))
     return 0
 
 
-def report(run: RunConfig, devices: Sequence[ProbedDevice], slower: Sequence[str]) -> None:
+def report(job: JobConfig, devices: Sequence[ProbedDevice], slower: Sequence[str]) -> None:
     """Print the figures of each device, and what is slower than its fellows."""
-    rows = probe_rows(devices, run.config["hardware"].get("peak_flops") or {})
+    rows = probe_rows(devices, job.config["hardware"].get("peak_flops") or {})
     table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row.values())

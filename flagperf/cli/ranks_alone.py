@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from flagperf.config.parts.resolve import check_hosts
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import InterruptedRunError, TrainingError
 from flagperf.plan.plan import make_plan
 from flagperf.results.rank_log import RankLog, read_rank_logs
@@ -20,7 +20,7 @@ from flagperf.run.on_hosts import Hosts
 from flagperf.run.progress import Progress
 
 
-def ask_ranks(run: RunConfig, name: str) -> tuple[Path, tuple[RankLog, ...]]:
+def ask_ranks(job: JobConfig, name: str) -> tuple[Path, tuple[RankLog, ...]]:
     """Start the ranks of a job once, and wait for their end.
 
     Args:
@@ -32,17 +32,17 @@ def ask_ranks(run: RunConfig, name: str) -> tuple[Path, tuple[RankLog, ...]]:
     Raises:
         FlagperfError: a host cannot be used, a rank failed, or the user interrupted it.
     """
-    check_hosts(run)
-    folder = run_folder.create(replace(run, run_name=run.run_name or f"{name}{datetime.now():%Y%m%d-%H%M%S}"))
-    return folder, asyncio.run(_logs(run, folder))
+    check_hosts(job)
+    folder = run_folder.create(replace(job, run_name=job.run_name or f"{name}{datetime.now():%Y%m%d-%H%M%S}"))
+    return folder, asyncio.run(_logs(job, folder))
 
 
-async def _logs(run: RunConfig, folder: Path) -> tuple[RankLog, ...]:
+async def _logs(job: JobConfig, folder: Path) -> tuple[RankLog, ...]:
     terminal = Terminal(stderr=True)
     async with Hosts(partial(terminal.print, highlight=False, markup=False)) as hosts:
-        run = await hosts.of(run)
-        with Progress(run, terminal) as progress:
-            outcome = await execute(run, make_plan(run, 1, folder), folder, progress)
+        job = await hosts.of(job)
+        with Progress(job, terminal) as progress:
+            outcome = await execute(job, make_plan(job, 1, folder), folder, progress)
     if outcome.status == "interrupted":
         raise InterruptedRunError
     if outcome.failure is not None:

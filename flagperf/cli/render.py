@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flagperf.config.files.user_path import user_path
 from flagperf.config.parts.image import STAND_IN as NO_IMAGE
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.hosts.kubectl import POD_SCRIPT
 from flagperf.hosts.payload import code_archive
@@ -31,7 +31,7 @@ MANIFESTS = "manifests.yaml"  # in the folder of a round
 STAND_IN = "RUN"  # in what a dry run prints, for the folder that render= would name
 
 
-def render(jobs: Sequence[RunConfig], command: Callable[[], Command]) -> int:
+def render(jobs: Sequence[JobConfig], command: Callable[[], Command]) -> int:
     """Print the manifests, or write those of all rounds of all jobs. Returns the exit code.
 
     Args:
@@ -57,7 +57,7 @@ def render(jobs: Sequence[RunConfig], command: Callable[[], Command]) -> int:
     return 0
 
 
-def _check_image(job: RunConfig) -> None:
+def _check_image(job: JobConfig) -> None:
     """Refuse pods without an image."""
     if job.image is not None and job.image.reference == NO_IMAGE:
         key = "cluster.kubernetes.image"
@@ -70,7 +70,7 @@ def _check_image(job: RunConfig) -> None:
         )
 
 
-def _write(jobs: Sequence[RunConfig], target: Path, command: Command) -> None:
+def _write(jobs: Sequence[JobConfig], target: Path, command: Command) -> None:
     """Make the run's folder, with the manifests of each round beside its plan."""
     rounds = [(job, number) for job in jobs for number in range(1, job.repeat + 1)]
     texts = [_text(job, number, target, target / _file(job, number)) for job, number in rounds]  # or there is no folder
@@ -85,17 +85,17 @@ def _write(jobs: Sequence[RunConfig], target: Path, command: Command) -> None:
     print(f"flagperf collect {shlex.quote(str(folder))}    # when the pods have ended")
 
 
-def _file(job: RunConfig, number: int) -> Path:
+def _file(job: JobConfig, number: int) -> Path:
     """Path of a round's manifests in the run's folder."""
     return Path(job.name, f"round{number}", MANIFESTS)
 
 
-def _text(job: RunConfig, number: int, folder: Path, file: Path | None) -> tuple[Plan, str]:
+def _text(job: JobConfig, number: int, folder: Path, file: Path | None) -> tuple[Plan, str]:
     """The plan of a round, and its manifests as text; `file`: where this will be written, if it will."""
     owner = f"{getpass.getuser()}.{socket.gethostname()}"
     name = job_name(job, number, folder, owner)
-    run = on_pods(job, name)
-    plan = make_plan(run, number, folder)
+    on_its_pods = on_pods(job, name)
+    plan = make_plan(on_its_pods, number, folder)
     payload = Payload(POD_SCRIPT, code_archive(job.code_dirs))
-    documents = manifests(run, plan, name, labels(name, folder, owner), payload)
-    return plan, manifest_text(run, plan, documents, name, folder, file)
+    documents = manifests(on_its_pods, plan, name, labels(name, folder, owner), payload)
+    return plan, manifest_text(on_its_pods, plan, documents, name, folder, file)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flagperf.config.compose import compose_jobs
 from flagperf.config.parts.resolve import check_hosts
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, NoValidCaseError, nearest
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _command(options: argparse.Namespace) -> Command:
     return Command(tuple(options.arguments), options.multirun, dirs, str(Path.cwd()), options.began)
 
 
-def _chosen(jobs: list[RunConfig]) -> list[RunConfig]:
+def _chosen(jobs: list[JobConfig]) -> list[JobConfig]:
     """The one job that `only` names, else all."""
     only = jobs[0].only
     chosen = [job for job in jobs if only in (None, job.name)]

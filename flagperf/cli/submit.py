@@ -11,7 +11,7 @@ from flagperf.cli.words import paths_and_options
 from flagperf.errors import ConfigError
 from flagperf.partners.flagperf import readme as flagperf_readme
 from flagperf.partners.flagperf import submission
-from flagperf.partners.flagperf.submission import Job
+from flagperf.partners.flagperf.submission import MeasuredJob
 from flagperf.plain import plain
 
 
@@ -28,7 +28,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _say_what_is_left_out(jobs: Sequence[Job]) -> None:
+def _say_what_is_left_out(jobs: Sequence[MeasuredJob]) -> None:
     for job in jobs:
         if why := submission.unfit(job):
             print(plain(f"left out: {job.folder}: {why}"), file=sys.stderr)

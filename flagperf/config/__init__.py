@@ -1,4 +1,4 @@
-"""Overrides and YAML → RunConfig: composed by Hydra, checked, resolved and typed.
+"""Overrides and YAML → JobConfig: composed by Hydra, checked, resolved and typed.
 
 Nothing here reaches a host or imports a framework.
 """

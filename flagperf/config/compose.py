@@ -1,4 +1,4 @@
-"""Overrides → RunConfig of each job of a command; `config/job.py` composes one."""
+"""Overrides → JobConfig of each job of a command; `config/job.py` composes one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from flagperf.config.files.sweep import make_jobs
 from flagperf.config.job import compose_job
 from flagperf.config.parts.resolve import check_hosts
 from flagperf.config.schema.keys import SCALE
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.secret import shown
 
 
-def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> RunConfig:
+def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> JobConfig:
     """Compose one job. Raises ConfigError."""
     return compose_jobs(overrides, config_dirs=config_dirs)[0]
 
 
 def compose_jobs(
     overrides: Sequence[str], *, multirun: bool = False, config_dirs: Sequence[Path] = ()
-) -> list[RunConfig]:
+) -> list[JobConfig]:
     """Compose all jobs of a command. One that is wrong refuses the whole command, before anything runs.
 
     Args:
@@ -34,36 +34,36 @@ def compose_jobs(
         config_dirs: the user's own configuration folders; the first has precedence.
     """
     folders = search_path(config_dirs)
-    jobs = make_jobs(overrides, multirun, folders)
-    runs: list[RunConfig] = []
+    wanted = make_jobs(overrides, multirun, folders)
+    jobs: list[JobConfig] = []
     left_out: list[str] = []
     load = Load(folders)
-    for number, job in enumerate(jobs, start=1):
+    for number, of_job in enumerate(wanted, start=1):
         try:
-            run = compose_job(job, load, folders)
-            if SCALE in job.swept:
-                check_hosts(run)
-            runs.append(run)
+            job = compose_job(of_job, load, folders)
+            if SCALE in of_job.swept:
+                check_hosts(job)
+            jobs.append(job)
         except ConfigError as error:
-            if SCALE in job.swept and error.key in ("nnodes", "nproc"):
-                left_out.append(f"scale {job.swept[SCALE]} is left out: {error.problem}; allowed: {error.allowed}")
+            if SCALE in of_job.swept and error.key in ("nnodes", "nproc"):
+                left_out.append(f"scale {of_job.swept[SCALE]} is left out: {error.problem}; allowed: {error.allowed}")
                 continue
-            if len(jobs) == 1:
+            if len(wanted) == 1:
                 raise
-            swept = " ".join(f"{key}={shown(value, key)}" for key, value in job.swept.items())
-            raise error.within(f"job {number} of {len(jobs)} ({swept})") from error
-    return [replace(run, notes=(*left_out, *run.notes)) if run is runs[0] else run for run in runs]
+            swept = " ".join(f"{key}={shown(value, key)}" for key, value in of_job.swept.items())
+            raise error.within(f"job {number} of {len(wanted)} ({swept})") from error
+    return [replace(job, notes=(*left_out, *job.notes)) if job is jobs[0] else job for job in jobs]
 
 
-def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] = ()) -> list[RunConfig | ConfigError]:
+def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] = ()) -> list[JobConfig | ConfigError]:
     """Compose one job of each command. One that is wrong gives its error and does not stop the others."""
     folders = search_path(config_dirs)
-    found: list[RunConfig | ConfigError] = []
+    found: list[JobConfig | ConfigError] = []
     load = Load(folders)
     for overrides in commands:
         try:
-            (job,) = make_jobs(overrides, False, folders)
-            found.append(compose_job(job, load, folders))
+            (of_job,) = make_jobs(overrides, False, folders)
+            found.append(compose_job(of_job, load, folders))
         except ConfigError as error:
             found.append(error)
     return found

@@ -1,4 +1,4 @@
-"""One job → RunConfig: lay its values over its layers, check them, resolve them, build typed values of them."""
+"""One job → JobConfig: lay its values over its layers, check them, resolve them, build typed values of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flagperf.config.files.layer import Layer
 from flagperf.config.files.layers import Layers, Load, compose_layers
 from flagperf.config.files.provenance import changes, origin
 from flagperf.config.files.search_path import find, is_shipped, with_name
-from flagperf.config.files.sweep import Job
+from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.files.user_files import own_files
 from flagperf.config.parts import batch_size
 from flagperf.config.parts.fingerprint import stated_fingerprint
@@ -45,7 +45,7 @@ from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.framework import framework, local_python
 from flagperf.config.schema.keys import IN_NAME, is_platform, is_under
 from flagperf.config.schema.platform import Framework, Hardware, RuntimeSettings, Vendor
-from flagperf.config.schema.values import AutoBatch, Deadlines, Limits, MonitorIntervals, RunConfig
+from flagperf.config.schema.values import AutoBatch, Deadlines, JobConfig, Limits, MonitorIntervals
 from flagperf.contract.build import Where, build, of_same_name
 from flagperf.contract.records import Change
 from flagperf.contract.sent_code import identities
@@ -78,7 +78,7 @@ class _Platform:
     runtime: RuntimeSettings
 
 
-def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
+def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) -> JobConfig:
     """Compose one job.
 
     Args:
@@ -88,16 +88,17 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
     Raises:
         ConfigError: something in it is wrong.
     """
-    laid = _lay(job, load, folders)
+    laid = _lay(overrides, load, folders)
     where = laid.where
     config, data_note = _resolve(laid, folders)
-    config["parallel"] = own_arguments(config["parallel"], laid.final, laid.layers.case, _later(job, laid.layers))
+    config["parallel"] = own_arguments(config["parallel"], laid.final, laid.layers.case, _later(overrides, laid.layers))
     platform = _platform(config, folders, where)
     _record(config, laid, platform, folders)
-    extension_note = without_proof(config, "division" in job.values)
-    kept = keep_secrets(config, platform.vendor, platform.cluster, job, where)
+    extension_note = without_proof(config, "division" in overrides.values)
+    kept = keep_secrets(config, platform.vendor, platform.cluster, overrides, where)
     size_note = batch_size.note(laid.final) if laid.auto else None
     notes = (laid.layers.note, data_note, extension_note, size_note, *too_short(kept.secrets))
+    anew = partial(_compose_alone, folders=folders)
     built: dict[str, Any] = {  # beside the fields that are values of the configuration
         **vars(platform),
         "vendor": kept.vendor,
@@ -115,51 +116,51 @@ def compose_job(job: Job, load: Load, folders: Sequence[Path]) -> RunConfig:
         "local_python": local_python(platform.framework),
         "python_path": os.environ.get("PYTHONPATH", ""),
         "changes": laid.changes,
-        "sweep": {key: value for key, value in job.swept.items() if key not in IN_NAME},
+        "sweep": {key: value for key, value in overrides.swept.items() if key not in IN_NAME},
         "tuning": laid.layers.tuning and laid.layers.tuning.removeprefix("vendor/"),
-        "sized": partial(batch_size.with_size, job, partial(_compose_alone, folders=folders)) if laid.auto else None,
+        "sized": partial(batch_size.with_size, overrides, anew) if laid.auto else None,
         "sizes": laid.sizes,
         "notes": tuple(note for note in notes if note),
         "where": where,
         "secrets": kept.secrets,
         "mask": kept.mask,
     }
-    return RunConfig(**{**of_same_name(RunConfig, kept.config), **built})
+    return JobConfig(**{**of_same_name(JobConfig, kept.config), **built})
 
 
-def _compose_alone(job: Job, folders: Sequence[Path]) -> RunConfig:
-    return compose_job(job, Load(folders), folders)
+def _compose_alone(overrides: JobOverrides, folders: Sequence[Path]) -> JobConfig:
+    return compose_job(overrides, Load(folders), folders)
 
 
-def _lay(job: Job, load: Load, folders: Sequence[Path]) -> _Laid:
+def _lay(overrides: JobOverrides, load: Load, folders: Sequence[Path]) -> _Laid:
     """Lay the values of the command line over the layers, and check them against the case's rules."""
-    layers = compose_layers(job, load, folders)
-    check_hardware_chosen(layers.final, job.choices, folders)
-    where = origin(layers.files, folders, job.values)
+    layers = compose_layers(overrides, load, folders)
+    check_hardware_chosen(layers.final, overrides.choices, folders)
+    where = origin(layers.files, folders, overrides.values)
     layers = with_reach(layers, where)
     rules = CaseRules.of(layers, folders, where)
 
-    rules.check_keys(job, layers, where)
-    layers = with_algorithms(layers, job, folders, where)
-    final = layers.final.with_values(job.values)
+    rules.check_keys(overrides, layers, where)
+    layers = with_algorithms(layers, overrides, folders, where)
+    final = layers.final.with_values(overrides.values)
     check_users(final.leaves, where)
-    changed = changes(layers.case.leaves, final.leaves, _source(job, layers, folders, where))
+    changed = changes(layers.case.leaves, final.leaves, _source(overrides, layers, folders, where))
     sizes = None
     if auto := batch_size.is_auto(final):
         sizes = batch_size.fitting(final, where)
         final = batch_size.with_own_size(final, layers.case, sizes)
-    final = with_whole_network(final, layers.case, _later(job, layers))
+    final = with_whole_network(final, layers.case, _later(overrides, layers))
     final = batch_size.with_micro_steps(final, where)
     rules.check_values(layers.case, final, [change.key for change in changed if not is_platform(change.key)], where)
     if final.get("division") == "closed":
-        described = _described(job, layers)
+        described = _described(overrides, layers)
         rules.check_closed((change for change in changed if change.key not in described), where)
     return _Laid(layers, final, changed, rules, where, auto, sizes)
 
 
-def _later(job: Job, layers: Layers) -> tuple[str, ...]:
+def _later(overrides: JobOverrides, layers: Layers) -> tuple[str, ...]:
     """Keys that were set after the case."""
-    return (*job.values, *layers.by_tuning, *layers.by_experiment)
+    return (*overrides.values, *layers.by_tuning, *layers.by_experiment)
 
 
 def _resolve(laid: _Laid, folders: Sequence[Path]) -> tuple[dict[str, Any], str | None]:
@@ -213,7 +214,7 @@ def _record(config: dict[str, Any], laid: _Laid, platform: _Platform, folders: S
         config["vendor"].pop(part, None)  # what it says of this one stands among the vendor's own keys
 
 
-def _described(job: Job, layers: Layers) -> set[str]:
+def _described(overrides: JobOverrides, layers: Layers) -> set[str]:
     """Keys of a shipped vendor or product that the user's own file says otherwise, and nothing after it.
 
     By what flagperf states of a product readers know it: that stays.
@@ -223,20 +224,22 @@ def _described(job: Job, layers: Layers) -> set[str]:
     return {
         key
         for key in layers.by_files
-        if is_under(key, ("vendor", "hardware")) and key not in {*later, *stated} and not is_under(key, job.values)
+        if is_under(key, ("vendor", "hardware"))
+        and key not in {*later, *stated}
+        and not is_under(key, overrides.values)
     }
 
 
-def _source(job: Job, layers: Layers, folders: Sequence[Path], where: Where) -> Callable[[str], str]:
+def _source(overrides: JobOverrides, layers: Layers, folders: Sequence[Path], where: Where) -> Callable[[str], str]:
     """A function from a changed key to what changed it, as text. A tuning may lie over the one for the hardware."""
     tunings = {str(find(name, folders)): name for name in layers.files if re.match("vendor/.*/", name)}
 
     def source(key: str) -> str:
-        if is_under(key, job.values):
-            of_suite = next((name for said, name in job.suites.items() if is_under(key, (said,))), None)
+        if is_under(key, overrides.values):
+            of_suite = next((name for said, name in overrides.suites.items() if is_under(key, (said,))), None)
             return f"experiment {of_suite}" if of_suite else "command line"
         if key in layers.by_experiment:
-            return f"experiment {', '.join(job.experiments)}"
+            return f"experiment {', '.join(overrides.experiments)}"
         if key in layers.by_tuning:
             return f"tuning {tunings.get(where(key), layers.tuning or '').removeprefix('vendor/')}"
         file = where(key)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flagperf.config.parts.image import entry_of
 from flagperf.config.parts.needs import needs_of
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.docker.daemon import ANSWER, DockerHost
 from flagperf.docker.image_supply import ImageSupply
@@ -42,9 +42,9 @@ _told: dict[tuple[str, ...], dict[str, str]] = {}
 class DockerRuntime:
     """One node in one round."""
 
-    def __init__(self, run: RunConfig, plan: Plan, node: NodePlan, transport: Transport, images: ImageSupply) -> None:
-        self.run, self.transport, self.images = run, transport, images
-        self.docker = DockerHost(transport, patience=run.cluster.ssh.reconnect)
+    def __init__(self, job: JobConfig, plan: Plan, node: NodePlan, transport: Transport, images: ImageSupply) -> None:
+        self.job, self.transport, self.images = job, transport, images
+        self.docker = DockerHost(transport, patience=job.cluster.ssh.reconnect)
         self.facts: Mapping[str, str] = {}
         self._made = False
         self._starting: asyncio.Task[None] | None = None
@@ -61,10 +61,10 @@ class DockerRuntime:
     async def prepare(self) -> None:
         await self.images.supply(self.docker, self.node.rank)
         facts = await self._ask(partial(image_facts, reference=self.container.image))
-        asked = (self.node.launch.argv[0], str(needs_of(self.run)), str(self.run.container))
+        asked = (self.node.launch.argv[0], str(needs_of(self.job)), str(self.job.container))
         key = (self.transport.host, facts["image_id"], *asked)
         if key not in _told:
-            _told[key] = await image_versions(self.run, self.docker, self.node)
+            _told[key] = await image_versions(self.job, self.docker, self.node)
         self.facts = {**facts, **_told[key]}
 
     async def launch(self) -> Process:
@@ -121,7 +121,7 @@ class DockerRuntime:
             raise refused(self.transport.host, self.container, error) from error
 
 
-async def image_versions(run: RunConfig, docker: DockerHost, node: NodePlan) -> dict[str, str]:
+async def image_versions(job: JobConfig, docker: DockerHost, node: NodePlan) -> dict[str, str]:
     """Versions of Python and of the framework's packages in the image of a node's container.
 
     Raises:
@@ -129,14 +129,14 @@ async def image_versions(run: RunConfig, docker: DockerHost, node: NodePlan) -> 
     """
     from docker.errors import APIError
 
-    container, needs = node.container, needs_of(run)
-    assert container is not None and run.container is not None
-    looking = once(container, run.container, question(node.launch.argv[0], needs))
+    container, needs = node.container, needs_of(job)
+    assert container is not None and job.container is not None
+    looking = once(container, job.container, question(node.launch.argv[0], needs))
     try:
         status, output = await docker.call(partial(run_once, container=looking), again=False)
     except APIError as error:
         raise refused(docker.host, container, error) from error
-    key = f"vendor.image.{entry_of(run.vendor, run.framework)[0]}"
+    key = f"vendor.image.{entry_of(job.vendor, job.framework)[0]}"
     advice = f"take an image that has it ({key}.name), or build on this one: {key}.base={container.image}"
     return answered(docker.host, f"image {container.image}", needs, status, output, advice)
 

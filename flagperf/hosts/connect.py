@@ -7,16 +7,16 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from flagperf.config.schema.cluster import Cluster, Node
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import HostError
 from flagperf.hosts.transport import Transport
 
 log = logging.getLogger(__name__)
 
 
-def make_transports(run: RunConfig, nodes: Sequence[Node]) -> list[Transport]:
+def make_transports(job: JobConfig, nodes: Sequence[Node]) -> list[Transport]:
     """A transport for each node."""
-    return transports(nodes, run.cluster, run.deadlines.connect)
+    return transports(nodes, job.cluster, job.deadlines.connect)
 
 
 def transports(nodes: Sequence[Node], cluster: Cluster, timeout: float) -> list[Transport]:

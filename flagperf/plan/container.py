@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.platform import ContainerOptions
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.fields import SIZE
 from flagperf.contract.sample_data import is_sample
@@ -44,58 +44,58 @@ class Paths:
     logs: PurePosixPath
 
 
-def make_container(run: RunConfig, node: Node, rank: int, paths: Paths, start: Command) -> Container | None:
+def make_container(job: JobConfig, node: Node, rank: int, paths: Paths, start: Command) -> Container | None:
     """The container of a node in a round, where the runtime has one.
 
-    Its paths are those of the host; data lies at the run's data_dir, wherever a host keeps it.
+    Its paths are those of the host; data lies at the job's data_dir, wherever a host keeps it.
     """
-    if run.container is None or run.image is None:
+    if job.container is None or job.image is None:
         return None
     digest = hashlib.sha256(str(paths.run).encode()).hexdigest()[:8]
     name = f"flagperf-{digest}-{paths.round.name}-node{rank}"
-    job = run.cluster.slurm and run.cluster.slurm.job
-    log = launcher_log(str(paths.logs), run.framework.name)
+    slurm_job = job.cluster.slurm and job.cluster.slurm.job
+    log = launcher_log(str(paths.logs), job.framework.name)
     mounts = (
-        *option_mounts(run.container),
+        *option_mounts(job.container),
         Mount(str(paths.run), str(paths.run)),
         Mount(str(paths.round), str(paths.round), read_only=False),
-        *_data_mounts(run, node),
+        *_data_mounts(job, node),
     )
     return Container(
         name=name,
-        image=run.image.reference,
+        image=job.image.reference,
         argv=("sh", "-c", TO_LOG, log, *start.argv),
         env={**start.env, MARK: name},
         labels={
             f"{LABEL}.run": paths.run.name,
             f"{LABEL}.node": str(rank),
             OWNER: STAND_IN_OWNER,
-            **({SLURM_JOB: str(job)} if job else {}),
+            **({SLURM_JOB: str(slurm_job)} if slurm_job else {}),
         },
         mounts=mounts,
-        options=run.container,
+        options=job.container,
     )
 
 
-def _data_mounts(run: RunConfig, node: Node) -> Iterator[Mount]:
+def _data_mounts(job: JobConfig, node: Node) -> Iterator[Mount]:
     """Data, and what else the configuration names by path, where the ranks look for it."""
-    data_dir = run.data_dir
-    if is_sample(run.config):
+    data_dir = job.data_dir
+    if is_sample(job.config):
         target = str(PurePosixPath(data_dir).parent)
-        yield Mount(sample_root(run, node), target, read_only=False)
+        yield Mount(sample_root(job, node), target, read_only=False)
     else:
         yield Mount(node.data_dir or data_dir, data_dir)
-    checkpoint = run.init_checkpoint
+    checkpoint = job.init_checkpoint
     if checkpoint and not PurePosixPath(checkpoint).is_relative_to(data_dir):
         yield Mount(checkpoint, checkpoint)
-    if run.resume and node.same_files:  # other hosts have it in the run's folder
-        yield Mount(run.resume, run.resume)
+    if job.resume and node.same_files:  # other hosts have it in the run's folder
+        yield Mount(job.resume, job.resume)
 
 
-def sample_root(run: RunConfig, node: Node) -> str:
+def sample_root(job: JobConfig, node: Node) -> str:
     """Where a host keeps sample data."""
-    data_dir = PurePosixPath(run.data_dir)
-    return str(data_dir.parent if node.same_files else PurePosixPath(run.cluster.work_dir, "sample"))
+    data_dir = PurePosixPath(job.data_dir)
+    return str(data_dir.parent if node.same_files else PurePosixPath(job.cluster.work_dir, "sample"))
 
 
 def option_mounts(options: ContainerOptions) -> tuple[Mount, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.settings import round_seed
 from flagperf.plan.container import docker_run_argv
@@ -17,33 +17,33 @@ from flagperf.plan.values import CONFIG, ENVIRONMENT, NodePlan, Plan
 SHOWN = 8  # groups of ranks at most
 
 
-def dry_run_text(run: RunConfig) -> str:
+def dry_run_text(job: JobConfig) -> str:
     """The text of a job: the plan of its first round, which a run would execute in a folder of its own."""
-    folder = Path(run.result_dir, run.run_name or "dry-run").expanduser().absolute()
-    plan = make_plan(run, 1, folder, placeholders=True)
-    notes = [*run.notes, *_plan_notes(run, plan)]
+    folder = Path(job.result_dir, job.run_name or "dry-run").expanduser().absolute()
+    plan = make_plan(job, 1, folder, placeholders=True)
+    notes = [*job.notes, *_plan_notes(job, plan)]
     blocks = [
-        comments(f"{run.name}, {run.repeat} round{'s' if run.repeat > 1 else ''}, division {run.division}", notes),
-        comments("Changes against the case:", changed(run)),
-        _mesh(run),
+        comments(f"{job.name}, {job.repeat} round{'s' if job.repeat > 1 else ''}, division {job.division}", notes),
+        comments("Changes against the case:", changed(job)),
+        _mesh(job),
         _config_document(plan),
         *(_node_commands(node) for node in plan.nodes),
     ]
     return "\n\n".join(blocks) + "\n"
 
 
-def changed(run: RunConfig) -> list[str]:
+def changed(job: JobConfig) -> list[str]:
     """What differs from the case, and where it was said."""
-    changes = (f"{one.key}: {_plain(one.before)} -> {_plain(one.after)}    ({one.source})" for one in run.changes)
+    changes = (f"{one.key}: {_plain(one.before)} -> {_plain(one.after)}    ({one.source})" for one in job.changes)
     return list(changes) or ["none"]
 
 
-def _mesh(run: RunConfig) -> str:
+def _mesh(job: JobConfig) -> str:
     """How the ranks share the work: the sides of the mesh, and who shares along each."""
-    mesh = run.mesh
-    batch, accumulation = run.train_batch_size, run.gradient_accumulation_steps
+    mesh = job.mesh
+    batch, accumulation = job.train_batch_size, job.gradient_accumulation_steps
     samples = f"{batch} x {accumulation} x {mesh.data_ranks} = {batch * accumulation * mesh.data_ranks}"
-    lines = [f"strategy: {(run.strategy or 'DDP').rpartition('.')[2]}"]
+    lines = [f"strategy: {(job.strategy or 'DDP').rpartition('.')[2]}"]
     lines.append(f"samples of a step: {samples} (train_batch_size x gradient_accumulation_steps x data ranks)")
     for side, size in vars(mesh).items():
         groups = [",".join(map(str, group)) for group in mesh.groups(side)] if size > 1 else []
@@ -57,28 +57,28 @@ def _plain(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _plan_notes(run: RunConfig, plan: Plan) -> list[str]:
+def _plan_notes(job: JobConfig, plan: Plan) -> list[str]:
     notes = []
-    if run.repeat > 1:
-        seeds = (str(round_seed(run.config, number)) for number in range(1, run.repeat + 1))
+    if job.repeat > 1:
+        seeds = (str(round_seed(job.config, number)) for number in range(1, job.repeat + 1))
         notes.append(f"seeds of the rounds: {', '.join(seeds)}")
-    if run.cluster.scheduler:
+    if job.cluster.scheduler:
         first, last = plan.nodes[0].node.name, plan.nodes[-1].node.name
         named = f"{first} stands for it" if first == last else f"{first} to {last} stand for them"
-        notes.append(f"{run.cluster.scheduler} chooses the nodes of a run: here {named}")
-    elif len(run.cluster.nodes) < run.nnodes:
+        notes.append(f"{job.cluster.scheduler} chooses the nodes of a run: here {named}")
+    elif len(job.cluster.nodes) < job.nnodes:
         notes.append(
-            f"cluster {run.cluster.name} has {len(run.cluster.nodes)} of the {run.nnodes} hosts: "
+            f"cluster {job.cluster.name} has {len(job.cluster.nodes)} of the {job.nnodes} hosts: "
             "<host-N> stands for a missing one, and a run would be refused"
         )
-    if not run.cluster.rendezvous.port:
+    if not job.cluster.rendezvous.port:
         notes.append(f"port {plan.master_port} stands for a free one, which each round looks for on node 0")
     if folders := sorted({node.sent_code for node in plan.nodes if node.sent_code}):
         notes.append(f"a run sends the packages flagperf and cases first, to {' and '.join(folders)}")
     notes.append(
         f"a run starts the ranks by {ENVIRONMENT} beside {CONFIG}: with the variables that are listed, and no others"
     )
-    for node in plan.nodes if run.secrets else ():
+    for node in plan.nodes if job.secrets else ():
         notes.append(f"a run first writes {', '.join(node.secrets)} to {node.secrets_file}, for nobody else to read")
     return notes
 

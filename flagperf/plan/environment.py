@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.sent_code import BEFORE_SCRIPT
 from flagperf.plan.container import MARK
 from flagperf.plan.values import ENVIRONMENT
@@ -46,9 +46,9 @@ def _template() -> str:
     return Path(__file__).with_name(ENVIRONMENT).read_text("utf-8")
 
 
-def listed(run: RunConfig) -> tuple[str, ...]:
+def listed(job: JobConfig) -> tuple[str, ...]:
     """Names, and beginnings of names, of all variables that reach the ranks."""
-    maker, stack = run.vendor, run.framework
+    maker, stack = job.vendor, job.framework
     names = (
         *MACHINE,
         *stack.passes,
@@ -58,7 +58,7 @@ def listed(run: RunConfig) -> tuple[str, ...]:
         *maker.interface_variables,
         *maker.deterministic_environment,
         *maker.environment,
-        *run.secrets,
+        *job.secrets,
         "PYTHONFAULTHANDLER",  # flagperf sets it
     )
     return tuple(
@@ -66,6 +66,6 @@ def listed(run: RunConfig) -> tuple[str, ...]:
     )
 
 
-def environment_script(run: RunConfig) -> str:
+def environment_script(job: JobConfig) -> str:
     """The script that starts a command with the listed variables alone, as it lies in the folder of a round."""
-    return _template().replace("LISTED", " | ".join(listed(run))).replace("SESSION", " | ".join(SESSION))
+    return _template().replace("LISTED", " | ".join(listed(job))).replace("SESSION", " | ".join(SESSION))

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from flagperf.config.parts.image import STAND_IN
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.settings import round_seed
 from flagperf.plan.dry_run import changed, comments
 from flagperf.plan.pods import JOB, selector
@@ -19,7 +19,12 @@ from flagperf.plan.values import Plan
 
 
 def manifest_text(
-    run: RunConfig, plan: Plan, documents: Sequence[Mapping[str, Any]], job: str, folder: Path, file: Path | None
+    job: JobConfig,
+    plan: Plan,
+    documents: Sequence[Mapping[str, Any]],
+    object_name: str,
+    folder: Path,
+    file: Path | None,
 ) -> str:
     """The text of a round's manifests, which kubectl takes.
 
@@ -29,37 +34,37 @@ def manifest_text(
     """
     head = [
         comments(
-            f"{run.name}, round {plan.round} of {run.repeat}, division {run.division}: {run.nnodes} pod(s)", _notes(run)
+            f"{job.name}, round {plan.round} of {job.repeat}, division {job.division}: {job.nnodes} pod(s)", _notes(job)
         ),
-        comments("Changes against the case:", changed(run)),
-        comments("What to do with it:", _commands(run, job, folder, file)),
+        comments("Changes against the case:", changed(job)),
+        comments("What to do with it:", _commands(job, object_name, folder, file)),
     ]
     return "\n\n".join([*head, *(f"---\n{_document(one)}" for one in documents)]) + "\n"
 
 
-def _notes(run: RunConfig) -> list[str]:
-    notes = list(run.notes)
-    if run.repeat > 1:
-        seeds = ", ".join(str(round_seed(run.config, number)) for number in range(1, run.repeat + 1))
+def _notes(job: JobConfig) -> list[str]:
+    notes = list(job.notes)
+    if job.repeat > 1:
+        seeds = ", ".join(str(round_seed(job.config, number)) for number in range(1, job.repeat + 1))
         notes.append(f"each round has manifests of its own; seeds of the rounds: {seeds}")
-    if run.image is not None and run.image.reference == STAND_IN:
+    if job.image is not None and job.image.reference == STAND_IN:
         notes.append(f"no image is named (cluster.kubernetes.image): {STAND_IN} stands for it")
-    if run.cluster.kubernetes and "memory" not in run.cluster.kubernetes.resources:
+    if job.cluster.kubernetes and "memory" not in job.cluster.kubernetes.resources:
         notes.append("no memory is asked for (cluster.kubernetes.resources): a node short of it evicts such pods first")
-    if run.config.get("clear_caches"):
+    if job.config.get("clear_caches"):
         notes.append("clear_caches is left out: no pod may clear the page caches of its node")
     return notes
 
 
-def _commands(run: RunConfig, job: str, folder: Path, file: Path | None) -> list[str]:
+def _commands(job: JobConfig, object_name: str, folder: Path, file: Path | None) -> list[str]:
     if file is None:
         return ["render=FOLDER writes it to a file, with what flagperf collect needs beside it"]
-    pods = run.cluster.kubernetes
+    pods = job.cluster.kubernetes
     space = f" --namespace {pods.namespace}" if pods and pods.namespace else ""
     path, run_folder = shlex.quote(str(file)), shlex.quote(str(folder))
     return [
         f"start it:       kubectl apply -f {path}",
-        f"look at it:     kubectl get pods{space} -l {selector({JOB: job})}",
+        f"look at it:     kubectl get pods{space} -l {selector({JOB: object_name})}",
         f"bring its logs: flagperf collect {run_folder}    (those of pods that have ended; it names the others)",
         f"remove it:      kubectl delete -f {path}    (and what was not collected)",
     ]

@@ -18,7 +18,7 @@ import yaml
 from flagperf.config.parts.data_layout import moved
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.kubernetes import Kubernetes
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import SCRATCH, launch_command
@@ -48,26 +48,26 @@ class Payload:
 
 
 def manifests(
-    run: RunConfig, plan: Plan, job: str, labels: Mapping[str, str], payload: Payload
+    job: JobConfig, plan: Plan, object_name: str, labels: Mapping[str, str], payload: Payload
 ) -> list[dict[str, Any]]:
     """The objects of a round, in the order in which they are to be made.
 
     Args:
-        run: on the Job's pods (`flagperf.plan.pods.on_pods`).
+        job: on the Job's pods (`flagperf.plan.pods.on_pods`).
         plan: of the round, made of it.
-        job: name of the Job.
+        object_name: of the Job.
         labels: of all objects.
 
     Raises:
-        ConfigError: something of the run cannot be had in pods, or is not said.
+        ConfigError: something of the job cannot be had in pods, or is not said.
     """
-    pods = _settings(run)
-    _check(run, pods)
+    pods = _settings(job)
+    _check(job, pods)
     parts = [payload.code[start : start + PART] for start in range(0, len(payload.code), PART)]
     if len(parts) > MOST_PARTS:
         raise ConfigError(
             "the code is too large for ConfigMaps",
-            where=run.where("code_dir"),
+            where=job.where("code_dir"),
             key="code_dir",
             given=f"{len(payload.code) / 2**20:.1f} MiB compressed, with that of flagperf",
             allowed=f"{MOST_PARTS * PART / 2**20:.1f} MiB",
@@ -80,59 +80,59 @@ def manifests(
         metadata = {"name": name, **meta, "labels": dict(labels)}
         return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
 
-    code_names = [f"{job}-code-{number}" for number in range(len(parts))]
+    code_names = [f"{object_name}-code-{number}" for number in range(len(parts))]
     code = [
         made("ConfigMap", name, binaryData={f"code.tar.gz.{number:02}": b64encode(part).decode()})
         for number, (name, part) in enumerate(zip(code_names, parts, strict=True))
     ]
     config = made(
         "ConfigMap",
-        f"{job}-config",
-        data={CONFIG: _config(run, plan), ENVIRONMENT: environment_script(run), SCRIPT: payload.script},
+        f"{object_name}-config",
+        data={CONFIG: _config(job, plan), ENVIRONMENT: environment_script(job), SCRIPT: payload.script},
     )
-    service = made("Service", job, spec=_service(job, plan.master_port))
-    volumes = [*own_volumes(run, plan, pods, job, code_names), *data_volumes(run, pods)]
+    service = made("Service", object_name, spec=_service(object_name, plan.master_port))
+    volumes = [*own_volumes(job, plan, pods, object_name, code_names), *data_volumes(job, pods)]
     noted = {"annotations": dict(pods.annotations)} if pods.annotations else {}
-    template = {"metadata": {"labels": dict(labels), **noted}, "spec": _pod(run, plan, job, pods, volumes)}
-    return [*code, config, service, made("Job", job, "batch/v1", spec=_job(run.nnodes, template))]
+    template = {"metadata": {"labels": dict(labels), **noted}, "spec": _pod(job, plan, object_name, pods, volumes)}
+    return [*code, config, service, made("Job", object_name, "batch/v1", spec=_job(job.nnodes, template))]
 
 
-def _settings(run: RunConfig) -> Kubernetes:
-    assert run.cluster.kubernetes is not None  # who calls this has looked
-    return run.cluster.kubernetes
+def _settings(job: JobConfig) -> Kubernetes:
+    assert job.cluster.kubernetes is not None  # who calls this has looked
+    return job.cluster.kubernetes
 
 
-def _check(run: RunConfig, pods: Kubernetes) -> None:
+def _check(job: JobConfig, pods: Kubernetes) -> None:
     """Refuse what nobody does for pods, or what the cluster's file must say."""
 
     def refused(problem: str, key: str, given: object, advice: str) -> ConfigError:
-        return ConfigError(problem, where=run.where(key), key=key, given=given, advice=advice)
+        return ConfigError(problem, where=job.where(key), key=key, given=given, advice=advice)
 
     for name, kind in FREE.items():
-        check_fields(getattr(pods, name), kind, f"cluster.kubernetes.{name}", run.where)
-    if run.sized is not None:
+        check_fields(getattr(pods, name), kind, f"cluster.kubernetes.{name}", job.where)
+    if job.sized is not None:
         advice = "give the size that a run on one such host found"
         raise refused("the batch size of pods is not looked for", "train_batch_size", "auto", advice)
-    if run.resume is not None:
-        raise refused("pods resume nothing", "resume", run.resume, "start the case from its beginning")
-    if run.secrets and pods.secret is None:
-        names = ", ".join(run.secrets)
+    if job.resume is not None:
+        raise refused("pods resume nothing", "resume", job.resume, "start the case from its beginning")
+    if job.secrets and pods.secret is None:
+        names = ", ".join(job.secrets)
         advice = f"make a Secret with the keys {names} (kubectl create secret generic), and name it here"
         raise refused("manifests hold no secrets", "cluster.kubernetes.secret", None, advice)
 
 
-def _config(run: RunConfig, plan: Plan) -> str:
+def _config(job: JobConfig, plan: Plan) -> str:
     """What the ranks read. Not which pods there are: the file is the same for any number."""
-    config = moved(plan.config, run.data_dir, sample) if (sample := sample_dir(run)) else plan.config
+    config = moved(plan.config, job.data_dir, sample) if (sample := sample_dir(job)) else plan.config
     cluster = {key: value for key, value in config["cluster"].items() if key != "nodes"}
     config = {**config, "cluster": cluster, "clear_caches": False}  # no pod may clear those of its host
     return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120))
 
 
-def _service(job: str, port: int) -> dict[str, Any]:
+def _service(object_name: str, port: int) -> dict[str, Any]:
     """A headless Service: it gives the pods names. They need these before they are ready."""
     ports = [{"name": "rendezvous", "port": port}]
-    return {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: job}, "ports": ports}
+    return {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: object_name}, "ports": ports}
 
 
 def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,9 +146,9 @@ def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pod(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
-    apart = {"labelSelector": {"matchLabels": {JOB: job}}, "topologyKey": "kubernetes.io/hostname"}
-    labels = {**run.hardware.node_labels, **pods.node_selector}
+def _pod(job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
+    apart = {"labelSelector": {"matchLabels": {JOB: object_name}}, "topologyKey": "kubernetes.io/hostname"}
+    labels = {**job.hardware.node_labels, **pods.node_selector}
     sources = {volume.name: volume.source for volume in volumes}
     said = {
         "nodeSelector": {key: value for key, value in labels.items() if value is not None},
@@ -160,40 +160,42 @@ def _pod(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequen
     }
     spec = {
         "restartPolicy": "Never",
-        "subdomain": job,
+        "subdomain": object_name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": GRACE,
         **{key: value for key, value in said.items() if value},
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
-        "containers": [_container(run, plan, job, pods, volumes)],
+        "containers": [_container(job, plan, object_name, pods, volumes)],
         "volumes": [{"name": name, **source} for name, source in sources.items()],
     }
     if taken := next((name for name in pods.pod if name in spec), None):
         key = "cluster.kubernetes.pod"
         problem, advice = "flagperf itself writes this field of a pod's spec", "leave it out there"
-        raise ConfigError(problem, where=run.where(key), key=key, given=taken, advice=advice)
+        raise ConfigError(problem, where=job.where(key), key=key, given=taken, advice=advice)
     return {**spec, **pods.pod}
 
 
-def _container(run: RunConfig, plan: Plan, job: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
+def _container(
+    job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes: Sequence[Volume]
+) -> dict[str, Any]:
     """The container of any node: its argv and its variables refer to the pod's index."""
     first = plan.nodes[0]
-    log_dir = PurePosixPath(first.log_dir).with_name(f"{job}-{ANY_RANK}_noderank{ANY_RANK}")
-    interface = run.cluster.rendezvous.interface
+    log_dir = PurePosixPath(first.log_dir).with_name(f"{object_name}-{ANY_RANK}_noderank{ANY_RANK}")
+    interface = job.cluster.rendezvous.interface
     meeting = Rendezvous(plan.master_address, plan.master_port, (interface,))
-    launch = launch_command(run, Node(f"{job}-{ANY_RANK}", job), ANY_RANK, log_dir, meeting, interface)
+    launch = launch_command(job, Node(f"{object_name}-{ANY_RANK}", object_name), ANY_RANK, log_dir, meeting, interface)
     launcher = launcher_log(str(log_dir), plan.framework)
     places = (PARTS, launch.env["PYTHONPATH"], str(log_dir), launcher, str(log_dir / SCRATCH))
     variables: list[dict[str, Any]] = [{"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": INDEX}}}]
     variables += [{"name": name, "value": _referring(value)} for name, value in launch.env.items()]
-    for name in run.secrets:
+    for name in job.secrets:
         variables.append({"name": name, "valueFrom": {"secretKeyRef": {"name": pods.secret, "key": name}}})
-    assert run.image is not None  # a cluster of pods always has one
-    resources = {**pods.resources, **_devices(run, pods)}
+    assert job.image is not None  # a cluster of pods always has one
+    resources = {**pods.resources, **_devices(job, pods)}
     return {
         "name": "ranks",
-        "image": run.image.reference,
+        "image": job.image.reference,
         "imagePullPolicy": pods.image_pull_policy,
         "command": ["sh", f"{POD}/{SCRIPT}"],
         "args": [_referring(text) for text in (*places, *with_script(launch, first.script, first.config_file).argv)],
@@ -209,9 +211,9 @@ def _referring(text: str) -> str:
     return text.replace("$(", "$$(").replace(ANY_RANK, f"$({NODE_RANK})")
 
 
-def _devices(run: RunConfig, pods: Kubernetes) -> dict[str, int]:
+def _devices(job: JobConfig, pods: Kubernetes) -> dict[str, int]:
     """The resource by which a pod gets its node's devices, and how many of it."""
-    maker = run.vendor
+    maker = job.vendor
     if maker.device == "cpu":
         return {}
     name = pods.device or maker.device_plugin
@@ -219,13 +221,13 @@ def _devices(run: RunConfig, pods: Kubernetes) -> dict[str, int]:
         key = "cluster.kubernetes.device"
         raise ConfigError(
             f"no document known here says by which resource Kubernetes gives devices of vendor {maker.name}",
-            where=run.where(key),
+            where=job.where(key),
             key=key,
             allowed="the name that `kubectl describe node` shows below Capacity",
             advice=f"{key}=NAME",
         )
-    of_card = run.hardware.devices_per_card if maker.device_plugin_counts == "card" else 1
-    return {name: math.ceil(run.nproc / of_card)}
+    of_card = job.hardware.devices_per_card if maker.device_plugin_counts == "card" else 1
+    return {name: math.ceil(job.nproc / of_card)}
 
 
 def _security(pods: Kubernetes) -> dict[str, Any]:

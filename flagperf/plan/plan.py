@@ -1,4 +1,4 @@
-"""RunConfig → Plan: the exact commands of a round, per node. Pure.
+"""JobConfig → Plan: the exact commands of a round, per node. Pure.
 
 `make_plan` makes it once. What only the hosts can tell enters by `with_rendezvous`, which returns a new plan.
 """
@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import flagperf
 from flagperf.config.parts.resolve import check_hosts
 from flagperf.config.schema.cluster import Node
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.monitor_log import NODE_FIGURES
 from flagperf.contract.sample_data import is_sample
@@ -29,12 +29,12 @@ MONITORS = tuple(NODE_FIGURES)
 
 
 def make_plan(
-    run: RunConfig, round_number: int, folder: Path = Path(), *, on_hosts: str = "", placeholders: bool = False
+    job: JobConfig, round_number: int, folder: Path = Path(), *, on_hosts: str = "", placeholders: bool = False
 ) -> Plan:
     """Plan one round. The ranks meet where the cluster's file says; for what it leaves open, defaults stand.
 
     Args:
-        run: the configured case.
+        job: the configured case.
         round_number: from 1.
         folder: the run folder.
         on_hosts: name of the run's folder in the work_dir of other hosts; empty: that of the run folder.
@@ -44,38 +44,38 @@ def make_plan(
     Raises:
         ConfigError: the cluster has fewer hosts than nnodes.
     """
-    nodes = _nodes(run, placeholders)
-    meeting = _configured_rendezvous(run, nodes)
-    elsewhere = PurePosixPath(run.cluster.work_dir, on_hosts or folder.name)
+    nodes = _nodes(job, placeholders)
+    meeting = _configured_rendezvous(job, nodes)
+    elsewhere = PurePosixPath(job.cluster.work_dir, on_hosts or folder.name)
     roots = [PurePosixPath(folder) if node.same_files else elsewhere for node in nodes]
     return Plan(
-        case=run.case,
-        framework=run.framework.name,
+        case=job.case,
+        framework=job.framework.name,
         round=round_number,
-        config=_config(run, round_number, nodes, roots[0]),
-        nodes=tuple(_node_plan(run, round_number, rank, nodes[rank], root, meeting) for rank, root in enumerate(roots)),
+        config=_config(job, round_number, nodes, roots[0]),
+        nodes=tuple(_node_plan(job, round_number, rank, nodes[rank], root, meeting) for rank, root in enumerate(roots)),
         master_address=meeting.address,
         master_port=meeting.port,
-        deadlines=run.deadlines,
+        deadlines=job.deadlines,
     )
 
 
-def with_rendezvous(plan: Plan, run: RunConfig, meeting: Rendezvous) -> Plan:
+def with_rendezvous(plan: Plan, job: JobConfig, meeting: Rendezvous) -> Plan:
     """The same plan, with another place for the ranks to meet.
 
     Args:
-        run: the configured case that the plan is made of; it has the launch command as a template.
+        job: the configured case that the plan is made of; it has the launch command as a template.
     """
     nodes = []
     for node in plan.nodes:
-        launch, container = _commands(run, node.node, node.rank, PurePosixPath(node.log_dir), meeting, node.script)
+        launch, container = _commands(job, node.node, node.rank, PurePosixPath(node.log_dir), meeting, node.script)
         nodes.append(replace(node, launch=launch, container=container))
     return replace(plan, nodes=tuple(nodes), master_address=meeting.address, master_port=meeting.port)
 
 
-def _configured_rendezvous(run: RunConfig, nodes: tuple[Node, ...]) -> Rendezvous:
+def _configured_rendezvous(job: JobConfig, nodes: tuple[Node, ...]) -> Rendezvous:
     """The rendezvous as the cluster's file says it, node 0's address where it says nothing."""
-    configured = run.cluster.rendezvous
+    configured = job.cluster.rendezvous
     first = nodes[0]
     alone = all(node.local for node in nodes)
     unreachable = first.local and not alone and first.address.startswith("127.")  # by the other nodes
@@ -86,85 +86,85 @@ def _configured_rendezvous(run: RunConfig, nodes: tuple[Node, ...]) -> Rendezvou
     )
 
 
-def _nodes(run: RunConfig, placeholders: bool) -> tuple[Node, ...]:
+def _nodes(job: JobConfig, placeholders: bool) -> tuple[Node, ...]:
     """The first nnodes hosts of the cluster."""
     if not placeholders:
-        check_hosts(run)
-    hosts = run.cluster.nodes[: run.nnodes]
-    return hosts + tuple(run.cluster.stand_in(rank) for rank in range(len(hosts), run.nnodes))
+        check_hosts(job)
+    hosts = job.cluster.nodes[: job.nnodes]
+    return hosts + tuple(job.cluster.stand_in(rank) for rank in range(len(hosts), job.nnodes))
 
 
-def _config(run: RunConfig, round_number: int, nodes: tuple[Node, ...], root: PurePosixPath) -> Mapping[str, object]:
+def _config(job: JobConfig, round_number: int, nodes: tuple[Node, ...], root: PurePosixPath) -> Mapping[str, object]:
     """What config.yaml of the round holds. Checkpoints to resume from are named where node 0 has them.
 
     Nodes that no file lists, because a scheduler gives them, are added.
     """
-    resume = run.resume if run.resume is None or nodes[0].same_files else str(root / "resume")
-    config = {**run.config, "seed": round_seed(run.config, round_number), "resume": resume}
-    if run.cluster.scheduler:
+    resume = job.resume if job.resume is None or nodes[0].same_files else str(root / "resume")
+    config = {**job.config, "seed": round_seed(job.config, round_number), "resume": resume}
+    if job.cluster.scheduler:
         given = [{"name": node.name, "address": node.address, "shared": node.shared} for node in nodes]
         config["cluster"] = {**config["cluster"], "nodes": given}
     return config
 
 
 def _node_plan(
-    run: RunConfig, round_number: int, rank: int, node: Node, root: PurePosixPath, meeting: Rendezvous
+    job: JobConfig, round_number: int, rank: int, node: Node, root: PurePosixPath, meeting: Rendezvous
 ) -> NodePlan:
     """The plan of a node, on which the run's folder is `root`."""
-    case_dir = root / run.name
+    case_dir = root / job.name
     log_dir = case_dir / f"round{round_number}" / f"{node.name}_noderank{rank}"
-    script = _script(run, node, root)
-    launch, container = _commands(run, node, rank, log_dir, meeting, script)
+    script = _script(job, node, root)
+    launch, container = _commands(job, node, rank, log_dir, meeting, script)
     return NodePlan(
         rank=rank,
         node=node,
         launch=launch,
-        ranks=tuple(range(rank * run.nproc, (rank + 1) * run.nproc)),
+        ranks=tuple(range(rank * job.nproc, (rank + 1) * job.nproc)),
         case_dir=str(case_dir),
         log_dir=str(log_dir),
         container=container,
         script=script,
-        wrapper=_wrapper(run, node, root),
-        contained=run.container is None and run.runtime.contained,
-        monitors=(*MONITORS, run.vendor.name) if run.vendor.monitor else MONITORS,
-        secrets=tuple(run.secrets),
+        wrapper=_wrapper(job, node, root),
+        contained=job.container is None and job.runtime.contained,
+        monitors=(*MONITORS, job.vendor.name) if job.vendor.monitor else MONITORS,
+        secrets=tuple(job.secrets),
     )
 
 
-def _wrapper(run: RunConfig, node: Node, root: PurePosixPath) -> tuple[str, ...]:
+def _wrapper(job: JobConfig, node: Node, root: PurePosixPath) -> tuple[str, ...]:
     """What starts a command in a container of the site's own, which sees the run's folder and the data."""
-    if not run.runtime.wrapper:
+    if not job.runtime.wrapper:
         return ()
-    data = sample_root(run, node) if is_sample(run.config) else node.data_dir or run.data_dir
-    return tuple(word.format(image=run.runtime.image or "IMAGE", run=root, data=data) for word in run.runtime.wrapper)
+    data = sample_root(job, node) if is_sample(job.config) else node.data_dir or job.data_dir
+    return tuple(word.format(image=job.runtime.image or "IMAGE", run=root, data=data) for word in job.runtime.wrapper)
 
 
-def _script(run: RunConfig, node: Node, root: PurePosixPath) -> str | None:
+def _script(job: JobConfig, node: Node, root: PurePosixPath) -> str | None:
     """Where the vendor's script lies on the node: among the code that was sent, else in the vendor's folder."""
-    own = run.vendor.extension
+    own = job.vendor.extension
     if own.environment_script is None or own.code is None:
         return None
-    return str((root / CODE if _is_sent(run, node) else own.code) / own.environment_script)
+    return str((root / CODE if _is_sent(job, node) else own.code) / own.environment_script)
 
 
-def _is_sent(run: RunConfig, node: Node) -> bool:
+def _is_sent(job: JobConfig, node: Node) -> bool:
     """Whether the ranks import a copy of the launcher's code, which is sent for this run."""
-    return run.container is not None or run.runtime.contained or not node.same_files
+    return job.container is not None or job.runtime.contained or not node.same_files
 
 
 def _commands(
-    run: RunConfig, node: Node, rank: int, log_dir: PurePosixPath, meeting: Rendezvous, script: str | None
+    job: JobConfig, node: Node, rank: int, log_dir: PurePosixPath, meeting: Rendezvous, script: str | None
 ) -> tuple[Command, Container | None]:
     """What starts the ranks of a node, and the container around it where the runtime has one."""
-    launch = launch_command(run, node, rank, log_dir, meeting, meeting.interfaces[rank])
+    launch = launch_command(job, node, rank, log_dir, meeting, meeting.interfaces[rank])
     start = with_script(launch, script, str(log_dir.parent / CONFIG))
-    start = with_secrets(start, secrets_file(str(log_dir), rank)) if run.secrets else start
+    start = with_secrets(start, secrets_file(str(log_dir), rank)) if job.secrets else start
     root = log_dir.parent.parent.parent
-    return launch, make_container(run, node, rank, Paths(root, log_dir.parent, log_dir), start)
+    return launch, make_container(job, node, rank, Paths(root, log_dir.parent, log_dir), start)
 
 
 def launch_command(
-    run: RunConfig, node: Node, rank: int | str, log_dir: PurePosixPath, meeting: Rendezvous, interface: str | None
+    job: JobConfig, node: Node, rank: int | str, log_dir: PurePosixPath, meeting: Rendezvous, interface: str | None
 ) -> Command:
     """What starts the ranks of a node.
 
@@ -176,30 +176,30 @@ def launch_command(
     case_dir = log_dir.parent.parent
     root = case_dir.parent
     fields = {
-        "python": _python(run, node),
-        "nnodes": run.nnodes,
-        "nproc": run.nproc,
+        "python": _python(job, node),
+        "nnodes": job.nnodes,
+        "nproc": job.nproc,
         "node_rank": rank,
         "master_address": meeting.address,
         "master_port": meeting.port,
         "config": log_dir.parent / CONFIG,
-        "uncached": PurePosixPath(root / CODE if _is_sent(run, node) else OWN_CODE, UNCACHED),
+        "uncached": PurePosixPath(root / CODE if _is_sent(job, node) else OWN_CODE, UNCACHED),
         "scratch": log_dir / SCRATCH,
     }
     env = {"FLAGPERF_LOG_DIR": str(log_dir), "PYTHONFAULTHANDLER": "1"}
-    env |= run.vendor.deterministic_environment if run.deterministic else {}
-    env |= run.vendor.environment
-    if _is_sent(run, node):
+    env |= job.vendor.deterministic_environment if job.deterministic else {}
+    env |= job.vendor.environment
+    if _is_sent(job, node):
         env["PYTHONPATH"] = str(root / CODE)
-    elif run.code_dirs:
-        further = env.get("PYTHONPATH", run.python_path)
-        env["PYTHONPATH"] = ":".join([*map(str, run.code_dirs), *([further] if further else [])])
+    elif job.code_dirs:
+        further = env.get("PYTHONPATH", job.python_path)
+        env["PYTHONPATH"] = ":".join([*map(str, job.code_dirs), *([further] if further else [])])
     if interface:
-        names = (*run.framework.interface_variables, *run.vendor.interface_variables)
+        names = (*job.framework.interface_variables, *job.vendor.interface_variables)
         env = dict.fromkeys(names, interface) | env
-    return Command(tuple(argument.format(**fields) for argument in run.framework.launch), env)
+    return Command(tuple(argument.format(**fields) for argument in job.framework.launch), env)
 
 
-def _python(run: RunConfig, node: Node) -> str:
+def _python(job: JobConfig, node: Node) -> str:
     """The interpreter of the training processes: the configured one, else the one here, where that is there too."""
-    return run.runtime.python or (run.local_python if node.same_files else "python3")
+    return job.runtime.python or (job.local_python if node.same_files else "python3")

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from flagperf.config.schema.kubernetes import Kubernetes
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.sample_data import is_sample
 from flagperf.plan.container import sample_root, size_in_bytes
 from flagperf.plan.plan import CODE
@@ -31,40 +31,42 @@ class Volume:
         return {"name": self.name, "mountPath": self.path, **only, **part}
 
 
-def sample_dir(run: RunConfig) -> str | None:
+def sample_dir(job: JobConfig) -> str | None:
     """Where a pod makes sample data, whatever user it has; None: it trains on data that is there."""
-    if not is_sample(run.config):
+    if not is_sample(job.config):
         return None
-    return str(PurePosixPath(sample_root(run, run.cluster.nodes[0]), PurePosixPath(run.data_dir).name))
+    return str(PurePosixPath(sample_root(job, job.cluster.nodes[0]), PurePosixPath(job.data_dir).name))
 
 
-def own_volumes(run: RunConfig, plan: Plan, pods: Kubernetes, job: str, code_names: Sequence[str]) -> Iterator[Volume]:
+def own_volumes(
+    job: JobConfig, plan: Plan, pods: Kubernetes, object_name: str, code_names: Sequence[str]
+) -> Iterator[Volume]:
     """What flagperf itself needs in a pod: script and configuration, code, the folder of logs, shared memory."""
     first = plan.nodes[0]
-    config = {"configMap": {"name": f"{job}-config"}}
+    config = {"configMap": {"name": f"{object_name}-config"}}
     claim = {"persistentVolumeClaim": {"claimName": pods.work_claim}} if pods.work_claim else {"emptyDir": {}}
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": str(size_in_bytes(pods.shm_size))}}
     yield Volume("config", config, POD)
     yield Volume("parts", {"projected": {"sources": [{"configMap": {"name": name}} for name in code_names]}}, PARTS)
-    yield Volume("work", claim, run.cluster.work_dir, read_only=False)
+    yield Volume("work", claim, job.cluster.work_dir, read_only=False)
     yield Volume("code", {"emptyDir": {}}, str(PurePosixPath(first.case_dir).parent / CODE), read_only=False)
     yield Volume("config", config, first.config_file, sub_path=CONFIG)
     yield Volume("config", config, first.environment_file, sub_path=ENVIRONMENT)
     yield Volume("shm", memory, "/dev/shm", read_only=False)
 
 
-def data_volumes(run: RunConfig, pods: Kubernetes) -> Iterator[Volume]:
-    """Data, and what else the run names by path, where the ranks look for it."""
-    data_dir = PurePosixPath(run.data_dir)
-    if sample := sample_dir(run):
+def data_volumes(job: JobConfig, pods: Kubernetes) -> Iterator[Volume]:
+    """Data, and what else the job names by path, where the ranks look for it."""
+    data_dir = PurePosixPath(job.data_dir)
+    if sample := sample_dir(job):
         yield Volume("data", {"emptyDir": {}}, str(PurePosixPath(sample).parent), read_only=False)
     elif pods.data_claim:
         claim = {"claimName": pods.data_claim, "readOnly": True}
-        yield Volume("data", {"persistentVolumeClaim": claim}, run.data_dir)
+        yield Volume("data", {"persistentVolumeClaim": claim}, job.data_dir)
     else:
-        yield Volume("data", {"hostPath": {"path": pods.data_path or run.data_dir, "type": "Directory"}}, run.data_dir)
-    if run.init_checkpoint and not PurePosixPath(run.init_checkpoint).is_relative_to(data_dir):
-        yield Volume("checkpoint", {"hostPath": {"path": run.init_checkpoint}}, run.init_checkpoint)
+        yield Volume("data", {"hostPath": {"path": pods.data_path or job.data_dir, "type": "Directory"}}, job.data_dir)
+    if job.init_checkpoint and not PurePosixPath(job.init_checkpoint).is_relative_to(data_dir):
+        yield Volume("checkpoint", {"hostPath": {"path": job.init_checkpoint}}, job.init_checkpoint)
     for number, (source, target) in enumerate(pods.mounts.items()):
         if target is not None:
             path, writable = target.removesuffix(":rw"), target.endswith(":rw")

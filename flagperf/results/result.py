@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import build
 from flagperf.contract.digest import sha256_of
 from flagperf.contract.extent import extent_of
@@ -37,12 +37,12 @@ FILE = "result.json"
 NO_LOG = {"not_available": "there is no log of it"}
 
 
-def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path) -> Result:
+def read_round(job: JobConfig, outcome: Outcome, round_number: int, folder: Path) -> Result:
     """The result of a round that was executed, from its logs in `folder` and its outcome."""
     return dataclasses.replace(
         result_of_logs(
-            run.config,
-            run.changes,
+            job.config,
+            job.changes,
             round_number,
             folder,
             status=outcome.status,
@@ -50,7 +50,7 @@ def read_round(run: RunConfig, outcome: Outcome, round_number: int, folder: Path
             seconds=outcome.seconds,
             trained=outcome.trained,
             outages=outcome.outages,
-            sweep=run.sweep,
+            sweep=job.sweep,
         ),
         phases=outcome.phases,
         previous=digest(folder.parent / f"round{round_number - 1}"),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import build
 from flagperf.contract.records import BatchSearch, Change, Result, Statistics, Summary, Verdict
 from flagperf.errors import ConfigError
@@ -24,9 +24,9 @@ STEPS = "steps_to_target"  # optimizer steps of the rounds that reached the targ
 MAX_CV = 0.05  # `max_cv` of runs that were made before there was the key
 
 
-def summarize(run: RunConfig, results: Iterable[Result], folder: Path) -> Summary:
+def summarize(job: JobConfig, results: Iterable[Result], folder: Path) -> Summary:
     """Statistics over the rounds of a job, whose folder holds what came before them."""
-    return summary_of(run.name, results, run.config, run.changes, batch_sizes.read(folder))
+    return summary_of(job.name, results, job.config, job.changes, batch_sizes.read(folder))
 
 
 def summary_of(

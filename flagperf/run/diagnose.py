@@ -86,7 +86,7 @@ async def _rank_ended(
     if status == ConfigError.exit_code and (wrong := refused(log)):
         problem, details = wrong
         if details.get("where") == CONFIG and "key" in details:
-            details["where"] = node.run.where(details["key"])  # the ranks know no other file
+            details["where"] = node.job.where(details["key"])  # the ranks know no other file
         return failure([node], problem, rank=exit_.rank, status=status, details=details)
     if reason is None and status == -signal.SIGKILL and await node.ran_out_of_memory():
         return failure([node], OUT_OF_MEMORY, rank=exit_.rank, status=status, lines=lines)
@@ -96,7 +96,7 @@ async def _rank_ended(
 
 def _says(node: NodeRun) -> Failures:
     """How the framework's launcher and ranks say why they ended."""
-    return node.run.framework.failures
+    return node.job.framework.failures
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Failure, Outcome
 from flagperf.hosts.connect import make_transports
 from flagperf.plan.plan import with_rendezvous
@@ -38,11 +38,11 @@ PORT_ATTEMPTS = 3  # a port that was free may be taken by the time the ranks' la
 log = logging.getLogger(__name__)
 
 
-async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress, only: int | None = None) -> Outcome:
+async def execute(job: JobConfig, plan: Plan, folder: Path, progress: Progress, only: int | None = None) -> Outcome:
     """Execute one round.
 
     Args:
-        run: the configured case, which names the checkpoints to resume from (`flagperf.run.resume`).
+        job: the configured case, which names the checkpoints to resume from (`flagperf.run.resume`).
         plan: of the round, in `folder`.
         folder: the run folder, absolute.
         progress: is told of each phase, of rank 0's events, and of a failure as soon as it is known.
@@ -54,7 +54,7 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress, 
         HostError: a host cannot be used; nothing is left running.
     """
     began, clock = time.time(), time.monotonic()
-    round_ = _Round(run, plan, folder, progress, range(len(plan.nodes)) if only is None else [only])
+    round_ = _Round(job, plan, folder, progress, range(len(plan.nodes)) if only is None else [only])
     body = asyncio.create_task(round_.phases())
     status: Literal["finished", "failed", "interrupted"] = "interrupted"
     failure = None
@@ -81,9 +81,9 @@ async def execute(run: RunConfig, plan: Plan, folder: Path, progress: Progress, 
     )
 
 
-def find_rendezvous(run: RunConfig, plan: Plan, nodes: Sequence[NodeRun]) -> Rendezvous:
+def find_rendezvous(job: JobConfig, plan: Plan, nodes: Sequence[NodeRun]) -> Rendezvous:
     """Where the ranks meet: as the cluster's file says, and what it leaves open as the hosts tell."""
-    wanted, first = run.cluster.rendezvous, nodes[0]
+    wanted, first = job.cluster.rendezvous, nodes[0]
     address, interfaces = plan.master_address, [wanted.interface] * len(plan.nodes)
     if not first.transport.local:
         address = wanted.address or first.transport.address
@@ -96,13 +96,13 @@ def find_rendezvous(run: RunConfig, plan: Plan, nodes: Sequence[NodeRun]) -> Ren
 class _Round:
     """The sequence of a round's phases."""
 
-    def __init__(self, run: RunConfig, plan: Plan, run_folder: Path, progress: Progress, ranks: Sequence[int]) -> None:
-        self.run, self.plan, self.run_folder, self.progress = run, plan, run_folder, progress
-        self.folder = run_folder / run.name / f"round{plan.round}"
-        transports = make_transports(run, [plan.nodes[rank].node for rank in ranks])
-        runtimes = make_runtimes(run, plan, ranks, transports, self.folder, progress.working)
+    def __init__(self, job: JobConfig, plan: Plan, run_folder: Path, progress: Progress, ranks: Sequence[int]) -> None:
+        self.job, self.plan, self.run_folder, self.progress = job, plan, run_folder, progress
+        self.folder = run_folder / job.name / f"round{plan.round}"
+        transports = make_transports(job, [plan.nodes[rank].node for rank in ranks])
+        runtimes = make_runtimes(job, plan, ranks, transports, self.folder, progress.working)
         self.nodes = [
-            NodeRun(run, self.plan, rank, transport, runtime, self.folder)
+            NodeRun(job, self.plan, rank, transport, runtime, self.folder)
             for rank, transport, runtime in zip(ranks, transports, runtimes, strict=True)
         ]
         for node in [node for node in self.nodes if node.transport.same_files][1:]:
@@ -125,16 +125,16 @@ class _Round:
                 connections.push_async_callback(node.runtime.close)
             await self._fan_out.on_all("check", NodeRun.check)
             apart = [node for node in self.nodes if not node.transport.same_files]
-            check_folders(self.run, [(node.host, node.facts.folder) for node in apart])
+            check_folders(self.job, [(node.host, node.facts.folder) for node in apart])
             self._meet()
             await self._fan_out.on_all("image", NodeRun.prepare)
-            if self.run.clear_caches and not all(node.caches_cleared for node in self.nodes):
+            if self.job.clear_caches and not all(node.caches_cleared for node in self.nodes):
                 self._go_by(replace(self.plan, config={**self.plan.config, "clear_caches": False}))
             return await self._attempts()
 
     async def _attempts(self) -> Failure | None:
         """Train; again with another port where the one found free was taken meanwhile."""
-        for left in reversed(range(1 if self.run.cluster.rendezvous.port else PORT_ATTEMPTS)):
+        for left in reversed(range(1 if self.job.cluster.rendezvous.port else PORT_ATTEMPTS)):
             try:
                 return await self._attempt()
             except PortTaken as taken:
@@ -150,11 +150,11 @@ class _Round:
 
     def _meet(self) -> None:
         """Go by the plan with what the hosts told of where the ranks meet, and write it."""
-        self._go_by(with_rendezvous(self.plan, self.run, find_rendezvous(self.run, self.plan, self.nodes)))
+        self._go_by(with_rendezvous(self.plan, self.job, find_rendezvous(self.job, self.plan, self.nodes)))
 
     def _go_by(self, plan: Plan) -> None:
         self.plan = plan
-        write_case(self.run, self.plan, self.run_folder)
+        write_case(self.job, self.plan, self.run_folder)
         for node in self.nodes:
             node.place(self.plan)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.regular import regular
 from flagperf.errors import ConfigError, ResultsError
 from flagperf.plan.environment import environment_script
@@ -34,14 +34,14 @@ SUBMITTED = "submitted.json"  # of a run that waits in a scheduler's queue, whos
 PLAN = "plan.json"  # of a round: the exact commands, per node, and where its folders lie there
 
 
-def create(run: RunConfig) -> Path:
+def create(job: JobConfig) -> Path:
     """Make the run folder: `run_name`, or run<YYYYmmdd-HHMMSS>, below `result_dir`. That of a submitted run is there.
 
     Raises:
         ConfigError: it exists already, or cannot be made.
     """
-    parent = Path(run.result_dir).expanduser().absolute()
-    name = run.run_name
+    parent = Path(job.result_dir).expanduser().absolute()
+    name = job.run_name
     folder = parent / (name or f"run{datetime.now():%Y%m%d-%H%M%S}")
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -151,25 +151,25 @@ def is_awaited(folder: Path) -> bool:
     return not any(path.name == RUN_LOG for path in folder.iterdir())  # to look for it alone may be answered by a cache
 
 
-def write_case(run: RunConfig, plan: Plan, folder: Path) -> None:
+def write_case(job: JobConfig, plan: Plan, folder: Path) -> None:
     """Write a case's config.yaml and changes.yaml, and the round's config.yaml, environment.sh and plan.json."""
-    case = folder / run.name
-    write_configuration(run, case)
+    case = folder / job.name
+    write_configuration(job, case)
     own = case / f"round{plan.round}" / CONFIG
     own.parent.mkdir(exist_ok=True)
     made_here.write(folder, own, _yaml(plan.config, f"# python -m flagperf.trainer {own}"))
     text = json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n"
     made_here.write(folder, own.parent / PLAN, text.encode())
-    own.with_name(ENVIRONMENT).write_text(environment_script(run), encoding="utf-8")
+    own.with_name(ENVIRONMENT).write_text(environment_script(job), encoding="utf-8")
 
 
-def write_configuration(run: RunConfig, case: Path) -> None:
+def write_configuration(job: JobConfig, case: Path) -> None:
     """Make a case's folder with config.yaml and changes.yaml, by which `flagperf report` knows it."""
     case.mkdir(exist_ok=True)
-    title = f"# the configuration of {run.name}; that of a round differs in its seed"
-    made_here.write(case.parent, case / CONFIG, _yaml(run.config, title))
-    changes = [dataclasses.asdict(change) for change in run.changes]
-    (case / "changes.yaml").write_bytes(_yaml(changes, f"# what {run.name} changes against its case, and where"))
+    title = f"# the configuration of {job.name}; that of a round differs in its seed"
+    made_here.write(case.parent, case / CONFIG, _yaml(job.config, title))
+    changes = [dataclasses.asdict(change) for change in job.changes]
+    (case / "changes.yaml").write_bytes(_yaml(changes, f"# what {job.name} changes against its case, and where"))
 
 
 def _yaml(content: object, title: str) -> bytes:

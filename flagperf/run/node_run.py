@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from flagperf.config.parts.data_layout import moved
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.perflog import Event
 from flagperf.contract.sys_info import CLOCK
@@ -47,9 +47,9 @@ class NodeRun:
     logs: NodeLogs  # of the last attempt to start the ranks
 
     def __init__(
-        self, run: RunConfig, plan: Plan, rank: int, transport: Transport, runtime: Runtime, round_folder: Path
+        self, job: JobConfig, plan: Plan, rank: int, transport: Transport, runtime: Runtime, round_folder: Path
     ) -> None:
-        self.run, self.rank, self.transport, self.runtime = run, rank, transport, runtime
+        self.job, self.rank, self.transport, self.runtime = job, rank, transport, runtime
         self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
         self.times = PhaseTimes()
         self.exit_status: int | None = None
@@ -84,22 +84,22 @@ class NodeRun:
     async def check(self) -> None:
         """Refuse what cannot work. Raises ConfigError or HostError."""
         await self.look()
-        preflight.check_devices(self.run, self.host, self.facts)
-        preflight.check_ranks(self.run, self.host, self.facts)
-        if shared := preflight.shared_cores(self.run, self.facts):
+        preflight.check_devices(self.job, self.host, self.facts)
+        preflight.check_ranks(self.job, self.host, self.facts)
+        if shared := preflight.shared_cores(self.job, self.facts):
             log.warning("%s: %s", self.host, shared)
         if abs(offset := self.transport.clock_offset) > MOST_CLOCK:
             log.warning("%s: its clock is %+.2f s from the launcher's; times are corrected by that", self.host, offset)
         preflight.check_room(self.host, self.node.case_dir, self.facts)
-        await preflight.check_data(self.run, self.transport, self.node.node.data_dir or self.run.data_dir)
+        await preflight.check_data(self.job, self.transport, self.node.node.data_dir or self.job.data_dir)
         if not self.transport.same_files:
-            await remove_dead_folders(self.transport, self.run.cluster.work_dir, make=True, told=self.facts.claims)
+            await remove_dead_folders(self.transport, self.job.cluster.work_dir, make=True, told=self.facts.claims)
         await self.runtime.check()
 
     async def look(self) -> None:
         """Learn what the host is and has."""
         first = self.rank == 0  # where all meet, at a port that is free
-        devices, work_dir = self.run.vendor.device_files, "" if self.transport.same_files else self.run.cluster.work_dir
+        devices, work_dir = self.job.vendor.device_files, "" if self.transport.same_files else self.job.cluster.work_dir
         self.facts = await read_facts(self.transport, self.node.case_dir, devices, ports=first, work_dir=work_dir)
 
     async def ran_out_of_memory(self) -> bool:
@@ -112,7 +112,7 @@ class NodeRun:
         """Prepare what takes long and is no part of the measured start."""
         await self.runtime.prepare()
         self.about = {**self.facts.fields, CLOCK: f"{self.transport.clock_offset:+.3f}", **self.runtime.facts}
-        if self.run.clear_caches:
+        if self.job.clear_caches:
             self.about["page_caches"] = await clear_page_caches(self.transport)
 
     @property
@@ -127,21 +127,21 @@ class NodeRun:
         await self._do("mkdir", "-p", self.node.log_dir)
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "sys_info.log").write_text(sys_info(self.about), encoding="utf-8")
-        if tool := self.run.vendor.monitor:  # it may take seconds to answer: the start does not wait for it
+        if tool := self.job.vendor.monitor:  # it may take seconds to answer: the start does not wait for it
             asking = asyncio.create_task(add_tool(self.folder / "sys_info.log", self.transport, tool))
             self._monitors.callback(asking.cancel)
         await self._send_config()
         if self.node.sent_code and self.brings_code:
-            await send_code(self.transport, self.node.sent_code, self.run.code_dirs)
-        if not self.transport.same_files and self.run.resume:
-            await self.transport.put(Path(self.run.resume), self.plan.config["resume"])
+            await send_code(self.transport, self.node.sent_code, self.job.code_dirs)
+        if not self.transport.same_files and self.job.resume:
+            await self.transport.put(Path(self.job.resume), self.plan.config["resume"])
 
     async def _send_config(self) -> None:
         """Bring config.yaml, which names the host's own data folder where no container hides it, and environment.sh."""
         source, own = self.folder.parent / CONFIG, self.node.node.data_dir
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             if own and self.node.container is None:
-                yaml.safe_dump(moved(self.plan.config, self.run.data_dir, own), file, sort_keys=False)
+                yaml.safe_dump(moved(self.plan.config, self.job.data_dir, own), file, sort_keys=False)
                 file.flush()
                 source = Path(file.name)
             await self.transport.put(source, self.node.config_file)
@@ -151,12 +151,12 @@ class NodeRun:
         """Start the monitors and the ranks' launcher, and from now on follow the logs."""
         self.exit_status = self.ended = None
         self.logs = NodeLogs(
-            self.plan, self.node, self.transport, self.folder, self.run.mask, self.run.framework.failures.exits
+            self.plan, self.node, self.transport, self.folder, self.job.mask, self.job.framework.failures.exits
         )
-        await self._monitors.enter_async_context(running(self.run, self.node, self.transport, self.folder))
+        await self._monitors.enter_async_context(running(self.job, self.node, self.transport, self.folder))
         self.uncollected = not self.transport.same_files
         if self.node.secrets:
-            await send_secrets(self.transport, self.node.secrets_file, self.run.secrets)
+            await send_secrets(self.transport, self.node.secrets_file, self.job.secrets)
         self.process = await self.runtime.launch()
         self.times.launched()
 
@@ -191,7 +191,7 @@ class NodeRun:
 
     async def collect(self) -> None:
         """Bring this node's logs and checkpoints to the round's folder on this machine, where no secret stays."""
-        await bring(self.transport, self.node.log_dir, self.folder, self.run.mask)
+        await bring(self.transport, self.node.log_dir, self.folder, self.job.mask)
         self.uncollected = False
 
     async def clean(self) -> None:

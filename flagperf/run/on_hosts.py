@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 
 from flagperf.config.schema.cluster import Cluster
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import InterruptedRunError
 from flagperf.hosts.allocation import allocate, on
 from flagperf.run.interrupt import interruption
@@ -42,18 +42,18 @@ class Hosts:
     ) -> None:
         await self.release()
 
-    async def of(self, run: RunConfig) -> RunConfig:
+    async def of(self, job: JobConfig) -> JobConfig:
         """The job on nodes that it may use.
 
         Raises:
             ConfigError, HostError: there are none for it.
             InterruptedRunError: the wait was interrupted.
         """
-        needs = (run.cluster, run.nnodes, run.nproc, run.vendor.name, run.runtime)
+        needs = (job.cluster, job.nnodes, job.nproc, job.vendor.name, job.runtime)
         if self._cluster is None or self._needs != needs:
             await self.release()
-            self._cluster, self._needs = await self._get(run), needs
-        return on(run, self._cluster)
+            self._cluster, self._needs = await self._get(job), needs
+        return on(job, self._cluster)
 
     async def release(self) -> None:
         """Give back what is held: the nodes may be gone, or another job needs others."""
@@ -61,8 +61,8 @@ class Hosts:
         with interruption(lambda: log.warning(RELEASING)):
             await self._held.aclose()
 
-    async def _get(self, run: RunConfig) -> Cluster:
-        waiting = asyncio.ensure_future(self._held.enter_async_context(allocate(run, self._say)))
+    async def _get(self, job: JobConfig) -> Cluster:
+        waiting = asyncio.ensure_future(self._held.enter_async_context(allocate(job, self._say)))
         with interruption(waiting.cancel, lambda: log.warning(RELEASING)) as interrupted:
             try:
                 cluster = await waiting

@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.perflog import Event
 
 
 class TimeLeft:
     """Estimates the seconds until the first of the configured limits ends training, from the pace so far."""
 
-    def __init__(self, run: RunConfig) -> None:
-        self._limits = run.limits
-        self._batch = run.train_batch_size * run.gradient_accumulation_steps * run.mesh.data_ranks  # samples of a step
+    def __init__(self, job: JobConfig) -> None:
+        self._limits = job.limits
+        self._batch = job.train_batch_size * job.gradient_accumulation_steps * job.mesh.data_ranks  # samples of a step
         self._began: float | None = None
         self._first: tuple[int, float] | None = None  # the first step seen and when; after a resume that is not step 1
         self._last: tuple[int, float] | None = None

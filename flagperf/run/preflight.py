@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from flagperf.config.parts.data_layout import check_layout, expected
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.sample_data import is_sample
 from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, HostError
@@ -26,11 +26,11 @@ LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 COUNT = script(__file__, "count_data.sh")
 
 
-def shared_cores(run: RunConfig, facts: Facts) -> str | None:
+def shared_cores(job: JobConfig, facts: Facts) -> str | None:
     """A warning, where ranks compute on fewer cores than there are ranks."""
     cores = facts.number("cores")
-    if run.vendor.device == "cpu" and cores is not None and run.nproc > cores:
-        return f"{run.nproc} ranks share {cores} cores"
+    if job.vendor.device == "cpu" and cores is not None and job.nproc > cores:
+        return f"{job.nproc} ranks share {cores} cores"
     return None
 
 
@@ -47,66 +47,66 @@ def same_folder(folders: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, 
             yield name, owner, one
 
 
-def check_folders(run: RunConfig, folders: Iterable[tuple[str, str]]) -> None:
+def check_folders(job: JobConfig, folders: Iterable[tuple[str, str]]) -> None:
     """Refuse nodes that would write into each other's folder."""
     for name, owner, problem in same_folder(folders):
         raise ConfigError(
             f"two nodes have one work_dir: {problem}",
             where=f"hosts {owner} and {name}",
             key="cluster.work_dir",
-            given=run.cluster.work_dir,
+            given=job.cluster.work_dir,
             advice=ONE_FOLDER,
         )
 
 
-def check_devices(run: RunConfig, host: str, facts: Facts) -> None:
+def check_devices(job: JobConfig, host: str, facts: Facts) -> None:
     """Refuse more ranks than a host has accelerators."""
-    if run.vendor.device_files is None:
+    if job.vendor.device_files is None:
         return
     devices = facts.devices
-    visible = os.environ.get(run.vendor.visible_devices or "")
-    if visible and run.runtime.kind == "process" and all(node.local for node in run.cluster.nodes):
+    visible = os.environ.get(job.vendor.visible_devices or "")
+    if visible and job.runtime.kind == "process" and all(node.local for node in job.cluster.nodes):
         devices = min(devices, len(visible.split(",")))
     if devices == 0:
-        problem = f"has no device of {run.vendor.title} ({run.vendor.device_files})"
+        problem = f"has no device of {job.vendor.title} ({job.vendor.device_files})"
         raise HostError(host, problem, advice="install the vendor's driver, or choose another vendor or cluster")
-    if devices < run.nproc:
+    if devices < job.nproc:
         raise ConfigError(
-            "more ranks than devices", where=f"host {host}", key="nproc", given=run.nproc, allowed=f"1 to {devices}"
+            "more ranks than devices", where=f"host {host}", key="nproc", given=job.nproc, allowed=f"1 to {devices}"
         )
 
 
-def check_ranks(run: RunConfig, host: str, facts: Facts) -> None:
+def check_ranks(job: JobConfig, host: str, facts: Facts) -> None:
     """Refuse more ranks than a host's cores and memory hold, which would take it down, unless `oversubscribe` is true.
 
     What a rank needs is an estimate, and rather too low: data, activations and loader processes come on top.
     """
     cores, available = facts.number("cores"), facts.number("memory_available_kib")
     fits = {}
-    if run.vendor.device == "cpu" and cores is not None:
+    if job.vendor.device == "cpu" and cores is not None:
         fits[f"{RANKS_PER_CORE} on each of {cores} cores"] = RANKS_PER_CORE * cores
     if available is not None:
-        if run.container is not None and run.container.memory is not None:
-            available = min(available, size_in_bytes(run.container.memory) // 1024)
-        needed = rank_kib(run)
+        if job.container is not None and job.container.memory is not None:
+            available = min(available, size_in_bytes(job.container.memory) // 1024)
+        needed = rank_kib(job)
         each = f"each with {needed / 1024**2:.2g} of the {available / 1024**2:.3g} GiB that are available"
         fits[each] = available // needed
-    reason, most = min(fits.items(), key=lambda fit: fit[1], default=("", run.nproc))
-    if run.nproc > most and not run.oversubscribe:
+    reason, most = min(fits.items(), key=lambda fit: fit[1], default=("", job.nproc))
+    if job.nproc > most and not job.oversubscribe:
         raise ConfigError(
             "more ranks than the host can hold",
             where=f"host {host}",
             key="nproc",
-            given=run.nproc,
+            given=job.nproc,
             allowed=f"at most {most}, {reason}",
             advice="choose a smaller nproc, or oversubscribe=true where you know better",
         )
 
 
-def rank_kib(run: RunConfig) -> int:
+def rank_kib(job: JobConfig) -> int:
     """Host memory that a rank needs at least. On a CPU with weights, gradients and two moments of the optimizer."""
-    stated = run.config.get("fingerprint")
-    if run.vendor.device != "cpu" or not stated:
+    stated = job.config.get("fingerprint")
+    if job.vendor.device != "cpu" or not stated:
         return RANK_KIB
     return RANK_KIB + 4 * 4 * int(stated["network"]["parameters"]) // 1024
 
@@ -119,19 +119,19 @@ def check_room(host: str, folder: str, facts: Facts) -> None:
         raise HostError(host, problem, advice="free some space, or choose another result_dir or work_dir")
 
 
-async def check_data(run: RunConfig, transport: Transport, data_dir: str | None) -> None:
+async def check_data(job: JobConfig, transport: Transport, data_dir: str | None) -> None:
     """Refuse a data_dir that is missing or has another layout. Sample data is made by the training itself.
 
     On this machine also one whose training and evaluation data are the same; elsewhere the ranks see it.
     """
-    if data_dir is None or is_sample(run.config):
+    if data_dir is None or is_sample(job.config):
         return
     if transport.local:
-        check_layout(run.data, Path(data_dir))
-        if not run.config.get("synthetic"):
-            check_disjoint(run.config, data_dir)
+        check_layout(job.data, Path(data_dir))
+        if not job.config.get("synthetic"):
+            check_disjoint(job.config, data_dir)
     else:
-        await _check_layout_there(run.data, transport, data_dir)
+        await _check_layout_there(job.data, transport, data_dir)
 
 
 async def _check_layout_there(data: Mapping[str, Any], transport: Transport, data_dir: str) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Failure
 from flagperf.contract.perflog import Event
 from flagperf.contract.sample_data import is_sample, is_sample_data
@@ -49,13 +49,13 @@ class Progress:
         objections: what BUILT of rank 0 shows to be wrong, told before the first step and not only after the last one.
     """
 
-    def __init__(self, run: RunConfig, console: Console | None = None, objections: Objections = lambda _: ()) -> None:
+    def __init__(self, job: JobConfig, console: Console | None = None, objections: Objections = lambda _: ()) -> None:
         self.console = console or Terminal()
-        self.unit, self._objections = run.throughput_unit, objections
-        self._goals = run.target.values if run.target else {}
-        self._ends_at = run.target if _ends_on_sample_data(run.config) else None
+        self.unit, self._objections = job.throughput_unit, objections
+        self._goals = job.target.values if job.target else {}
+        self._ends_at = job.target if _ends_on_sample_data(job.config) else None
         self._metric = ""  # the last evaluation of the target's metrics
-        self._left = TimeLeft(run)
+        self._left = TimeLeft(job)
         self._began = time.monotonic()
         self._said = float("-inf")  # when the last line of training was written
         self._unsaid: Mapping[str, Any] | None = None  # the last step, unless a line of it was written

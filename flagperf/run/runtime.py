@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from flagperf.config.parts.needs import needs_of
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.hosts.environment import ask
 from flagperf.hosts.transport import Process, Transport
@@ -53,8 +53,8 @@ class Runtime(Protocol):
 class ProcessRuntime:
     """Runs the launch command as a process of the current environment."""
 
-    def __init__(self, run: RunConfig, plan: Plan, node: NodePlan, transport: Transport) -> None:
-        self.run, self.transport = run, transport
+    def __init__(self, job: JobConfig, plan: Plan, node: NodePlan, transport: Transport) -> None:
+        self.job, self.transport = job, transport
         self.facts: Mapping[str, str] = {}
         self.place(plan, node)
 
@@ -65,7 +65,7 @@ class ProcessRuntime:
         return None
 
     async def prepare(self) -> None:
-        self.facts = await environment(self.run, self.transport, self.node.launch, self.node.wrapper)
+        self.facts = await environment(self.job, self.transport, self.node.launch, self.node.wrapper)
 
     async def launch(self) -> Process:
         log = self.plan.launcher_log(self.node)
@@ -79,7 +79,7 @@ class ProcessRuntime:
 
 
 async def environment(
-    run: RunConfig, transport: Transport, launch: Command, wrapper: tuple[str, ...] = ()
+    job: JobConfig, transport: Transport, launch: Command, wrapper: tuple[str, ...] = ()
 ) -> dict[str, str]:
     """Versions in the environment of ranks that run without docker.
 
@@ -87,13 +87,13 @@ async def environment(
         HostError: the interpreter is not there, or lacks something that they need.
     """
     advice = (
-        f"{run.framework.install}, name another with runtime.python=PATH, or train in a container with runtime=docker"
+        f"{job.framework.install}, name another with runtime.python=PATH, or train in a container with runtime=docker"
     )
-    return await ask(transport, launch.argv[0], needs_of(run), advice, wrapper)
+    return await ask(transport, launch.argv[0], needs_of(job), advice, wrapper)
 
 
 def make_runtimes(
-    run: RunConfig,
+    job: JobConfig,
     plan: Plan,
     ranks: Sequence[int],
     transports: Sequence[Transport],
@@ -108,11 +108,11 @@ def make_runtimes(
         say: hears of what takes long.
     """
     nodes = zip([plan.nodes[rank] for rank in ranks], transports, strict=True)
-    if run.image is None:
-        return [ProcessRuntime(run, plan, node, transport) for node, transport in nodes]
+    if job.image is None:
+        return [ProcessRuntime(job, plan, node, transport) for node, transport in nodes]
     from flagperf.docker.image_supply import ImageSupply
     from flagperf.docker.runtime import DockerRuntime  # the docker SDK is heavy
 
     logs = folder / Path(plan.nodes[ranks[0]].log_dir).name
-    images = ImageSupply(run.image, run.cluster.work_dir, logs, say)
-    return [DockerRuntime(run, plan, node, transport, images) for node, transport in nodes]
+    images = ImageSupply(job.image, job.cluster.work_dir, logs, say)
+    return [DockerRuntime(job, plan, node, transport, images) for node, transport in nodes]

@@ -27,8 +27,8 @@ def test_the_page_shows_the_files(path: Path) -> None:
 def test_it_trains(tmp_path: Path) -> None:
     bench = shutil.copytree(BENCH, tmp_path / "bench")
     words = ["model=shufflenetv2", "nproc=2", "max_steps=3", f"sample_dir={tmp_path}/sample"]
-    run = compose(words, [bench])
-    ensure_sample_data(run.config)
-    for events in fork_ranks(partial(train, dict(run.config)), tmp_path):
+    job = compose(words, [bench])
+    ensure_sample_data(job.config)
+    for events in fork_ranks(partial(train, dict(job.config)), tmp_path):
         finished = events[-1].value
-        assert (run.division, finished["stop_reason"], finished["num_trained_samples"]) == ("closed", "max_steps", 192)
+        assert (job.division, finished["stop_reason"], finished["num_trained_samples"]) == ("closed", "max_steps", 192)

@@ -204,7 +204,7 @@ def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str, n
         (folder / name).write_text(text, encoding="utf-8")
     sample = f"sample_dir={tiny(case)['sample_dir']}"
     words = (f"model={case}", "vendor=evil", "hardware=E1", "size=tiny", "max_steps=3", "num_workers=0", sample)
-    run = compose([*words, *overrides], [folder])
+    job = compose([*words, *overrides], [folder])
     round_folder = folder / "round1"
-    toy.fork_ranks(partial(train, run.config, code=folder / "code"), round_folder, ranks=1)
-    return result_of_logs(run.config, run.changes, 1, round_folder, status="finished")
+    toy.fork_ranks(partial(train, job.config, code=folder / "code"), round_folder, ranks=1)
+    return result_of_logs(job.config, job.changes, 1, round_folder, status="finished")

@@ -183,8 +183,8 @@ def test_original_data_is_converted_beside_what_is_there(bench: Path, capfd: pyt
 
 def test_how_data_is_converted_may_be_said_without_an_open_division(tmp_path: Path) -> None:
     """No result comes of it."""
-    run = compose_case("prepare", ["model=bert", f"data_dir={tmp_path}", "data.prepare.processes=3"], [])
-    assert run.config["data"]["prepare"]["processes"] == 3
+    job = compose_case("prepare", ["model=bert", f"data_dir={tmp_path}", "data.prepare.processes=3"], [])
+    assert job.config["data"]["prepare"]["processes"] == 3
 
 
 def test_no_file_is_overwritten(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:

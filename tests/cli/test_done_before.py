@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from example import example_run
+from example import example_job
 from example_results import a_result
 
 from flagperf.cli.done_before import taken_over
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.results import summary
 
 DONE = [a_result(round=1), a_result(round=2)]
@@ -24,13 +24,13 @@ CASES = {
 }
 
 
-def run(tmp_path: Path, **changed: object) -> RunConfig:
-    return example_run(repeat=2, config={"resume": str(tmp_path / "earlier"), **changed})
+def configured(tmp_path: Path, **changed: object) -> JobConfig:
+    return example_job(repeat=2, config={"resume": str(tmp_path / "earlier"), **changed})
 
 
 @pytest.mark.parametrize(("results", "changed", "is_done"), CASES.values(), ids=CASES.keys())
 def test_taken_over(tmp_path: Path, results: list[object], changed: dict[str, object], is_done: bool) -> None:
-    before, now = run(tmp_path, resume=None), run(tmp_path, **changed)
+    before, now = configured(tmp_path, resume=None), configured(tmp_path, **changed)
     earlier = tmp_path / "earlier" / before.name
     (earlier / "round1").mkdir(parents=True)
     (earlier / "round1" / "rank0.out.log").write_text("log")
@@ -44,8 +44,8 @@ def test_taken_over(tmp_path: Path, results: list[object], changed: dict[str, ob
 
 def test_a_batch_size_that_was_found(tmp_path: Path) -> None:
     """The size that train_batch_size=auto found for the earlier run is not looked for again."""
-    before = run(tmp_path, train_batch_size=24)
-    now = replace(run(tmp_path), sized=lambda size: run(tmp_path, train_batch_size=size))
+    before = configured(tmp_path, train_batch_size=24)
+    now = replace(configured(tmp_path), sized=lambda size: configured(tmp_path, train_batch_size=size))
     earlier = tmp_path / "earlier" / before.name
     earlier.mkdir(parents=True)
     done = summary.summarize(before, DONE, earlier)
@@ -54,8 +54,8 @@ def test_a_batch_size_that_was_found(tmp_path: Path) -> None:
 
 
 def test_none_to_resume(tmp_path: Path) -> None:
-    assert taken_over(example_run(), tmp_path) is None
+    assert taken_over(example_job(), tmp_path) is None
 
 
 def test_a_run_that_was_broken_off(tmp_path: Path) -> None:
-    assert taken_over(run(tmp_path), tmp_path / "new") is None
+    assert taken_over(configured(tmp_path), tmp_path / "new") is None

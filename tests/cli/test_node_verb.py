@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from example import example_run
+from example import example_job
 from refusals import lines
 
 from flagperf.cli.main import run_command
@@ -23,8 +23,8 @@ OLDER = "give a folder such as result/run20260101-120000; a run of an older flag
 def test_this_machine_is_the_node() -> None:
     """Name and data folder are those of the cluster's file; the others are only named."""
     nodes = (Node("a", "10.9.9.1"), Node("b", "10.9.9.2", data_dir="/fast"), Node("c", "10.9.9.3"))
-    run = example_run(nnodes=2, cluster=Cluster("lab", "a lab", nodes))
-    placed = on_this_machine(run, 1, "127.0.0.1", 29500)
+    job = example_job(nnodes=2, cluster=Cluster("lab", "a lab", nodes))
+    placed = on_this_machine(job, 1, "127.0.0.1", 29500)
     assert placed.cluster.nodes == (
         Node("a", "10.9.9.1"),
         Node("b", "127.0.0.1", data_dir="/fast", local=True),
@@ -40,7 +40,7 @@ def test_this_machine_is_the_node() -> None:
 
 
 def test_a_cluster_of_too_few() -> None:
-    placed = on_this_machine(dataclasses.replace(example_run(nnodes=2)), 0, "127.0.0.1", 29500)
+    placed = on_this_machine(dataclasses.replace(example_job(nnodes=2)), 0, "127.0.0.1", 29500)
     assert placed.cluster.nodes == (Node("node0", "127.0.0.1", local=True), Node("node1", "127.0.0.1"))
 
 

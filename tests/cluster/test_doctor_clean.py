@@ -15,7 +15,7 @@ from flagperf.cli.doctor.findings import Row
 from flagperf.cli.doctor.hosts import examine
 from flagperf.config.compose import compose
 from flagperf.config.schema.cluster import Node, Ssh
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.ssh.transport import SshTransport
@@ -25,7 +25,7 @@ NOT_LOOKED = "containers were not looked for: the docker daemon does not run"
 BUILT_HERE = "the image is built here: install "
 
 
-def job(user: User, *words: str) -> RunConfig:
+def job(user: User, *words: str) -> JobConfig:
     return compose(["cluster=lab", "dry_run=true", *words], [user.config_dir])
 
 

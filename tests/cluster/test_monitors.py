@@ -22,17 +22,17 @@ STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"
 
 def test_logs_come_to_the_launcher_and_nothing_is_left_on_the_host(lab: TestCluster, tmp_path: Path) -> None:
     words = ["vendor=acme", "hardware=A1", "runtime=process", "size=tiny", "monitor.interval=0.3"]
-    run = compose(words, [ACME])
-    assert run.vendor.monitor is not None
-    tool = dataclasses.replace(run.vendor.monitor, command=("/srv/acme-smi",))
-    run = dataclasses.replace(run, vendor=dataclasses.replace(run.vendor, monitor=tool))
-    node = dataclasses.replace(make_plan(run, 1).nodes[0], log_dir=LOGS)
+    job = compose(words, [ACME])
+    assert job.vendor.monitor is not None
+    tool = dataclasses.replace(job.vendor.monitor, command=("/srv/acme-smi",))
+    job = dataclasses.replace(job, vendor=dataclasses.replace(job.vendor, monitor=tool))
+    node = dataclasses.replace(make_plan(job, 1).nodes[0], log_dir=LOGS)
 
     async def body() -> str:
         async with connect(lab) as host:
             await host.put(ACME / "bin/acme-smi", "/srv/acme-smi")
             await host.run(Command(("mkdir", "-p", LOGS)), timeout=5)
-            async with running(run, node, host, tmp_path):
+            async with running(job, node, host, tmp_path):
                 await until((tmp_path / "acme_monitor.log").exists)
                 await until((tmp_path / "cpu_monitor.log").exists)
                 assert processes(lab, "@begin")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from example import example_run
+from example import example_job
 from flagperf_run import DOCKER, FAKE, OPEN, WORKLOAD, User, assert_nothing_left, word
 from hosts import TestCluster
 from PIL import Image
@@ -192,7 +192,7 @@ def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tm
     host.output("mkdir", "-p", log := f"{folder}/{NAME}/round1/h1_noderank0", f"{folder}/code", "/srv/flagperf/sample")
     config = done.output.partition("# Effective configuration")[2].partition("\n")[2].partition("\n\n# Node")[0]
     host.output("sh", "-c", f"cat >{folder}/{NAME}/round1/config.yaml", stdin=config.encode())
-    script = environment_script(example_run())
+    script = environment_script(example_job())
     host.output("sh", "-c", f"cat >{folder}/{NAME}/round1/environment.sh", stdin=script.encode())
     host.output("tar", "-xzC", f"{folder}/code", stdin=code_archive((WORKLOAD,)))
     pasted = host.run("sh", "-c", first)

@@ -1,4 +1,4 @@
-"""Overrides → RunConfig: layers, tunings, changes with their sources, sweeps."""
+"""Overrides → JobConfig: layers, tunings, changes with their sources, sweeps."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ def changed(key: str, before: Any, after: Any, source: str) -> Change:
 
 
 def test_typed_parts() -> None:
-    run = compose(["model=resnet50", "size=full", "nproc=2", "data_dir=/data"])
-    assert run.vendor == Vendor(
+    job = compose(["model=resnet50", "size=full", "nproc=2", "data_dir=/data"])
+    assert job.vendor == Vendor(
         name="cpu",
         title="the CPU of any machine",
         device="cpu",
         backend="gloo",
         plugin=None,
         visible_devices=None,
-        container=run.vendor.container,
-        image=run.vendor.image,
+        container=job.vendor.container,
+        image=job.vendor.image,
         environment={"OMP_WAIT_POLICY": "PASSIVE"},
     )
-    assert run.hardware == Hardware(
+    assert job.hardware == Hardware(
         name="cpu", title="any CPU", memory_gib=None, power_w=None, peak_flops={}, vendor="cpu"
     )
-    assert run.cluster == Cluster(
+    assert job.cluster == Cluster(
         name="local",
         title="this machine, without ssh",
         nodes=(Node(name=gethostname(), address="127.0.0.1", local=True),),
     )
-    assert run.target == Target(metric="acc1", value=75.5, direction="higher", unit="%")
-    assert (run.case, run.framework.name, run.size, run.division) == ("resnet50", "pytorch", "full", "closed")
-    assert (run.nnodes, run.nproc, run.repeat, run.world_size) == (1, 2, 1, 2)
-    assert run.name == "resnet50-pytorch-cpux1x2"
+    assert job.target == Target(metric="acc1", value=75.5, direction="higher", unit="%")
+    assert (job.case, job.framework.name, job.size, job.division) == ("resnet50", "pytorch", "full", "closed")
+    assert (job.nnodes, job.nproc, job.repeat, job.world_size) == (1, 2, 1, 2)
+    assert job.name == "resnet50-pytorch-cpux1x2"
 
 
 def test_config_is_plain_resolved_and_named() -> None:
@@ -97,8 +97,8 @@ def test_weights_to_start_from_belong_to_the_data(overrides: list[str], required
     ],
 )
 def test_runtime_and_size(overrides: list[str], runtime: str, size: str) -> None:
-    run = compose(overrides)
-    assert (run.runtime.name, run.size, run.config["size"]) == (runtime, size, size)
+    job = compose(overrides)
+    assert (job.runtime.name, job.size, job.config["size"]) == (runtime, size, size)
 
 
 BATCH_256 = [
@@ -119,36 +119,36 @@ BATCH_256 = [
     ],
 )
 def test_tuning_of_the_scale(overrides: list[str], tuning: str, expected: list[tuple[str, Any, Any]]) -> None:
-    run = compose([*A100, *overrides])
-    assert run.tuning == f"nvidia/resnet50/{tuning}"
+    job = compose([*A100, *overrides])
+    assert job.tuning == f"nvidia/resnet50/{tuning}"
     files = {"precision": "A100"}  # the file for the scale lies over it, and says all else
-    assert run.changes == tuple(
+    assert job.changes == tuple(
         changed(*change, f"tuning nvidia/resnet50/{files.get(change[0], tuning)}") for change in expected
     )
-    assert run.notes == (f"tuning: {TUNINGS / tuning}.yaml",)
+    assert job.notes == (f"tuning: {TUNINGS / tuning}.yaml",)
 
 
 def test_no_tuning_says_which_exist() -> None:
-    run = compose(["model=resnet50", "vendor=nvidia", "hardware=H100", "data_dir=/data"])
-    assert (run.tuning, run.changes) == (None, ())
-    assert run.notes == (
+    job = compose(["model=resnet50", "vendor=nvidia", "hardware=H100", "data_dir=/data"])
+    assert (job.tuning, job.changes) == (None, ())
+    assert job.notes == (
         "no tuning in vendor/nvidia/resnet50 for H100x1x1 (there: A100, A100x1x1, A100x1x8, A100x2x8, B200x1x8, "
         "H100x1x8, H200x1x8); the case's own values are used",
     )
 
 
 def test_a_tiny_case_has_no_tuning() -> None:
-    run = compose([*A100, "size=tiny"])
-    assert (run.tuning, run.notes) == (None, ())
+    job = compose([*A100, "size=tiny"])
+    assert (job.tuning, job.notes) == (None, ())
 
 
 def test_precedence_and_sources(tmp_path: Path) -> None:
     """case < tuning < experiment < command line; each change names what won."""
     experiment = "# @package _global_\nnnodes: 2\nnproc: 8\neval_batch_size: 64\nlr: 0.4\nmax_steps: 9\n"
     bench = write(tmp_path, {"experiment/a": experiment})
-    run = compose([*A100, "+experiment=a", "lr=0.3"], [bench])
-    assert (run.scale, run.tuning) == ("2x8", "nvidia/resnet50/A100x2x8")
-    assert sorted(run.changes, key=lambda change: change.key) == [
+    job = compose([*A100, "+experiment=a", "lr=0.3"], [bench])
+    assert (job.scale, job.tuning) == ("2x8", "nvidia/resnet50/A100x2x8")
+    assert sorted(job.changes, key=lambda change: change.key) == [
         changed("eval_batch_size", 32, 64, "experiment a"),
         changed("lr", 0.1, 0.3, "command line"),
         changed("max_steps", None, 9, "experiment a"),
@@ -163,8 +163,8 @@ def test_a_tuning_over_another_one(tmp_path: Path) -> None:
         "vendor/nvidia/resnet50/A100": "# @package _global_\ntrain_batch_size: 64\nlr: 0.2\n",
         "vendor/nvidia/resnet50/A100x2x1": "# @package _global_\ndefaults: [A100, _self_]\nlr: 0.4\n",
     }
-    run = compose([*A100, "nnodes=2", "nproc=1"], [write(tmp_path, files)])
-    assert (run.tuning, run.changes) == (
+    job = compose([*A100, "nnodes=2", "nproc=1"], [write(tmp_path, files)])
+    assert (job.tuning, job.changes) == (
         "nvidia/resnet50/A100x2x1",
         (
             changed("train_batch_size", 32, 64, "tuning nvidia/resnet50/A100"),
@@ -209,10 +209,10 @@ def test_algorithms_of_the_vendor(
     tmp_path: Path, overrides: list[str], deterministic: bool, benchmark: bool, changes: list[Change]
 ) -> None:
     """case < vendor < tuning < experiment < command line."""
-    run = compose([*overrides, "data_dir=/data"], [write(tmp_path, {"experiment/a": OWN})])
-    assert (run.config["deterministic"], run.config["cudnn_benchmark"]) == (deterministic, benchmark)
-    of_a_tuning = [change for change in run.changes if change.source.startswith("tuning")]
-    assert [change for change in run.changes if change not in of_a_tuning] == changes
+    job = compose([*overrides, "data_dir=/data"], [write(tmp_path, {"experiment/a": OWN})])
+    assert (job.config["deterministic"], job.config["cudnn_benchmark"]) == (deterministic, benchmark)
+    of_a_tuning = [change for change in job.changes if change.source.startswith("tuning")]
+    assert [change for change in job.changes if change not in of_a_tuning] == changes
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_an_experiment_chooses_and_its_tuning_is_found(tmp_path: Path) -> None:
         "defaults:\n  - override /vendor: nvidia\n  - override /hardware: A100\n  - override /size: full\n"
         "data_dir: /data\n"
     )
-    run = compose(["experiment=a", "nproc=8"], [write(tmp_path, {"experiment/a": experiment})])
-    assert (run.name, run.tuning, run.config["data_dir"]) == (
+    job = compose(["experiment=a", "nproc=8"], [write(tmp_path, {"experiment/a": experiment})])
+    assert (job.name, job.tuning, job.config["data_dir"]) == (
         "resnet50-pytorch-A100x1x8",
         "nvidia/resnet50/A100x1x8",
         "/data",
@@ -246,8 +246,8 @@ def test_several_experiments_the_last_wins(tmp_path: Path) -> None:
         tmp_path,
         {"experiment/a": "# @package _global_\nlr: 1.0\nseed: 1\n", "experiment/b": "# @package _global_\nlr: 2.0\n"},
     )
-    run = compose(["experiment=[a,b]", "data_dir=/data"], [bench])
-    assert {(change.key, change.after, change.source) for change in run.changes} == {
+    job = compose(["experiment=[a,b]", "data_dir=/data"], [bench])
+    assert {(change.key, change.after, change.source) for change in job.changes} == {
         ("lr", 2.0, "experiment a, b"),
         ("seed", 1, "experiment a, b"),
     }
@@ -323,8 +323,8 @@ def test_changes_of_the_command_line(overrides: list[str], expected: tuple[Chang
 )
 def test_sweeps(overrides: list[str], names: list[str], sweeps: list[dict[str, str]]) -> None:
     runs = compose_jobs(["data_dir=/data", *overrides], multirun=True)
-    assert [run.name for run in runs] == [f"resnet50-pytorch-{name}" for name in names]
-    assert [run.sweep for run in runs] == sweeps
+    assert [job.name for job in runs] == [f"resnet50-pytorch-{name}" for name in names]
+    assert [job.sweep for job in runs] == sweeps
 
 
 SWEEP = "# @package _global_\nhydra: {sweeper: {params: {lr: '0.1,0.2', seed: 1}}}\nmax_steps: 3\n"
@@ -342,8 +342,8 @@ def test_an_experiment_that_holds_a_sweep(tmp_path: Path, overrides: list[str], 
     runs = compose_jobs(
         [*overrides, "data_dir=/data"], config_dirs=[write(tmp_path, {"experiment/a": SWEEP})], multirun=True
     )
-    assert [(run.config["lr"], run.config["seed"]) for run in runs] == found
-    assert {run.config["max_steps"] for run in runs} == {3}
+    assert [(job.config["lr"], job.config["seed"]) for job in runs] == found
+    assert {job.config["max_steps"] for job in runs} == {3}
 
 
 @pytest.mark.parametrize(
@@ -367,9 +367,9 @@ def test_an_experiment_that_holds_a_sweep(tmp_path: Path, overrides: list[str], 
 )
 def test_scales(overrides: list[str], scales: list[str], notes: list[str]) -> None:
     runs = compose_jobs([*overrides, "dry_run=true"], multirun=True)
-    assert [(run.scale, dict(run.sweep)) for run in runs] == [(scale, {}) for scale in scales]
+    assert [(job.scale, dict(job.sweep)) for job in runs] == [(scale, {}) for scale in scales]
     assert list(runs[0].notes[: len(notes)]) == notes
-    assert not any("left out" in note for run in runs[1:] for note in run.notes)
+    assert not any("left out" in note for job in runs[1:] for note in job.notes)
 
 
 SUITE = """\
@@ -421,7 +421,7 @@ def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
         },
     )
     runs = compose_jobs(["+experiment=a,b", "model=toy,resnet50", "data_dir=/data"], config_dirs=[bench], multirun=True)
-    assert [(run.name, run.config["lr"]) for run in runs] == [
+    assert [(job.name, job.config["lr"]) for job in runs] == [
         ("toy-pytorch-cpux1x1,experiment=a", 1.0),
         ("resnet50-pytorch-cpux1x1,experiment=a", 1.0),
         ("toy-pytorch-cpux1x1,experiment=b", 2.0),
@@ -431,15 +431,15 @@ def test_a_sweep_over_experiments_and_cases(tmp_path: Path) -> None:
 
 def test_a_batch_size_that_is_to_be_found() -> None:
     """Until it is, the case's own stands for it; then all that follows from it does so."""
-    run = compose(["model=swin_transformer", "train_batch_size=auto", "nproc=2"])
-    assert run.sized is not None
+    job = compose(["model=swin_transformer", "train_batch_size=auto", "nproc=2"])
+    assert job.sized is not None
     note = "train_batch_size=auto: a run first looks for the largest that fits; until then it is 16"
-    assert (run.train_batch_size, run.notes[-1]) == (16, note)
-    assert run.changes == (Change("train_batch_size", 16, "auto", "command line"),)
-    found = run.sized(24)
+    assert (job.train_batch_size, job.notes[-1]) == (16, note)
+    assert job.changes == (Change("train_batch_size", 16, "auto", "command line"),)
+    found = job.sized(24)
     assert (found.sized, found.config["lr_scheduler"]["step_samples"]) == (None, [24, 1, 1, 2])
     assert found.changes == (Change("train_batch_size", 16, 24, "found by train_batch_size=auto"),)
-    assert (found.name, found.config["lr"]) == (run.name, run.config["lr"])
+    assert (found.name, found.config["lr"]) == (job.name, job.config["lr"])
 
 
 @pytest.mark.parametrize(
@@ -453,10 +453,10 @@ def test_a_batch_size_that_is_to_be_found() -> None:
 )
 def test_a_batch_size_that_gives_the_samples_of_a_step(words: list[str], size: int, sizes: tuple[int, ...]) -> None:
     """llama3_8b asks for sixteen samples a step at its tiny size."""
-    run = compose(["model=llama3_8b", "train_batch_size=auto", *words])
-    assert (run.train_batch_size, run.sizes) == (size, sizes)
-    assert run.sized is not None
-    for found in map(run.sized, sizes):
+    job = compose(["model=llama3_8b", "train_batch_size=auto", *words])
+    assert (job.train_batch_size, job.sizes) == (size, sizes)
+    assert job.sized is not None
+    for found in map(job.sized, sizes):
         assert found.train_batch_size * found.gradient_accumulation_steps * found.mesh.data_ranks == 16
 
 
@@ -479,10 +479,10 @@ def test_one_bad_job_refuses_the_command() -> None:
 
 def test_sample_data_of_a_case(tmp_path: Path) -> None:
     bench = write(tmp_path, {"model/toy": TOY + SAMPLE})
-    run = compose(["model=toy", "sample_dir=/samples"], [bench])
-    folder = run.config["data_dir"]
+    job = compose(["model=toy", "sample_dir=/samples"], [bench])
+    folder = job.config["data_dir"]
     assert folder.startswith("/samples/toy-")
-    assert run.notes == (f"sample data: {folder}",)
+    assert job.notes == (f"sample data: {folder}",)
     other = write(tmp_path / "other", {"model/toy": TOY + SAMPLE.replace("10", "11")})
     assert compose(["model=toy", "sample_dir=/samples"], [other]).config["data_dir"] != folder
     assert compose(["model=toy", "data_dir=data"], [bench]).config["data_dir"] == str(Path("data").absolute())
@@ -492,9 +492,9 @@ def test_a_synthetic_training_of_a_full_case_needs_no_data(tmp_path: Path) -> No
     """Its shapes are those of the sample data that the full size asks for."""
     bench = write(tmp_path, {"model/toy": TOY + SAMPLE})
     overrides = ["model=toy", "size=full", "sample_dir=/samples", "synthetic=true"]
-    run = compose([*overrides, "division=open"], [bench])
-    assert run.config["data_dir"].startswith("/samples/toy-")
-    assert [(change.key, change.after) for change in run.changes] == [("synthetic", True)]
+    job = compose([*overrides, "division=open"], [bench])
+    assert job.config["data_dir"].startswith("/samples/toy-")
+    assert [(change.key, change.after) for change in job.changes] == [("synthetic", True)]
     for refused, problem in (
         (overrides, "a closed run may not change this key"),
         (overrides[:3], "the case needs its data"),
@@ -504,8 +504,8 @@ def test_a_synthetic_training_of_a_full_case_needs_no_data(tmp_path: Path) -> No
 
 
 def test_a_dry_run_needs_no_data(tmp_path: Path) -> None:
-    run = compose(["model=toy", "dry_run=true"], [write(tmp_path, {"model/toy": TOY})])
-    assert (run.config["data_dir"], run.notes) == ("<data_dir>", ("no data_dir is given: <data_dir> stands for it",))
+    job = compose(["model=toy", "dry_run=true"], [write(tmp_path, {"model/toy": TOY})])
+    assert (job.config["data_dir"], job.notes) == ("<data_dir>", ("no data_dir is given: <data_dir> stands for it",))
 
 
 def test_a_size_reduces_a_case(tmp_path: Path) -> None:
@@ -521,8 +521,8 @@ def test_a_size_reduces_a_case(tmp_path: Path) -> None:
 def test_any_file_and_folder_name(tmp_path: Path, name: str) -> None:
     bench = write(tmp_path / f"{name} {{folder}}", {f"experiment/{name}": "# @package _global_\nseed: 7\n"})
     quoted = name.replace("'", "\\'")
-    run = compose([f"experiment='{quoted}'", "data_dir=/data"], [bench])
-    assert run.changes == (changed("seed", 0, 7, f"experiment {name}"),)
+    job = compose([f"experiment='{quoted}'", "data_dir=/data"], [bench])
+    assert job.changes == (changed("seed", 0, 7, f"experiment {name}"),)
 
 
 @pytest.mark.parametrize(
@@ -549,4 +549,4 @@ def test_composition_leaves_torch_alone() -> None:
 
 def test_jobs_in_order() -> None:
     runs = compose_jobs(["data_dir=/data"], multirun=True)
-    assert [run.name for run in runs] == ["resnet50-pytorch-cpux1x1"]
+    assert [job.name for job in runs] == ["resnet50-pytorch-cpux1x1"]

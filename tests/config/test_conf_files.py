@@ -13,7 +13,7 @@ import yaml
 from flagperf.config.compose import compose, compose_each, compose_jobs
 from flagperf.config.files.search_path import CONF
 from flagperf.config.schema.keys import is_under
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.leaves import leaves
 from flagperf.contract.sample_data import is_sample
 
@@ -77,14 +77,14 @@ def test_case(path: Path) -> None:
     case, framework = path.as_posix(), path.parent.name or "pytorch"
     common = (f"model={path.name}", f"framework={framework}", "dry_run=true")
     runs = compose_each([*common, f"size={size}"] for size in of("size"))
-    for run in runs:
-        assert isinstance(run, RunConfig), run
-        assert (run.changes, run.config["title"] != "", run.config["unit"] != "") == ((), True, True)
-        assert [key for key in run.config["mutable"] if any(is_under(key, [never]) for never in NEVER)] == []
-        assert is_sample(run.config) == (run.size != "full")
-        assert (run.extent is not None) == (run.size == "full")
-        if run.size == "full":
-            assert [key for key in run.config["mutable"] if not _is_there(key, run.config)] == []
+    for job in runs:
+        assert isinstance(job, JobConfig), job
+        assert (job.changes, job.config["title"] != "", job.config["unit"] != "") == ((), True, True)
+        assert [key for key in job.config["mutable"] if any(is_under(key, [never]) for never in NEVER)] == []
+        assert is_sample(job.config) == (job.size != "full")
+        assert (job.extent is not None) == (job.size == "full")
+        if job.size == "full":
+            assert [key for key in job.config["mutable"] if not _is_there(key, job.config)] == []
     assert f"override /mutable: {case}" in text(f"model/{case}")
     assert re.search(r"^revision: \d+ ", text(f"model/{case}"), re.MULTILINE)
 

@@ -17,14 +17,14 @@ from flagperf.plan.plan import make_plan
 def test_threads_of_detection(vendor: str, hardware: str, case: str) -> None:
     """torchrun would set them for several ranks on a node only."""
     overrides = [f"model={case}", f"vendor={vendor}", f"hardware={hardware}", "runtime=process", "data_dir=/data"]
-    run = compose([*overrides, "dry_run=true"])
-    assert run.scale == "1x1"
-    assert make_plan(run, 1).nodes[0].launch.env["OMP_NUM_THREADS"] == "1"
+    job = compose([*overrides, "dry_run=true"])
+    assert job.scale == "1x1"
+    assert make_plan(job, 1).nodes[0].launch.env["OMP_NUM_THREADS"] == "1"
 
 
 def test_devices_are_numbered_as_monitors_number_them() -> None:
-    run = compose(["vendor=nvidia", "hardware=A100", "data_dir=/data", "dry_run=true"])
-    assert make_plan(run, 1).nodes[0].launch.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    job = compose(["vendor=nvidia", "hardware=A100", "data_dir=/data", "dry_run=true"])
+    assert make_plan(job, 1).nodes[0].launch.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_devices_are_numbered_as_monitors_number_them() -> None:
     ],
 )
 def test_a_product_of_another_stack(hardware: str, expected: tuple[object, ...]) -> None:
-    run = compose(["vendor=intel", f"hardware={hardware}", "data_dir=/data", "dry_run=true"])
-    maker = run.vendor
+    job = compose(["vendor=intel", f"hardware={hardware}", "data_dir=/data", "dry_run=true"])
+    maker = job.vendor
     options = maker.container
     assert (maker.device, maker.backend, maker.plugin, options.runtime, options.devices) == expected
-    assert ("stacks" in run.config["vendor"], maker.stacks, run.changes) == (False, {}, ())
+    assert ("stacks" in job.config["vendor"], maker.stacks, job.changes) == (False, {}, ())
 
 
 def test_a_stack_that_the_vendor_lacks_is_refused(tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example import HERE, PYTORCH, example_run
+from example import HERE, PYTORCH, example_job
 
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.config.schema.platform import ContainerOptions, Extension, Image, RuntimeSettings, Vendor
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.plan.environment import environment_script
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import ENVIRONMENT, Plan, with_script
@@ -49,8 +49,8 @@ VENDOR = Vendor(
 )
 
 
-def run_of(**fields: Any) -> RunConfig:
-    return example_run(**{"vendor": VENDOR, "secrets": {"MY_TOKEN": "hidden"}, "framework": PYTORCH, **fields})
+def run_of(**fields: Any) -> JobConfig:
+    return example_job(**{"vendor": VENDOR, "secrets": {"MY_TOKEN": "hidden"}, "framework": PYTORCH, **fields})
 
 
 def reaching(argv: tuple[str, ...], folder: Path, variables: dict[str, str]) -> tuple[dict[str, str], str]:
@@ -66,9 +66,9 @@ def named(log: str) -> set[str]:
     return {name for line in log.splitlines() if line.startswith(LEFT_OUT) for name in line[len(LEFT_OUT) :].split()}
 
 
-def laid_out(folder: Path, run: RunConfig) -> str:
+def laid_out(folder: Path, job: JobConfig) -> str:
     """The files of a round in a folder; path of its config.yaml."""
-    (folder / ENVIRONMENT).write_text(environment_script(run))
+    (folder / ENVIRONMENT).write_text(environment_script(job))
     (folder / "bash_env").write_text(f"touch {folder}/executed\n")
     return str(folder / "config.yaml")
 
@@ -131,8 +131,8 @@ def test_every_way_to_the_ranks_leads_through_it(fields: dict[str, Any], start: 
     """Last before their launcher, and before bash where a vendor's script is sourced."""
     extension = Extension(folder="/opt/acme", environment_script="env.sh") if script else Extension()
     fields = {"cluster": Cluster("one", "this", (HERE,)), **fields}
-    run = example_run(vendor=replace(VENDOR, extension=extension), **fields)
-    plan = make_plan(run, 1, Path("/res/run1"))
+    job = example_job(vendor=replace(VENDOR, extension=extension), **fields)
+    plan = make_plan(job, 1, Path("/res/run1"))
     node = plan.nodes[0]
     places = {"round": str(Path(node.config_file).parent), "log": plan.launcher_log(node)}
     argv = (node.container or node.start).argv

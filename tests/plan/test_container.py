@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as SdkMount
-from example import example_run
+from example import example_job
 
 from flagperf.config.parts.data_layout import sample_folder
 from flagperf.config.parts.resolve import merged
@@ -186,10 +186,10 @@ SAMPLE = {"sample_dir": "/home/me/sample", "data": {"sample": {"_target_": "x"}}
 )
 def test_the_container_of_a_node(config: dict[str, Any], node: Node, mounts: list[Mount]) -> None:
     options = ContainerOptions(network="host", mounts={"/driver": "/driver"})
-    run = example_run(config=config, container=options, image=Image("img:1", "present"))
+    job = example_job(config=config, container=options, image=Image("img:1", "present"))
     root = PurePosixPath("/w/run1")
     paths = Paths(root, root / "case/round1", root / "case/round1/h_noderank0")
-    container = make_container(run, node, 0, paths, Command(("torchrun", "x"), {"A": "1"}))
+    container = make_container(job, node, 0, paths, Command(("torchrun", "x"), {"A": "1"}))
     log = "/w/run1/case/round1/h_noderank0/start_pytorch_task.log"
     assert container == Container(
         name="flagperf-d76355d9-round1-node0",
@@ -210,16 +210,16 @@ def test_the_container_of_a_node(config: dict[str, Any], node: Node, mounts: lis
 def test_sample_data_is_kept_on_the_host_and_may_be_written() -> None:
     folder = sample_folder("/home/me/sample", "sums", {"_target_": "x"})
     config = {**SAMPLE, "data_dir": str(folder)}
-    run = example_run(config=config, container=ContainerOptions(), image=Image("img:1", "present"))
+    job = example_job(config=config, container=ContainerOptions(), image=Image("img:1", "present"))
     paths = Paths(PurePosixPath("/w/r"), PurePosixPath("/w/r/round1"), PurePosixPath("/w/r/round1/h"))
-    found = make_container(run, Node("h", "1.2.3.4"), 0, paths, Command(("x",)))
+    found = make_container(job, Node("h", "1.2.3.4"), 0, paths, Command(("x",)))
     assert found is not None
-    assert found.mounts[-1] == Mount(f"{run.cluster.work_dir}/sample", "/home/me/sample", read_only=False)
+    assert found.mounts[-1] == Mount(f"{job.cluster.work_dir}/sample", "/home/me/sample", read_only=False)
 
 
 def test_a_process_runtime_has_no_container() -> None:
     paths = Paths(PurePosixPath("/w/r"), PurePosixPath("/w/r/round1"), PurePosixPath("/w/r/round1/h"))
-    assert make_container(example_run(), Node("h", "1.2.3.4"), 0, paths, Command(("x",))) is None
+    assert make_container(example_job(), Node("h", "1.2.3.4"), 0, paths, Command(("x",))) is None
 
 
 def test_the_label_of_the_launcher_is_the_same_in_both_forms() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from example import example_run
+from example import example_job
 
 from flagperf.config.compose import compose
 from flagperf.config.schema.platform import Framework
@@ -15,7 +15,7 @@ from flagperf.plan.dry_run import dry_run_text
 
 
 def test_dry_run_shows_configuration_changes_and_commands() -> None:
-    run = example_run(
+    job = example_job(
         nnodes=2,
         mesh=Mesh(dp_replicate=2, dp_shard=2),
         strategy="a.Sharded",
@@ -25,9 +25,9 @@ def test_dry_run_shows_configuration_changes_and_commands() -> None:
         changes=(Change("lr", 0.1, 0.2, "command line"),),
         notes=("tuning: none",),
     )
-    run = replace(run, config={"case": "sums", "seed": 7, "repeat_seed": "own", "title": "图"})
+    job = replace(job, config={"case": "sums", "seed": 7, "repeat_seed": "own", "title": "图"})
     assert (
-        dry_run_text(run)
+        dry_run_text(job)
         == """\
 # sums-pytorch-cpux2x2, 3 rounds, division closed
 #   tuning: none

@@ -13,14 +13,14 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from example import example_run
+from example import example_job
 from refusals import lines
 
 from flagperf.config.compose import compose
 from flagperf.config.schema.cluster import Cluster, Secret
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.platform import Hardware, Image, Vendor
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.environment import environment_script
 from flagperf.plan.manifest_text import manifest_text
@@ -50,18 +50,18 @@ DEVICES = [
 ]
 
 
-def pod_run(pods: Kubernetes | None = None, **fields: Any) -> RunConfig:
+def pod_job(pods: Kubernetes | None = None, **fields: Any) -> JobConfig:
     cluster = replace(PODS, **fields.pop("cluster", {}))
     cluster = replace(cluster, kubernetes=pods or cluster.kubernetes)
     given = {"nnodes": 2, "vendor": GPU, "image": Image("reg/image:1", "present"), **fields}
-    run = example_run(cluster=cluster, **given)
-    return replace(run, config={**run.config, "cluster": {"name": "k8s"}})
+    job = example_job(cluster=cluster, **given)
+    return replace(job, config={**job.config, "cluster": {"name": "k8s"}})
 
 
-def made(run: RunConfig, number: int = 1, payload: Payload = SENT) -> list[dict[str, Any]]:
-    job = job_name(run, number, RUN, OWNER)
-    there = on_pods(run, job)
-    return manifests(there, make_plan(there, number, RUN), job, labels(job, RUN, OWNER), payload)
+def made(job: JobConfig, number: int = 1, payload: Payload = SENT) -> list[dict[str, Any]]:
+    object_name = job_name(job, number, RUN, OWNER)
+    there = on_pods(job, object_name)
+    return manifests(there, make_plan(there, number, RUN), object_name, labels(object_name, RUN, OWNER), payload)
 
 
 def pod_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
@@ -149,8 +149,8 @@ EXPECTED_POD = {
 
 
 def test_the_objects_of_two_nodes() -> None:
-    config = yaml.safe_dump({**pod_run().config, "resume": None, "clear_caches": False}, sort_keys=False, width=120)
-    assert made(pod_run()) == [
+    config = yaml.safe_dump({**pod_job().config, "resume": None, "clear_caches": False}, sort_keys=False, width=120)
+    assert made(pod_job()) == [
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -161,7 +161,7 @@ def test_the_objects_of_two_nodes() -> None:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": f"{JOB}-config", **META},
-            "data": {"config.yaml": config, "environment.sh": environment_script(pod_run()), "pod.sh": "#!/bin/sh\n"},
+            "data": {"config.yaml": config, "environment.sh": environment_script(pod_job()), "pod.sh": "#!/bin/sh\n"},
         },
         {
             "apiVersion": "v1",
@@ -245,7 +245,7 @@ SAID: dict[str, tuple[Kubernetes, dict[str, Any], dict[str, Any]]] = {
 def test_what_the_cluster_file_says_of_pods(
     pods: Kubernetes, fields: dict[str, Any], expected: Mapping[str, Any]
 ) -> None:
-    documents = made(pod_run(replace(pods, namespace="bench"), **fields))
+    documents = made(pod_job(replace(pods, namespace="bench"), **fields))
     kubernetes_validate.validate(documents[-1], SCHEMA, strict=True)
     pod = pod_of(documents)
     assert {key: pod[key] for key in expected} == expected
@@ -260,7 +260,7 @@ def test_what_the_cluster_file_says_of_the_container() -> None:
         security={"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
         secret="own",
     )
-    found = container_of(made(pod_run(pods, secrets={"HF_TOKEN": HIDDEN}, nproc=3)))
+    found = container_of(made(pod_job(pods, secrets={"HF_TOKEN": HIDDEN}, nproc=3)))
     secret = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "own", "key": "HF_TOKEN"}}}
     assert found["env"][-1] == secret
     assert [found[key] for key in ("imagePullPolicy", "resources", "securityContext")] == [
@@ -272,7 +272,7 @@ def test_what_the_cluster_file_says_of_the_container() -> None:
 
 def test_labels_and_annotations_of_the_site() -> None:
     pods = Kubernetes(labels={"queue": "bench", "flagperf.job": "other"}, annotations={"cni/networks": "rdma"})
-    documents = made(pod_run(pods))
+    documents = made(pod_job(pods))
     assert all(document["metadata"]["labels"] == {"queue": "bench", **LABELS} for document in documents)
     told = {"labels": {"queue": "bench", **LABELS}, "annotations": {"cni/networks": "rdma"}}
     assert documents[-1]["spec"]["template"]["metadata"] == told
@@ -281,7 +281,7 @@ def test_labels_and_annotations_of_the_site() -> None:
 def test_a_reference_in_a_value_is_not_replaced_by_kubernetes() -> None:
     """What looks like a reference to another variable stays as it is written."""
     maker = replace(GPU, environment={"PATTERN": "$(HOME)"})
-    assert container_of(made(pod_run(vendor=maker)))["env"][-2] == {"name": "PATTERN", "value": "$$(HOME)"}
+    assert container_of(made(pod_job(vendor=maker)))["env"][-2] == {"name": "PATTERN", "value": "$$(HOME)"}
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -325,7 +325,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         ),
     ),
     "a batch size that is to be found": (
-        {"sized": lambda _: pod_run()},
+        {"sized": lambda _: pod_job()},
         lines(
             "the batch size of pods is not looked for",
             where="config.yaml",
@@ -340,14 +340,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("fields", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        made(pod_run(**fields))
+        made(pod_job(**fields))
     assert str(caught.value) == message
 
 
 def test_code_of_several_config_maps() -> None:
     """Each can be applied; the pod joins the parts in the order of their names."""
     code = bytes(range(256)) * (PART * 11 // 256)
-    *parts, _, _, job = made(pod_run(), payload=Payload("", code))
+    *parts, _, _, job = made(pod_job(), payload=Payload("", code))
     assert len(parts) == 11
     found = {name: b64decode(text) for part in parts for name, text in part["binaryData"].items()}
     assert b"".join(found[name] for name in sorted(found)) == code
@@ -360,7 +360,7 @@ def test_code_of_several_config_maps() -> None:
 
 def test_code_that_is_none() -> None:
     with pytest.raises(ConfigError, match="the code is too large for ConfigMaps"):
-        made(pod_run(code_dir="/mine"), payload=Payload("", bytes(64 * PART + 1)))
+        made(pod_job(code_dir="/mine"), payload=Payload("", bytes(64 * PART + 1)))
 
 
 DNS = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"  # of a Service, and with the number of its pod of a host name
@@ -378,18 +378,18 @@ LABEL = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
 )
 @pytest.mark.parametrize("number", [1, 10000])
 def test_names_and_labels_are_as_kubernetes_wants_them(case: str, folder: str, owner: str, number: int) -> None:
-    run = example_run(case=case, cluster=PODS)
-    job = job_name(run, number, Path("/res", folder), owner)
-    assert re.fullmatch(DNS, f"{job}-65535")
-    found = labels(job, Path("/res", folder), owner)
+    job = example_job(case=case, cluster=PODS)
+    object_name = job_name(job, number, Path("/res", folder), owner)
+    assert re.fullmatch(DNS, f"{object_name}-65535")
+    found = labels(object_name, Path("/res", folder), owner)
     assert all(re.fullmatch(LABEL, value) for value in found.values())
-    assert found["flagperf.job"] == job
+    assert found["flagperf.job"] == object_name
 
 
 def test_every_round_and_owner_has_names_of_its_own() -> None:
-    run = pod_run()
+    job = pod_job()
     others = [(2, RUN, OWNER), (1, RUN.with_name("run2"), OWNER), (1, RUN, "you.login1")]
-    assert len({job_name(run, 1, RUN, OWNER), *(job_name(run, *other) for other in others)}) == 4
+    assert len({job_name(job, 1, RUN, OWNER), *(job_name(job, *other) for other in others)}) == 4
 
 
 @pytest.mark.parametrize("nnodes", [1, 2])
@@ -408,9 +408,9 @@ def test_valid_against_the_published_schemas(
 
 def test_the_text_is_the_objects() -> None:
     """One document an object, for kubectl and for people: what is said of the run stands in comments."""
-    run = pod_run(notes=("tuning: none",), repeat=3)
-    documents = made(run)
-    there = on_pods(run, JOB)
+    job = pod_job(notes=("tuning: none",), repeat=3)
+    documents = made(job)
+    there = on_pods(job, JOB)
     text = manifest_text(there, make_plan(there, 1, RUN), documents, JOB, RUN, RUN / "m.yaml")
     assert list(yaml.safe_load_all(text)) == documents
     assert text.startswith(
@@ -436,7 +436,7 @@ def test_the_text_is_the_objects() -> None:
 
 def test_a_thousand_nodes_have_one_template() -> None:
     """Nothing of the manifests grows with the nodes but two numbers of the Job."""
-    few, many = made(pod_run()), made(pod_run(nnodes=1000))
+    few, many = made(pod_job()), made(pod_job(nnodes=1000))
     assert many[-1]["spec"]["completions"] == many[-1]["spec"]["parallelism"] == 1000
     name = many[-1]["metadata"]["name"]
     assert len(json.dumps(many).replace(name, JOB)) - len(json.dumps(few)) < 40

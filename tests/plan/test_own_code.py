@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example import HERE, example_run
+from example import HERE, example_job
 
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.config.schema.platform import ContainerOptions, Extension, Image, Vendor
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.plan.plan import make_plan
 from flagperf.plan.values import SOURCE
 
@@ -22,10 +22,10 @@ RUN1 = Path("/res/run1")
 SOURCED = ("bash", "-c", SOURCE)
 
 
-def run_of(tmp_path: Path, **fields: Any) -> RunConfig:
+def run_of(tmp_path: Path, **fields: Any) -> JobConfig:
     vendor = Vendor("acme", "ACME", "acme", "acmecl", None, None)
     extension = Extension(folder=str(tmp_path / "acme"), environment_script="env.sh")
-    return example_run(vendor=replace(vendor, extension=extension), code_dir=str(tmp_path / "mine"), **fields)
+    return example_job(vendor=replace(vendor, extension=extension), code_dir=str(tmp_path / "mine"), **fields)
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_the_script_can_use_secret_variables(tmp_path: Path) -> None:
 
 
 def test_without_own_code_a_local_rank_keeps_its_path() -> None:
-    assert "PYTHONPATH" not in make_plan(example_run(python_path="/a"), 1, RUN1).nodes[0].launch.env
+    assert "PYTHONPATH" not in make_plan(example_job(python_path="/a"), 1, RUN1).nodes[0].launch.env

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example import DEADLINES, HERE, example_run
+from example import DEADLINES, HERE, example_job
 from user_folder import write
 
 from flagperf.config.compose import compose
 from flagperf.config.schema.cluster import Cluster, Node, RendezvousSettings
 from flagperf.config.schema.platform import ContainerOptions, Image, RuntimeSettings, Vendor
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
@@ -106,24 +106,24 @@ FOUND = Rendezvous("10.0.0.9", 4711, ("eth0", "eth1"))
     ],
 )
 def test_plan_is(run: dict[str, Any], folder: Path, nodes: tuple[NodePlan, ...], address: str, port: int) -> None:
-    given = example_run(**run)
+    given = example_job(**run)
     expected = Plan("sums", "pytorch", 1, given.config, nodes, address, port, DEADLINES)
     assert make_plan(given, 1, folder) == expected
 
 
 def test_what_the_hosts_tell_gives_a_new_plan() -> None:
-    run = example_run(nnodes=2, cluster=LAB)
-    plan = make_plan(run, 1, RUN1)
-    met = with_rendezvous(plan, run, FOUND)
+    job = example_job(nnodes=2, cluster=LAB)
+    plan = make_plan(job, 1, RUN1)
+    met = with_rendezvous(plan, job, FOUND)
     assert met == replace(plan, nodes=MET, master_address="10.0.0.9", master_port=4711)
     assert plan.nodes == TWO_HOSTS
-    assert with_rendezvous(met, run, Rendezvous("10.0.0.1", 29500, (None, None))) == plan
+    assert with_rendezvous(met, job, Rendezvous("10.0.0.1", 29500, (None, None))) == plan
 
 
 def test_a_container_has_the_new_launch_command_too() -> None:
-    run = example_run(nnodes=2, cluster=LAB, container=ContainerOptions(), image=Image("img:1", "present"))
-    plan = make_plan(run, 1, RUN1)
-    for before, after in zip(plan.nodes, with_rendezvous(plan, run, FOUND).nodes, strict=True):
+    job = example_job(nnodes=2, cluster=LAB, container=ContainerOptions(), image=Image("img:1", "present"))
+    plan = make_plan(job, 1, RUN1)
+    for before, after in zip(plan.nodes, with_rendezvous(plan, job, FOUND).nodes, strict=True):
         assert before.container and after.container
         start = before.container.argv[: -len(before.launch.argv)]
         env = before.container.env | {"GLOO_SOCKET_IFNAME": f"eth{after.rank}"}
@@ -139,32 +139,32 @@ def test_a_container_has_the_new_launch_command_too() -> None:
 )
 def test_this_machine_among_others_is_met_where_they_reach_it(first: Node, address: str) -> None:
     cluster = replace(LAB, nodes=(first, ALPHA))
-    assert make_plan(example_run(nnodes=2, cluster=cluster), 1).master_address == address
+    assert make_plan(example_job(nnodes=2, cluster=cluster), 1).master_address == address
 
 
 def test_local_ranks_use_the_interpreter_that_runs_flagperf() -> None:
-    run = example_run(runtime=RuntimeSettings("process", "process"))
-    assert make_plan(run, 1).nodes[0].launch.argv[0] == sys.executable
+    job = example_job(runtime=RuntimeSettings("process", "process"))
+    assert make_plan(job, 1).nodes[0].launch.argv[0] == sys.executable
 
 
 def test_a_vendor_with_a_monitor_and_variables_has_them_in_the_plan() -> None:
     vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, environment={"ACME": "1"}, monitor={"source": "smi"})  # type: ignore[arg-type]
-    plan = make_plan(example_run(vendor=vendor), 1).nodes[0]
+    plan = make_plan(example_job(vendor=vendor), 1).nodes[0]
     assert plan.monitors == ("cpu", "mem", "pwr", "acme")
     assert plan.launch.env["ACME"] == "1"
 
 
 @pytest.mark.parametrize("image", [None, Image("img:1", "present")], ids=["process", "docker"])
 def test_secrets_are_read_from_a_file_and_stand_in_no_plan(image: Image | None) -> None:
-    run = example_run(
+    job = example_job(
         nnodes=2,
         cluster=LAB,
         image=image,
         container=image and ContainerOptions(),
         secrets={"HF_TOKEN": "my-secret", "B": "its"},
     )
-    plan = make_plan(run, 1, RUN1)
-    assert "my-secret" not in f"{plan}{dry_run_text(run)}"
+    plan = make_plan(job, 1, RUN1)
+    assert "my-secret" not in f"{plan}{dry_run_text(job)}"
     for rank, node in enumerate(plan.nodes):
         file = f"{REMOTE}{CASE}2x2/round1/.secrets-node{rank}"
         read = ("sh", "-c", '. "$0" && { rm -f "$0"; exec "$@"; }', file)
@@ -176,9 +176,9 @@ def test_secrets_are_read_from_a_file_and_stand_in_no_plan(image: Image | None) 
             assert not {"HF_TOKEN", "B"} & {*node.container.env}
 
 
-def interfaces(run: RunConfig) -> dict[str, str]:
+def interfaces(job: JobConfig) -> dict[str, str]:
     """The variables of node 1 that name a network interface."""
-    env = with_rendezvous(make_plan(run, 1), run, FOUND).nodes[1].launch.env
+    env = with_rendezvous(make_plan(job, 1), job, FOUND).nodes[1].launch.env
     return {name: value for name, value in env.items() if name.endswith("_IFNAME")}
 
 
@@ -202,7 +202,7 @@ def test_interface_variables(own: dict[str, str], found: dict[str, str]) -> None
     vendor = Vendor(
         "acme", "Acme", "acl", "accl", None, None, interface_variables=("ACCL_SOCKET_IFNAME",), environment=own
     )
-    assert interfaces(example_run(nnodes=2, cluster=LAB, vendor=vendor)) == found
+    assert interfaces(example_job(nnodes=2, cluster=LAB, vendor=vendor)) == found
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_interface_variables(own: dict[str, str], found: dict[str, str]) -> None
 def test_variables_of_deterministic_runs(config: dict[str, bool], own: dict[str, str], found: str | None) -> None:
     variables = {"environment": own, "deterministic_environment": {"WORKSPACE": ":4096:8"}}
     vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, **variables)  # type: ignore[arg-type]
-    assert make_plan(example_run(vendor=vendor, config=config), 1).nodes[0].launch.env.get("WORKSPACE") == found
+    assert make_plan(example_job(vendor=vendor, config=config), 1).nodes[0].launch.env.get("WORKSPACE") == found
 
 
 TUNING = """\
@@ -227,7 +227,7 @@ vendor:
 """
 
 
-def tuned(folder: Path, image: str) -> RunConfig:
+def tuned(folder: Path, image: str) -> JobConfig:
     """ResNet-50 on two A100, whose image flagperf builds, with a tuning of the user's own."""
     write(folder, {"vendor/nvidia/resnet50/A100x1x2": TUNING.replace("IMAGE", image)})
     words = ["model=resnet50", "vendor=nvidia", "hardware=A100", "nproc=2", "data_dir=/data", "dry_run=true"]
@@ -236,11 +236,11 @@ def tuned(folder: Path, image: str) -> RunConfig:
 
 def test_a_tuning_sets_variables_in_the_container_and_packages_in_the_image(tmp_path: Path) -> None:
     plain, more = tuned(tmp_path, "{}"), tuned(tmp_path, "{requirements: [my-kernels==1.2]}")
-    for run in (plain, more):
-        container = make_plan(run, 1).nodes[0].container
-        assert container and run.image
-        assert (container.env["ACME_FORMAT"], container.image) == ("bf16 int8", run.image.reference)
-        assert "'--env=ACME_FORMAT=bf16 int8'" in dry_run_text(run)
+    for job in (plain, more):
+        container = make_plan(job, 1).nodes[0].container
+        assert container and job.image
+        assert (container.env["ACME_FORMAT"], container.image) == ("bf16 int8", job.image.reference)
+        assert "'--env=ACME_FORMAT=bf16 int8'" in dry_run_text(job)
     name, tag = plain.image.reference.split(":")  # type: ignore[union-attr]
     other_name, other_tag = more.image.reference.split(":")  # type: ignore[union-attr]
     assert (name, len(tag), len(other_tag), tag == other_tag) == (other_name, 12, 12, False)
@@ -279,28 +279,28 @@ def test_a_folder_builds_on_a_ready_image(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("repeat_seed", "seeds"), [("own", [7, 8]), ("same", [7, 7])])
 def test_the_seed_of_each_round(repeat_seed: str, seeds: list[int]) -> None:
     """That the same seed gives the same training: tests/trainer/pytorch/test_loop.py."""
-    run = example_run(config={"repeat_seed": repeat_seed})
-    assert [make_plan(run, number, Path("/r")).config["seed"] for number in (1, 2)] == seeds
+    job = example_job(config={"repeat_seed": repeat_seed})
+    assert [make_plan(job, number, Path("/r")).config["seed"] for number in (1, 2)] == seeds
 
 
 def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
-    run = example_run(config={"resume": "/res/run0/checkpoint"})
-    assert make_plan(run, 1, RUN1).config["resume"] == "/res/run0/checkpoint"
-    remote = example_run(config={"resume": "/res/run0/checkpoint"}, nnodes=2, cluster=LAB)
+    job = example_job(config={"resume": "/res/run0/checkpoint"})
+    assert make_plan(job, 1, RUN1).config["resume"] == "/res/run0/checkpoint"
+    remote = example_job(config={"resume": "/res/run0/checkpoint"}, nnodes=2, cluster=LAB)
     assert make_plan(remote, 1, RUN1).config["resume"] == "/var/tmp/fp/run1/resume"
     assert make_plan(remote, 1, RUN1, on_hosts="run1-ab").config["resume"] == "/var/tmp/fp/run1-ab/resume"
 
 
 def test_a_run_has_another_name_on_other_hosts_only() -> None:
-    run = example_run(nnodes=2, cluster=replace(LAB, nodes=(HERE, BETA)))
-    found = make_plan(run, 1, RUN1, on_hosts="run1-ab").nodes
-    name = run.name
+    job = example_job(nnodes=2, cluster=replace(LAB, nodes=(HERE, BETA)))
+    found = make_plan(job, 1, RUN1, on_hosts="run1-ab").nodes
+    name = job.name
     assert [node.case_dir for node in found] == [f"{RUN1}/{name}", f"/var/tmp/fp/run1-ab/{name}"]
 
 
 def test_too_few_hosts_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        make_plan(example_run(nnodes=2), 1)
+        make_plan(example_job(nnodes=2), 1)
     assert str(caught.value) == (
         "the cluster has too few hosts for nnodes=2\n"
         "  where:   cluster local\n"
@@ -313,7 +313,7 @@ def test_too_few_hosts_are_refused() -> None:
 
 def test_a_thousand_nodes_are_planned_within_a_second() -> None:
     hosts = tuple(Node(f"host{number}", f"10.0.{number // 256}.{number % 256}") for number in range(1000))
-    run = example_run(nnodes=1000, cluster=Cluster("large", "many", hosts))
+    job = example_job(nnodes=1000, cluster=Cluster("large", "many", hosts))
     began = time.process_time()
-    assert len(make_plan(run, 1).nodes) == 1000
+    assert len(make_plan(job, 1).nodes) == 1000
     assert time.process_time() - began < 1.0

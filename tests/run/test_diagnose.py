@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from example import example_run
+from example import example_job
 from test_blame import BLOCK, CLOSED, NOTICE, report
 
 from flagperf.config.schema.cluster import Cluster, Node
@@ -39,16 +39,16 @@ async def ended(
     folder: Path, reports: tuple[str, str], logs: tuple[str, str], statuses: tuple[int, int]
 ) -> AsyncIterator[list[NodeRun]]:
     """The nodes left and right with a rank each, whose launchers printed the reports and ended with the statuses."""
-    run = example_run(nnodes=2, nproc=1, cluster=TWO)
-    plan = make_plan(run, 1, folder)
+    job = example_job(nnodes=2, nproc=1, cluster=TWO)
+    plan = make_plan(job, 1, folder)
     transports = [LocalTransport(node.node.name) for node in plan.nodes]
     nodes = []
     async with transports[0], transports[1]:
-        for rank, runtime in enumerate(make_runtimes(run, plan, range(len(transports)), transports)):
-            node = NodeRun(run, plan, rank, transports[rank], runtime, Path(plan.nodes[rank].log_dir).parent)
+        for rank, runtime in enumerate(make_runtimes(job, plan, range(len(transports)), transports)):
+            node = NodeRun(job, plan, rank, transports[rank], runtime, Path(plan.nodes[rank].log_dir).parent)
             node.folder.mkdir(parents=True)
-            exits = run.framework.failures.exits
-            node.logs = NodeLogs(plan, node.node, node.transport, node.folder, run.mask, exits)
+            exits = job.framework.failures.exits
+            node.logs = NodeLogs(plan, node.node, node.transport, node.folder, job.mask, exits)
             Path(node.logs.launcher).write_text(just_now(reports[rank]))
             Path(node.logs.of_rank(rank)).write_text(logs[rank])
             node.process = await node.transport.start(Command(("true",)), log="/dev/null", grace=1)
@@ -167,7 +167,7 @@ async def test_a_rank_that_the_kernel_killed(
 async def test_a_configuration_that_a_rank_refuses(tmp_path: Path) -> None:
     said = "ConfigError: no such file\n  where:   config.yaml\n  key:     init_checkpoint\n  given:   /a\n"
     async with ended(tmp_path, ("", NOTICE.format(status=2, rank=0)), ("", said), (0, 1)) as nodes:
-        nodes[1].run = dataclasses.replace(nodes[1].run, where=lambda key: f"the file of {key}")
+        nodes[1].job = dataclasses.replace(nodes[1].job, where=lambda key: f"the file of {key}")
         found = await failed_exit(nodes)
     details = {"where": "the file of init_checkpoint", "key": "init_checkpoint", "given": "/a"}
     assert found == Failure("no such file", "right", 1, 1, "start", 2, details=details)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example import PYTORCH, example_run
+from example import PYTORCH, example_job
 
 from flagperf.config.compose import compose
 from flagperf.config.parts.needs import Needs, needs_of
@@ -47,7 +47,7 @@ async def test_versions_of_the_frameworks_packages(tmp_path: Path, own: bool) ->
     """An interpreter by another name is started to know."""
     async with LocalTransport("here") as here:
         launch = Command((sys.executable if own else str(linked(tmp_path / "python")),))
-        assert await environment(example_run(framework=replace(OTHER, module="yaml")), here, launch) == VERSIONS
+        assert await environment(example_job(framework=replace(OTHER, module="yaml")), here, launch) == VERSIONS
 
 
 def linked(path: Path, folder: Path | None = None) -> Path:
@@ -71,7 +71,7 @@ async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, own: bool) ->
     torch = importlib.metadata.version("torch") if own else "1.13.1+vendor"
     async with LocalTransport("here") as here:
         with pytest.raises(HostError) as refused:
-            await environment(example_run(framework=stack, vendor=vendor), here, Command((python,)))
+            await environment(example_job(framework=stack, vendor=vendor), here, Command((python,)))
     old = "" if own else f"torch {torch}, of which sums needs 2.0 or newer; "
     assert str(refused.value) == (
         f"here: {python} has no module torch_acme; "
@@ -87,7 +87,7 @@ async def test_a_framework_that_is_missing_says_how_to_get_it() -> None:
     stack = replace(OTHER, needs={"no-such-library": "1.0"})
     async with LocalTransport("here") as here:
         with pytest.raises(HostError) as refused:
-            await environment(example_run(framework=stack), here, Command((sys.executable,)))
+            await environment(example_job(framework=stack), here, Command((sys.executable,)))
     assert str(refused.value) == f"here: {sys.executable} has no module no_such_framework\n{DO}"
 
 
@@ -95,7 +95,7 @@ async def test_a_framework_that_is_missing_says_how_to_get_it() -> None:
 async def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     async with LocalTransport("here") as here:
         with pytest.raises(HostError, match=re.escape(f"{tmp_path}/python: Python does not start there: ")):
-            await environment(example_run(framework=OTHER), here, Command((f"{tmp_path}/python",)))
+            await environment(example_job(framework=OTHER), here, Command((f"{tmp_path}/python",)))
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_the_libraries_of_a_case(case: str, libraries: set[str]) -> None:
 
 def test_a_plugin_that_the_users_code_brings_is_not_looked_for(tmp_path: Path) -> None:
     vendor = Vendor("acme", "ACME", "acme", "acmecl", "torch_acme", None)
-    looked = needs_of(example_run(vendor=vendor, code_dir=str(tmp_path))).modules
+    looked = needs_of(example_job(vendor=vendor, code_dir=str(tmp_path))).modules
     (tmp_path / "torch_acme.py").touch()
-    assert (looked, needs_of(example_run(vendor=vendor, code_dir=str(tmp_path))).modules) == (
+    assert (looked, needs_of(example_job(vendor=vendor, code_dir=str(tmp_path))).modules) == (
         ("torch", "torch_acme"),
         ("torch",),
     )
@@ -151,10 +151,10 @@ def test_a_plugin_that_the_users_code_brings_is_not_looked_for(tmp_path: Path) -
 )
 async def test_packages_that_nobody_installs_are_looked_for(asked: dict[str, Any], key: str) -> None:
     vendor = Vendor("acme", "ACME", "acme", "acmecl", None, None, **asked)
-    run = example_run(framework=replace(OTHER, module="yaml"), vendor=vendor)
+    job = example_job(framework=replace(OTHER, module="yaml"), vendor=vendor)
     async with LocalTransport("here") as here:
         with pytest.raises(HostError) as refused:
-            await environment(run, here, Command((sys.executable,)))
+            await environment(job, here, Command((sys.executable,)))
     assert str(refused.value) == (
         f"here: {sys.executable} has pyyaml {VERSIONS['pyyaml']}, where {key} asks for pyyaml>=99; "
         f"no acme-kernels, where {key} asks for acme-kernels==1.2\n{DO}"
@@ -171,7 +171,7 @@ async def test_packages_that_nobody_installs_are_looked_for(asked: dict[str, Any
 def test_packages_in_images(image: Image, looked_for: tuple[str, ...]) -> None:
     extension = Extension(requirements=("acme-kernels",))
     vendor = Vendor("acme", "ACME", "acme", "acmecl", None, None, extension=extension)
-    assert needs_of(example_run(vendor=vendor, image=image)).requirements.keys() == set(looked_for)
+    assert needs_of(example_job(vendor=vendor, image=image)).requirements.keys() == set(looked_for)
 
 
 @pytest.mark.parametrize(

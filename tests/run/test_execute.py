@@ -19,7 +19,7 @@ from rich.console import Console
 
 from flagperf.cli.log import run_log
 from flagperf.config.compose import compose
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Failure, Outcome
 from flagperf.errors import HostError
 from flagperf.hosts.facts import Facts
@@ -38,23 +38,23 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.torch]
 
 
 @pytest.fixture
-def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobConfig:
     """A case of two ranks that take five steps."""
     monkeypatch.setenv("PYTHONPATH", str(FAULTS))
     return composed(tmp_path, "model=workload")
 
 
-def composed(folder: Path, *words: str) -> RunConfig:
+def composed(folder: Path, *words: str) -> JobConfig:
     own = ["nproc=2", f"result_dir={folder}", "run_name=run", "monitor.interval=0.1"]
     return compose([*words, *own], [FAULTS / "conf"])
 
 
-async def run_round(run: RunConfig, folder: Path, number: int = 1) -> Outcome:
-    with Progress(run) as progress:
-        return await execute(run, make_plan(run, number, folder), folder, progress)
+async def run_round(job: JobConfig, folder: Path, number: int = 1) -> Outcome:
+    with Progress(job) as progress:
+        return await execute(job, make_plan(job, number, folder), folder, progress)
 
 
-async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunConfig) -> None:
+async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: JobConfig) -> None:
     folder = create(workload)
     outcome = await run_round(workload, folder)
     case = folder / "workload-workload-cpux1x2"
@@ -84,24 +84,24 @@ async def test_a_round_finishes_with_its_files_and_its_waterfall(workload: RunCo
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-async def test_a_host_forgets_cached_files_where_asked_to(workload: RunConfig) -> None:
+async def test_a_host_forgets_cached_files_where_asked_to(workload: JobConfig) -> None:
     file = Path(os.__file__)  # on a disk, and nobody reads it: Python has it compiled
     file.read_bytes()
     assert resident(file) > 0
-    run = dataclasses.replace(workload, clear_caches=True)
-    outcome = await run_round(run, create(run))
+    job = dataclasses.replace(workload, clear_caches=True)
+    outcome = await run_round(job, create(job))
     about = (next(outcome.folder.glob("*_noderank0")) / "sys_info.log").read_text()
     assert (resident(file), "page_caches: cleared\n" in about) == (0, True)
 
 
 @pytest.mark.parametrize("status", [0, 1])
 async def test_ranks_read_whether_caches_were_cleared(
-    workload: RunConfig, monkeypatch: pytest.MonkeyPatch, status: int
+    workload: JobConfig, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     """Not whether that was asked for; the job's own config.yaml says this."""
     monkeypatch.setattr("flagperf.hosts.page_caches.CLEAR", shell(f"exit {status}"))
-    run = dataclasses.replace(workload, clear_caches=True, config={**workload.config, "clear_caches": True})
-    outcome = await run_round(run, create(run))
+    job = dataclasses.replace(workload, clear_caches=True, config={**workload.config, "clear_caches": True})
+    outcome = await run_round(job, create(job))
     read = [log.all("SUBMIT_INFO")[0].value["config"]["clear_caches"] for log in read_rank_logs(outcome.folder)]
     asked = yaml.safe_load((outcome.folder.parent / "config.yaml").read_text())["clear_caches"]
     assert (outcome.status, read, asked) == ("finished", [status == 0] * 2, True)
@@ -113,7 +113,7 @@ def resident(path: Path) -> int:
     return int(done.stdout)
 
 
-async def test_rounds_lie_beside_each_other(workload: RunConfig) -> None:
+async def test_rounds_lie_beside_each_other(workload: JobConfig) -> None:
     folder = create(workload)
     await run_round(workload, folder, 1)
     second = await run_round(workload, folder, 2)
@@ -148,7 +148,7 @@ async def test_a_port_that_is_taken_meanwhile_is_replaced(
     assert plan["master_port"] == free
 
 
-async def test_a_host_that_cannot_be_looked_at_is_refused(workload: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_that_cannot_be_looked_at_is_refused(workload: JobConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = create(workload)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(HostError, match=rf"^{HOST}: cannot be looked at: sh: No such file or directory$"):
@@ -156,7 +156,7 @@ async def test_a_host_that_cannot_be_looked_at_is_refused(workload: RunConfig, m
 
 
 async def test_bugs_in_the_ending_phases_leave_their_tracebacks_and_the_run_still_cleans_up(
-    workload: RunConfig, monkeypatch: pytest.MonkeyPatch
+    workload: JobConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bug in each of them does not keep the next from its turn."""
 
@@ -185,7 +185,7 @@ def is_of(folder: Path, process: psutil.Process) -> bool:
 
 
 async def test_an_expected_error_in_an_ending_phase_is_told_in_one_line(
-    workload: RunConfig, monkeypatch: pytest.MonkeyPatch
+    workload: JobConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def full(_: NodeRun) -> None:
         raise HostError(HOST, "no space left", advice="free some")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from example import example_run
+from example import example_job
 
 from flagperf.contract.records import Change
 from flagperf.errors import ConfigError, ResultsError
@@ -19,15 +19,15 @@ from flagperf.run import folder as run_folder
 
 
 def test_a_folder_is_named_after_the_time_and_never_shared(tmp_path: Path) -> None:
-    run = example_run(config={"result_dir": str(tmp_path / "deep" / "result")})
-    folders = [run_folder.create(run) for _ in range(3)]
+    job = example_job(config={"result_dir": str(tmp_path / "deep" / "result")})
+    folders = [run_folder.create(job) for _ in range(3)]
     assert len(set(folders)) == 3
     assert all(folder.is_dir() and folder.name.startswith("run2") for folder in folders)
 
 
 def test_a_folder_is_named_as_asked(tmp_path: Path) -> None:
-    run = example_run(config={"result_dir": str(tmp_path), "run_name": "mine"})
-    assert run_folder.create(run) == tmp_path / "mine"
+    job = example_job(config={"result_dir": str(tmp_path), "run_name": "mine"})
+    assert run_folder.create(job) == tmp_path / "mine"
 
 
 def _taken(path: Path) -> None:
@@ -71,25 +71,25 @@ def test_refused(tmp_path: Path, prepare: Callable[[Path], None], message: str) 
     result.mkdir()
     prepare(result)
     with pytest.raises(ConfigError) as caught:
-        run_folder.create(example_run(config={"result_dir": str(result), "run_name": "mine"}))
+        run_folder.create(example_job(config={"result_dir": str(result), "run_name": "mine"}))
     assert str(caught.value) == message.format(result=result)
 
 
 def test_a_folder_that_cannot_be_made_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^the result folder cannot be made: ") as caught:
-        run_folder.create(example_run(config={"result_dir": "/proc/result"}))  # also root cannot
+        run_folder.create(example_job(config={"result_dir": "/proc/result"}))  # also root cannot
     assert caught.value.key == "result_dir"
 
 
 def test_files_of_a_case(tmp_path: Path) -> None:
-    run = example_run(changes=(Change("lr", 0.1, 0.2, "command line"),))
-    plan = make_plan(run, 2, folder=tmp_path)
-    run_folder.write_case(run, plan, tmp_path)
+    job = example_job(changes=(Change("lr", 0.1, 0.2, "command line"),))
+    plan = make_plan(job, 2, folder=tmp_path)
+    run_folder.write_case(job, plan, tmp_path)
     case = tmp_path / "sums-pytorch-cpux1x2"
-    assert yaml.safe_load((case / "config.yaml").read_text()) == run.config
+    assert yaml.safe_load((case / "config.yaml").read_text()) == job.config
     of_round = (case / "round2/config.yaml").read_text()
     assert of_round.startswith(f"# python -m flagperf.trainer {case}/round2/config.yaml\n")
-    assert yaml.safe_load(of_round) == {**run.config, "seed": 8}
+    assert yaml.safe_load(of_round) == {**job.config, "seed": 8}
     assert yaml.safe_load((case / "changes.yaml").read_text()) == [
         {"key": "lr", "before": 0.1, "after": 0.2, "source": "command line"}
     ]
@@ -121,17 +121,17 @@ GONE = {
 
 @pytest.mark.parametrize(("happens", "why"), GONE.values(), ids=GONE.keys())
 def test_a_folder_that_cannot_be_written_any_more(happens: Callable[[Path], None], why: str, tmp_path: Path) -> None:
-    run = example_run(config={"result_dir": str(tmp_path), "run_name": "run"})
-    folder = run_folder.create(run)
+    job = example_job(config={"result_dir": str(tmp_path), "run_name": "run"})
+    folder = run_folder.create(job)
     try:
         with pytest.raises(ResultsError) as caught, run_folder.held(folder):
             happens(folder)
-            run_folder.write_configuration(run, folder / run.name)
+            run_folder.write_configuration(job, folder / job.name)
     finally:
         subprocess.run(["chattr", "-i", folder], capture_output=True)
     assert (caught.value.exit_code, str(caught.value)) == (
         3,
         "results cannot be written any more; what was written before stays where it was\n"
-        f"  where:   {folder}/{run.name}\n  given:   {why}\n"
+        f"  where:   {folder}/{job.name}\n  given:   {why}\n"
         "  do:      mend the place, or give the command again with another result_dir",
     )

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example import example_run
+from example import example_job
 
 from flagperf.config.parts.data_layout import sample_folder
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.config.schema.platform import ContainerOptions, Vendor
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.hosts.facts import Facts
 from flagperf.hosts.local import LocalTransport
@@ -27,7 +27,7 @@ from flagperf.run.preflight import (
 )
 
 ACME = Vendor("acme", "Acme chips", "acme", "accl", None, "ACME_VISIBLE", device_files="/dev/acme[0-9]*")
-ON_ACME = example_run(vendor=ACME)
+ON_ACME = example_job(vendor=ACME)
 ELSEWHERE = replace(ON_ACME, cluster=Cluster("lab", "a host", (Node("alpha", "10.0.0.1"),)))
 NONE = "host: has no device of Acme chips (/dev/acme[0-9]*)\n"
 NONE += "  do:      install the vendor's driver, or choose another vendor or cluster"
@@ -35,9 +35,9 @@ ONE = "more ranks than devices\n  where:   host host\n  key:     nproc\n  given:
 
 
 @pytest.mark.parametrize(
-    ("run", "devices", "visible", "message"),
+    ("job", "devices", "visible", "message"),
     [
-        pytest.param(example_run(), "", None, None, id="a vendor whose devices are not counted"),
+        pytest.param(example_job(), "", None, None, id="a vendor whose devices are not counted"),
         pytest.param(ON_ACME, "/dev/acme0 /dev/acme1", None, None, id="enough"),
         pytest.param(ON_ACME, "", None, NONE, id="none"),
         pytest.param(ON_ACME, "/dev/acme0", None, ONE, id="too few"),
@@ -47,13 +47,13 @@ ONE = "more ranks than devices\n  where:   host host\n  key:     nproc\n  given:
     ],
 )
 def test_devices(
-    monkeypatch: pytest.MonkeyPatch, run: RunConfig, devices: str, visible: str | None, message: str | None
+    monkeypatch: pytest.MonkeyPatch, job: JobConfig, devices: str, visible: str | None, message: str | None
 ) -> None:
     if visible is not None:
         monkeypatch.setenv("ACME_VISIBLE", visible)
     refused = None
     try:
-        check_devices(run, "host", Facts({"devices": devices}))
+        check_devices(job, "host", Facts({"devices": devices}))
     except FlagperfError as error:
         refused = str(error)
     assert refused == message
@@ -75,9 +75,9 @@ SAME += f"  given:   /srv/flagperf\n  do:      {ONE_FOLDER}"
     ],
 )
 def test_two_nodes_in_one_folder(a: str, b: str, c: str, message: str | None) -> None:
-    run, refused = replace(ON_ACME, cluster=Cluster("lab", "hosts", (), work_dir="/srv/flagperf")), None
+    job, refused = replace(ON_ACME, cluster=Cluster("lab", "hosts", (), work_dir="/srv/flagperf")), None
     try:
-        check_folders(run, [("a", a), ("b", b), ("c", c)])
+        check_folders(job, [("a", a), ("b", b), ("c", c)])
     except ConfigError as error:
         refused = str(error)
     assert refused == message
@@ -85,7 +85,7 @@ def test_two_nodes_in_one_folder(a: str, b: str, c: str, message: str | None) ->
 
 @pytest.mark.parametrize(("cores", "warning"), [("2", None), ("1", "2 ranks share 1 cores"), ("", None)])
 def test_more_ranks_than_cores_are_warned_of(cores: str, warning: str | None) -> None:
-    assert shared_cores(example_run(), Facts({"cores": cores})) == warning
+    assert shared_cores(example_job(), Facts({"cores": cores})) == warning
     assert shared_cores(ON_ACME, Facts({"cores": cores})) is None
 
 
@@ -127,7 +127,7 @@ def test_ranks_that_would_take_the_host_down(
 ) -> None:
     refused = None
     try:
-        check_ranks(example_run(**fields), "h1", Facts(facts))
+        check_ranks(example_job(**fields), "h1", Facts(facts))
     except ConfigError as error:
         refused = str(error)
     assert refused == (
@@ -192,7 +192,7 @@ async def test_data(
         data_dir += "/b"
     refused = None
     try:
-        await check_data(example_run(config={"data": data}), transport, data_dir)
+        await check_data(example_job(config={"data": data}), transport, data_dir)
     except ConfigError as error:
         refused = error
     assert (refused and refused.problem) == (found and f"data_dir {found}")
@@ -206,11 +206,11 @@ async def test_data_in_a_link_and_what_find_says(tmp_path: Path) -> None:
     (tmp_path / "real" / "1.png").touch()
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train").symlink_to(tmp_path / "real")
-    run = example_run(config={"data": {"require": {"train/*": 1}}})
-    await check_data(run, OtherHost("there"), str(tmp_path / "data"))
+    job = example_job(config={"data": {"require": {"train/*": 1}}})
+    await check_data(job, OtherHost("there"), str(tmp_path / "data"))
     (tmp_path / "real").rename(tmp_path / "moved")
     with pytest.raises(ConfigError) as caught:
-        await check_data(run, OtherHost("there"), str(tmp_path / "data"))
+        await check_data(job, OtherHost("there"), str(tmp_path / "data"))
     assert str(caught.value) == (
         "data_dir has 0 of at least 1 entries that match train/*\n"
         f"  where:   host there\n  key:     data_dir\n  given:   {tmp_path}/data"
@@ -221,7 +221,7 @@ async def test_data_in_a_link_and_what_find_says(tmp_path: Path) -> None:
 async def test_sample_data_is_not_checked(tmp_path: Path) -> None:
     sample = {"_target_": "cases.sums"}
     folder = str(sample_folder(str(tmp_path), "sums", sample))
-    run = example_run(
+    job = example_job(
         config={"data": {"require": {"*.png": 2}, "sample": sample}, "sample_dir": str(tmp_path), "data_dir": folder}
     )
-    await check_data(run, LocalTransport("here"), folder)
+    await check_data(job, LocalTransport("here"), folder)

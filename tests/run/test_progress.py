@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from example import example_run
+from example import example_job
 from rich.console import Console
 
 from flagperf.contract.outcome import Failure
@@ -22,8 +22,8 @@ from flagperf.run.times import PhaseTimes
 
 def test_what_rank_0_built_is_objected_to_before_the_first_step() -> None:
     shown = io.StringIO()
-    run, objections = example_run(), lambda built: [f"{built['parameters']} parameters"]
-    with Progress(run, Console(file=shown), objections) as progress:
+    job, objections = example_job(), lambda built: [f"{built['parameters']} parameters"]
+    with Progress(job, Console(file=shown), objections) as progress:
         progress.event(Event("BUILT", {"parameters": 7}, time_ms=0, rank=0))
     assert shown.getvalue().endswith(" s  warning this round will be INVALID: 7 parameters\n")
 
@@ -74,7 +74,7 @@ def step(number: int) -> Event:
     ],
 )
 def test_time_left(limits: dict[str, Any], left: float | None) -> None:
-    estimate = TimeLeft(example_run(config=limits))
+    estimate = TimeLeft(example_job(config=limits))
     estimate.saw(Event("TRAIN_START"), 100.0)
     estimate.saw(step(5), 106.0)  # the first steps are slower
     assert estimate.seconds(106.0) == (9.0 if "max_time" in limits else None)
@@ -94,7 +94,7 @@ def test_time_left(limits: dict[str, Any], left: float | None) -> None:
     ],
 )
 def test_last_step(limits: dict[str, Any], last: int | None) -> None:
-    estimate = TimeLeft(example_run(config=limits))
+    estimate = TimeLeft(example_job(config=limits))
     estimate.saw(step(3), 106.0)  # the last that was logged of the first epoch
     estimate.saw(Event("EPOCH_END", {"epoch": 1, "step": 5}), 106.0)
     assert estimate.last_step == last
@@ -138,7 +138,7 @@ def fail(progress: Progress) -> None:
 
 def shown(*parts: Callable[[Progress], object], terminal: bool = False) -> str:
     out = io.StringIO()
-    with Progress(example_run(), Console(file=out, force_terminal=terminal, width=200)) as progress:
+    with Progress(example_job(), Console(file=out, force_terminal=terminal, width=200)) as progress:
         for part in parts:
             part(progress)
     return out.getvalue()
@@ -217,8 +217,8 @@ ON_SAMPLES = {
     ],
 )
 def test_the_target_on_sample_data_is_told_when_it_is_reached(changed: dict[str, Any], told: bool) -> None:
-    run, out = example_run(config={**ON_SAMPLES, **changed}, target=Target("acc1", 0.5, "higher")), io.StringIO()
-    with Progress(run, Console(file=out, width=200)) as progress:
+    job, out = example_job(config={**ON_SAMPLES, **changed}, target=Target("acc1", 0.5, "higher")), io.StringIO()
+    with Progress(job, Console(file=out, width=200)) as progress:
         for step in (2, 3):
             progress.event(Event("EVALUATE", {"step": step, "acc1": step / 5}))
     lines = [line.split(" s  ", 1)[1] for line in out.getvalue().splitlines()]

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from example import example_run
+from example import example_job
 from refusals import lines
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.plan import make_plan
 from flagperf.run.resume import check_resumed, with_checkpoints
 
 
 def test_nothing_to_resume() -> None:
-    run = example_run()
-    assert with_checkpoints(run, 1) is run
+    job = example_job()
+    assert with_checkpoints(job, 1) is job
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_found(tmp_path: Path, repeat_seed: str, number: int, found: str | None)
     for name in ("round1", "round2"):
         (case / name / "checkpoint").mkdir(parents=True)
         (case / name / "checkpoint" / "step000000010.pt").touch()
-    run = with_checkpoints(example_run(config={"resume": str(tmp_path), "repeat_seed": repeat_seed}), number)
-    assert run.resume == (str(case / found / "checkpoint") if found else None)
-    assert make_plan(run, number, tmp_path).config["resume"] == run.resume
+    job = with_checkpoints(example_job(config={"resume": str(tmp_path), "repeat_seed": repeat_seed}), number)
+    assert job.resume == (str(case / found / "checkpoint") if found else None)
+    assert make_plan(job, number, tmp_path).config["resume"] == job.resume
 
 
 def test_one_of_several_jobs_begins_anew(tmp_path: Path) -> None:
@@ -45,17 +45,17 @@ def test_one_of_several_jobs_begins_anew(tmp_path: Path) -> None:
     for name in ("sums-pytorch-cpux1x2", "other-pytorch-cpux1x2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").touch()
-    assert with_checkpoints(example_run(config={"resume": str(tmp_path)}), 1).resume is None
+    assert with_checkpoints(example_job(config={"resume": str(tmp_path)}), 1).resume is None
 
 
-def refusal_of(run: RunConfig) -> str:
+def refusal_of(job: JobConfig) -> str:
     with pytest.raises(ConfigError) as caught:
-        check_resumed([run])
+        check_resumed([job])
     return str(caught.value)
 
 
 def test_no_run_is_refused(tmp_path: Path) -> None:
-    assert refusal_of(example_run(config={"resume": str(tmp_path / "none")})) == lines(
+    assert refusal_of(example_job(config={"resume": str(tmp_path / "none")})) == lines(
         "there is no run to resume",
         where="command line",
         key="resume",
@@ -73,10 +73,10 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
     round1 = tmp_path / "sums-pytorch-cpux1x2" / "round1"
     (round1 / "checkpoint").mkdir(parents=True)
     (round1 / "checkpoint" / "step000000010.pt").touch()
-    (round1 / "config.yaml").write_text(yaml.safe_dump({**example_run().config, **SGD, "seed": 8}))
-    same = example_run(config={"resume": str(tmp_path), **SGD})
+    (round1 / "config.yaml").write_text(yaml.safe_dump({**example_job().config, **SGD, "seed": 8}))
+    same = example_job(config={"resume": str(tmp_path), **SGD})
     check_resumed([same])
-    other = example_run(config={"resume": str(tmp_path), **SGD, "optimizer": {**SGD["optimizer"], "lr": 0.2}})
+    other = example_job(config={"resume": str(tmp_path), **SGD, "optimizer": {**SGD["optimizer"], "lr": 0.2}})
     assert refusal_of(other) == lines(
         "the checkpoint belongs to another training",
         where=str(round1 / "config.yaml"),
@@ -92,7 +92,7 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
 def test_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other-pytorch-cpux1x2" / "round1" / "checkpoint").mkdir(parents=True)
     with pytest.raises(ConfigError) as caught:
-        with_checkpoints(example_run(config={"resume": str(tmp_path)}), 1)
+        with_checkpoints(example_job(config={"resume": str(tmp_path)}), 1)
     assert str(caught.value) == (
         "there is no checkpoint of sums-pytorch-cpux1x2 to resume from\n"
         "  where:   command line\n"

@@ -10,7 +10,7 @@ from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Finding, look
 from flagperf.cli.doctor.software import alone, said_start, starting
 from flagperf.config.schema.cluster import Node
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
@@ -32,8 +32,8 @@ Claimed = Callable[[], Awaitable[dict[str, leftovers.FolderState]]]  # gives the
 class DockerChecks:
     """The checks of one host that need its docker, one after the other."""
 
-    def __init__(self, run: RunConfig, node: Node, transport: Transport, claimed: Claimed) -> None:
-        self.run, self.node, self.transport, self.claimed = run, node, transport, claimed
+    def __init__(self, job: JobConfig, node: Node, transport: Transport, claimed: Claimed) -> None:
+        self.job, self.node, self.transport, self.claimed = job, node, transport, claimed
         self.layers: list[str] | None = None  # of the image; None: it is not there
         self._docker = DockerHost(transport)
         self._answers = False
@@ -41,7 +41,7 @@ class DockerChecks:
 
     async def rows(self) -> list[Row]:
         checks = [("docker", self._daemon), ("leftovers", self._leftovers)]
-        if self.run.image is not None:
+        if self.job.image is not None:
             checks[1:1] = [("image", self._image), ("python", self._python)]
         try:
             return [await look(self.node.name, *check) for check in checks]
@@ -53,9 +53,9 @@ class DockerChecks:
             info = await self._docker.call(lambda client: client.version())
         except DaemonError as error:
             self._unseen = "" if isinstance(error, NoDocker) else error.problem
-            if self.run.image is not None:
+            if self.job.image is not None:
                 raise
-            unneeded = f"runtime={self.run.runtime.name} needs none"
+            unneeded = f"runtime={self.job.runtime.name} needs none"
             if isinstance(error, NoDocker):
                 return Finding(f"{error.problem}; {unneeded}")
             return Finding(error.problem, f"{error.advice}; {unneeded}")
@@ -63,7 +63,7 @@ class DockerChecks:
         return Finding(f"version {info['Version']}")
 
     async def _image(self) -> Finding:
-        image = self.run.image
+        image = self.job.image
         assert image is not None
         if not self._answers:
             return Finding("not looked at: docker does not answer", looked=False)
@@ -73,7 +73,7 @@ class DockerChecks:
         if image.policy == "present":
             problem, advice = f"{image.reference} is not there", "load it there, or choose another image policy"
             raise ConfigError(problem, advice=advice)
-        builds = image.policy == "build" and self.node is self.run.cluster.nodes[0]
+        builds = image.policy == "build" and self.node is self.job.cluster.nodes[0]
         return Finding(
             f"{image.reference} is not there yet; policy {image.policy} gets it",
             await self._missing_builder() if builds else "",
@@ -85,10 +85,10 @@ class DockerChecks:
 
         if self.layers is None:
             return Finding("not looked at: the image is not there", looked=False)
-        plan = alone(self.run, self.node)
-        assert plan.container is not None and self.run.container is not None
-        await image_versions(self.run, self._docker, plan)
-        container = once(plan.container, self.run.container, starting(self.run, plan.launch).argv)
+        plan = alone(self.job, self.node)
+        assert plan.container is not None and self.job.container is not None
+        await image_versions(self.job, self._docker, plan)
+        container = once(plan.container, self.job.container, starting(self.job, plan.launch).argv)
         try:
             status, output = await self._docker.call(partial(run_once, container=container), again=False)
         except APIError as error:
@@ -115,7 +115,7 @@ class DockerChecks:
         dead, kept = ([what for what, state in states.items() if state == which] for which in ("dead", "kept"))
         unseen = f"; containers were not looked at: {self._unseen}" if self._unseen else ""
         found = [f"of dead runs: {', '.join(dead)}"] if dead else []
-        advice = [f"flagperf clean cluster={self.run.cluster.name}"] if dead else []
+        advice = [f"flagperf clean cluster={self.job.cluster.name}"] if dead else []
         if kept:
             found.append(f"logs that were not collected: {', '.join(kept)}")
             advice.append(leftovers.advice(kept))

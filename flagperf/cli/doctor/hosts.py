@@ -16,7 +16,7 @@ from flagperf.cli.doctor.software import alone
 from flagperf.config.parts.data_layout import DATA_DIR
 from flagperf.config.rules.secrets import read_secrets
 from flagperf.config.schema.cluster import Node
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.sample_data import is_sample
 from flagperf.errors import ConfigError
@@ -41,27 +41,27 @@ def main(options: argparse.Namespace) -> int:
     return look_at_cluster(options, examine)
 
 
-async def examine(run: RunConfig) -> list[Row]:
+async def examine(job: JobConfig) -> list[Row]:
     """Look at every host of the cluster. Problems become rows; none is raised."""
-    if run.cluster.slurm is not None:
+    if job.cluster.slurm is not None:
         from flagperf.cli.doctor.slurm import examine_slurm
 
-        return [*await examine_slurm(run), *_cluster_rows(run)]
-    transports = make_transports(run, run.cluster.nodes)
-    hosts = [_Host(run, *pair) for pair in zip(run.cluster.nodes, transports, strict=True)]
+        return [*await examine_slurm(job), *_cluster_rows(job)]
+    transports = make_transports(job, job.cluster.nodes)
+    hosts = [_Host(job, *pair) for pair in zip(job.cluster.nodes, transports, strict=True)]
     await asyncio.gather(*(host.examine() for host in hosts))
     rows = [row for host in hosts for row in host.rows]
-    return [*_cluster_rows(run), *rows, *_folder_rows(hosts), *_image_rows(hosts)]
+    return [*_cluster_rows(job), *rows, *_folder_rows(hosts), *_image_rows(hosts)]
 
 
 class _Host:
     """One host while it is looked at."""
 
-    def __init__(self, run: RunConfig, node: Node, transport: Transport) -> None:
-        self.run, self.node, self.transport = run, node, transport
+    def __init__(self, job: JobConfig, node: Node, transport: Transport) -> None:
+        self.job, self.node, self.transport = job, node, transport
         self.rows: list[Row] = []
         self.facts = Facts({})
-        self.docker = DockerChecks(run, node, transport, self._claimed)
+        self.docker = DockerChecks(job, node, transport, self._claimed)
         self._claims: asyncio.Future[dict[str, FolderState]] | None = None
         self._connection = AsyncExitStack()
 
@@ -86,8 +86,8 @@ class _Host:
             ("data", self._data),
             ("interface", self._interface),
             ("port", self._port),
-            *([("monitor", self._monitor)] if self.run.vendor.monitor else []),
-            *([("python", self._python)] if self.run.image is None else []),
+            *([("monitor", self._monitor)] if self.job.vendor.monitor else []),
+            *([("python", self._python)] if self.job.image is None else []),
         ]
 
     async def _check(self, name: str, check: Check) -> bool:
@@ -101,13 +101,13 @@ class _Host:
         if self.transport.local:
             return Finding("this machine")
         text = f"reached in {1000 * (time.monotonic() - began):.0f} ms"
-        if not self.run.cluster.ssh.strict:
+        if not self.job.cluster.ssh.strict:
             return Finding(text, "its host key is not checked; remove ssh.strict: false from the cluster's file")
         return Finding(f"{text}, host key known")
 
     async def _host(self) -> Finding:
-        first = self.node is self.run.cluster.nodes[0]
-        devices, claims = self.run.vendor.device_files, "" if self.transport.same_files else self._work_dir
+        first = self.node is self.job.cluster.nodes[0]
+        devices, claims = self.job.vendor.device_files, "" if self.transport.same_files else self._work_dir
         self.facts = await read_facts(self.transport, self._work_dir, devices, ports=first, work_dir=claims)
         return Finding(f"{self.facts.fields['os']}, {self.facts.fields['kernel']}")
 
@@ -136,17 +136,17 @@ class _Host:
     async def _claimed(self) -> dict[str, FolderState]:
         """The folders that runs claimed there; two checks ask for them, and the host is asked once."""
         if self._claims is None:
-            asked = claimed_folders(self.transport, self.run.cluster.work_dir, told=self.facts.claims)
+            asked = claimed_folders(self.transport, self.job.cluster.work_dir, told=self.facts.claims)
             self._claims = asyncio.ensure_future(asked)
         return await self._claims
 
     async def _memory(self) -> Finding:
-        preflight.check_ranks(self.run, self.node.name, self.facts)
+        preflight.check_ranks(self.job, self.node.name, self.facts)
         free, total = _gib(self.facts, "memory_available_kib"), _gib(self.facts, "memory_kib")
         return Finding(f"{free} of {total} available")
 
     async def _shm(self) -> Finding:
-        options = self.run.container
+        options = self.job.container
         if options is not None and options.ipc != "host":
             return Finding(f"{options.shm_size or '64m'} in the container")
         kib = self.facts.number("shm_kib")
@@ -154,77 +154,77 @@ class _Host:
         return Finding(_gib(self.facts, "shm_kib"), "enlarge /dev/shm there, or use num_workers=0" if small else "")
 
     async def _devices(self) -> Finding:
-        preflight.check_devices(self.run, self.node.name, self.facts)
-        if shared := preflight.shared_cores(self.run, self.facts):
+        preflight.check_devices(self.job, self.node.name, self.facts)
+        if shared := preflight.shared_cores(self.job, self.facts):
             return Finding(shared, "choose a smaller nproc; it trains, and its figures say little")
-        if self.run.vendor.device_files is None:
-            return Finding(f"{self.facts.fields['cores']} cores; vendor {self.run.vendor.name} counts no devices")
-        return Finding(f"{self.facts.devices} for {self.run.nproc} ranks a node")
+        if self.job.vendor.device_files is None:
+            return Finding(f"{self.facts.fields['cores']} cores; vendor {self.job.vendor.name} counts no devices")
+        return Finding(f"{self.facts.devices} for {self.job.nproc} ranks a node")
 
     async def _data(self) -> Finding:
-        place = self.node.data_dir or self.run.data_dir
+        place = self.node.data_dir or self.job.data_dir
         if place == DATA_DIR:
             return Finding("not looked at: no data_dir is given", looked=False)
         try:
-            await preflight.check_data(self.run, self.transport, place)
+            await preflight.check_data(self.job, self.transport, place)
         except ConfigError as error:
             advice = "\n".join(filter(None, [DATA_ADVICE, error.advice]))
             raise ConfigError(
                 error.problem, key="data_dir", given=place, allowed=error.allowed, advice=advice
             ) from error
-        if is_sample(self.run.config):
+        if is_sample(self.job.config):
             return Finding(f"{place} (made when it is needed)")
-        counted = self.transport.local and place == self.run.data_dir and self.run.extent is not None
-        other = await asyncio.to_thread(other_data, self.run) if counted else ""
+        counted = self.transport.local and place == self.job.data_dir and self.job.extent is not None
+        other = await asyncio.to_thread(other_data, self.job) if counted else ""
         return Finding(f"{place}: {other}" if other else place, DATA_ADVICE if other else "")
 
     async def _interface(self) -> Finding:
         if self.transport.local:
             return Finding("not needed")
-        wanted = self.run.cluster.rendezvous.interface
+        wanted = self.job.cluster.rendezvous.interface
         if name := wanted or self.facts.interface(self.transport.address):
             return Finding(f"{name} has {self.transport.address}")
         advice = "name it in the cluster's file: rendezvous.interface"
         return Finding(f"none has the address {self.transport.address}", advice)
 
     async def _port(self) -> Finding:
-        port = self.run.cluster.rendezvous.port
+        port = self.job.cluster.rendezvous.port
         if port is None:
             return Finding("a free one is looked for")
-        if port in self.facts.listening and self.node is self.run.cluster.nodes[0]:
+        if port in self.facts.listening and self.node is self.job.cluster.nodes[0]:
             raise ConfigError(f"port {port} is taken", advice="choose another rendezvous.port, or null")
         return Finding(f"{port} is free")
 
     async def _monitor(self) -> Finding:
-        tool = self.run.vendor.monitor
+        tool = self.job.vendor.monitor
         assert tool is not None
         try:
-            return Finding(f"{tool.command[0]}: {await ask_once(tool, self.run.hardware, self.transport)}")
+            return Finding(f"{tool.command[0]}: {await ask_once(tool, self.job.hardware, self.transport)}")
         except ValueError as error:
             return Finding(f"{tool.command[0]}: {error}", "install it, or mend vendor.monitor; a run does without")
 
     async def _python(self) -> Finding:
-        plan = alone(self.run, self.node)
-        found = await environment(self.run, self.transport, plan.launch, plan.wrapper)
+        plan = alone(self.job, self.node)
+        found = await environment(self.job, self.transport, plan.launch, plan.wrapper)
         return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
 
     @property
     def _work_dir(self) -> str:
-        return self.run.result_dir if self.node.same_files else self.run.cluster.work_dir
+        return self.job.result_dir if self.node.same_files else self.job.cluster.work_dir
 
 
-def _cluster_rows(run: RunConfig) -> list[Row]:
-    """Rows that say why the run cannot be planned on the cluster, or which of its secrets cannot be had."""
+def _cluster_rows(job: JobConfig) -> list[Row]:
+    """Rows that say why the job cannot be planned on the cluster, or which of its secrets cannot be had."""
     rows = []
     checks: dict[str, Callable[[], object]] = {
-        "cluster": lambda: make_plan(run, 1),
-        "secrets": lambda: read_secrets(run.cluster, lambda _: f"cluster {run.cluster.name}"),
+        "cluster": lambda: make_plan(job, 1),
+        "secrets": lambda: read_secrets(job.cluster, lambda _: f"cluster {job.cluster.name}"),
     }
     for name, check in checks.items():
         try:
             check()
         except ConfigError as error:
-            rows.append(failed_row(run.cluster.name, name, error))
+            rows.append(failed_row(job.cluster.name, name, error))
     return rows
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from flagperf.cli.cluster import Row
 from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.config.schema.schedulers import Slurm
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.slurm.commands import SLURM, ask
 from flagperf.hosts.slurm.ours import our_jobs
@@ -20,10 +20,10 @@ NO_PYXIS = "the site has no pyxis: runtime=process, or apptainer"
 USABLE = ("idle", "mixed", "allocated", "completing", "planned", "reserved")  # states of nodes that come free
 
 
-async def examine_slurm(run: RunConfig) -> list[Row]:
+async def examine_slurm(job: JobConfig) -> list[Row]:
     """One row a check. Problems become rows; none is raised."""
-    assert run.cluster.slurm is not None
-    checks = _Checks(run, run.cluster.slurm)
+    assert job.cluster.slurm is not None
+    checks = _Checks(job, job.cluster.slurm)
     first = await look(SLURM, "controller", checks.controller)
     if first.state == "failed":
         return [first]
@@ -39,8 +39,8 @@ async def examine_slurm(run: RunConfig) -> list[Row]:
 
 
 class _Checks:
-    def __init__(self, run: RunConfig, slurm: Slurm) -> None:
-        self.run, self.slurm = run, slurm
+    def __init__(self, job: JobConfig, slurm: Slurm) -> None:
+        self.job, self.slurm = job, slurm
 
     async def controller(self) -> Finding:
         version = (await ask("sinfo", "--version")).strip()
@@ -63,36 +63,36 @@ class _Checks:
         usable = [node for node in nodes if node[1].rstrip("*~#!%$@+-^") in USABLE]
         idle = sum(node[1] == "idle" for node in nodes)
         name = self.slurm.partition or "the default one"
-        if len(usable) < self.run.nnodes:
+        if len(usable) < self.job.nnodes:
             allowed = f"1 to {len(usable)}"
             problem = f"{name} has {len(usable)} nodes in order of {len(nodes)}"
-            raise ConfigError(problem, key="nnodes", given=self.run.nnodes, allowed=allowed)
-        wait = "" if idle >= self.run.nnodes else "the job will wait; sinfo and squeue show for whom"
+            raise ConfigError(problem, key="nnodes", given=self.job.nnodes, allowed=allowed)
+        wait = "" if idle >= self.job.nnodes else "the job will wait; sinfo and squeue show for whom"
         return Finding(f"{name}: {idle} of {len(nodes)} nodes are idle, time limit {nodes[0][3]}", wait)
 
     async def devices(self) -> Finding:
-        wanted = gpus(self.run, self.slurm)
+        wanted = gpus(self.job, self.slurm)
         if self.slurm.gres or not wanted:
             return Finding(f"asked for: {self.slurm.gres or 'none'}; not compared", looked=False)
         held = [sum(map(int, re.findall(r"\bgpu:(?:[^:,()]+:)?(\d+)", node[2]))) for node in await self._nodes()]
         fit = sum(count >= wanted for count in held)
-        if fit < self.run.nnodes:
+        if fit < self.job.nnodes:
             problem = f"{fit} nodes have {wanted} devices (gres gpu)"
             advice = "say gres, where the site names them otherwise, or gpus_per_node: 0"
-            raise ConfigError(problem, key="nproc", given=self.run.nproc, advice=advice)
+            raise ConfigError(problem, key="nproc", given=self.job.nproc, advice=advice)
         return Finding(f"{fit} nodes have {wanted} or more")
 
     async def files(self) -> Finding:
         if not self.slurm.shared:
-            return Finding(f"code is sent to {self.run.cluster.work_dir} of each node, and logs collected")
-        folder = Path(self.run.result_dir).expanduser().absolute()
+            return Finding(f"code is sent to {self.job.cluster.work_dir} of each node, and logs collected")
+        folder = Path(self.job.result_dir).expanduser().absolute()
         there = next(parent for parent in (folder, *folder.parents) if parent.exists())
         kind = (await ask("stat", "--file-system", "--format=%T", str(there))).strip()
         advice = "" if re.search(OVER_NETWORK, kind) else "give a result_dir that the nodes see, or slurm.shared: false"
         return Finding(f"{folder} lies on {kind}" + (", which nodes may not see" if advice else ""), advice)
 
     async def container(self) -> Finding:
-        runtime, image = self.run.runtime, self.run.image
+        runtime, image = self.job.runtime, self.job.image
         if image is not None:
             told = f"docker, image {image.reference} by policy {image.policy}: nodes are asked when a run begins"
             return Finding(told, looked=False)
@@ -110,7 +110,7 @@ class _Checks:
         jobs = await our_jobs()
         dead = [job for job, state in jobs.items() if state == "dead"]
         if dead:
-            return Finding(f"jobs of dead runs: {', '.join(dead)}", f"flagperf clean cluster={self.run.cluster.name}")
+            return Finding(f"jobs of dead runs: {', '.join(dead)}", f"flagperf clean cluster={self.job.cluster.name}")
         return Finding(f"jobs of other runs: {', '.join(jobs)}" if jobs else "none")
 
     async def _nodes(self) -> Sequence[tuple[str, str, str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flagperf.config.schema.cluster import Node
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.plan.plan import make_plan
@@ -18,15 +18,15 @@ print(", ".join(f"{module.__name__} {getattr(module, '__version__', '')}".strip(
 """
 
 
-def alone(run: RunConfig, node: Node) -> NodePlan:
+def alone(job: JobConfig, node: Node) -> NodePlan:
     """The plan of a node, as if it were the only one."""
-    return make_plan(replace(run, nnodes=1, cluster=replace(run.cluster, nodes=(node,))), 1).nodes[0]
+    return make_plan(replace(job, nnodes=1, cluster=replace(job.cluster, nodes=(node,))), 1).nodes[0]
 
 
-def starting(run: RunConfig, launch: Command) -> Command:
+def starting(job: JobConfig, launch: Command) -> Command:
     """A command that imports what the ranks import first."""
-    plugin = (run.vendor.plugin,) if run.vendor.plugin else ()
-    return Command((launch.argv[0], "-c", START, run.framework.module, *plugin), launch.env)
+    plugin = (job.vendor.plugin,) if job.vendor.plugin else ()
+    return Command((launch.argv[0], "-c", START, job.framework.module, *plugin), launch.env)
 
 
 def said_start(where: str, status: int | None, output: str) -> str:

@@ -10,13 +10,13 @@ from typing import Any
 
 from flagperf.config.files.layers import Layers
 from flagperf.config.files.search_path import find
-from flagperf.config.files.sweep import Job
+from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.schema.keys import KEYS, is_under
 from flagperf.config.schema.platform import Algorithms
 from flagperf.contract.build import Where, of_same_name
 
 
-def with_algorithms(layers: Layers, job: Job, folders: Sequence[Path], where: Where) -> Layers:
+def with_algorithms(layers: Layers, overrides: JobOverrides, folders: Sequence[Path], where: Where) -> Layers:
     """The layers with what the vendor's file says in `algorithms`.
 
     A vendor's choice is part of what the case is on its devices, so that it is no change that a closed run would have
@@ -25,7 +25,7 @@ def with_algorithms(layers: Layers, job: Job, folders: Sequence[Path], where: Wh
     Raises:
         ConfigError: a value is neither true nor false.
     """
-    own = {key: value for key, value in job.values.items() if is_under(key, ["vendor"])}
+    own = {key: value for key, value in overrides.values.items() if is_under(key, ["vendor"])}
     given: Any = layers.final.with_values(own).get("vendor.algorithms")
     if not given:
         return layers

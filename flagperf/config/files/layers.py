@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flagperf.config.files.layer import Choice, Layer, Tree, config_errors, merged
 from flagperf.config.files.search_path import CONF, find, options
-from flagperf.config.files.sweep import Job
+from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.files.user_files import check_user_files
 from flagperf.config.schema.keys import GROUPS, SUITE
 from flagperf.contract.leaves import differing
@@ -68,23 +68,23 @@ class Load:
             return Layer(reduce(merged, parts, chosen.tree), chosen.choices)
 
 
-def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
+def compose_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path]) -> Layers:
     """Compose case and size, look for the tuning, and compose again with it."""
-    named = [*job.choices.items(), *(("experiment", name) for name in job.experiments)]
+    named = [*overrides.choices.items(), *(("experiment", name) for name in overrides.experiments)]
     check_user_files((f"{group}/{option}" for group, option in named), folders)
-    experiments = [Choice("experiment", job.experiments, added=True)] if job.experiments else []
-    wanted = [*_chosen(job.choices), *experiments]
+    experiments = [Choice("experiment", overrides.experiments, added=True)] if overrides.experiments else []
+    wanted = [*_chosen(overrides.choices), *experiments]
     chosen = load(*wanted)
-    if model := _model_of(job.framework, chosen.choices, folders):
+    if model := _model_of(overrides.framework, chosen.choices, folders):
         check_user_files([f"model/{model}"], folders)
-        wanted = [*_chosen({**job.choices, "model": model}), *experiments]
+        wanted = [*_chosen({**overrides.choices, "model": model}), *experiments]
         chosen = load(*wanted)
     choices = chosen.choices
-    case = load(*_chosen({group: choices[group] for group in CASE_GROUPS})) if job.experiments else chosen
+    case = load(*_chosen({group: choices[group] for group in CASE_GROUPS})) if overrides.experiments else chosen
     shipped = _as_shipped(case, folders)
-    nnodes, nproc = (job.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
+    nnodes, nproc = (overrides.values.get(key, chosen.get(key)) for key in ("nnodes", "nproc"))
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
-    files = _files(job, choices, tuning)
+    files = _files(overrides, choices, tuning)
     check_user_files(files, folders)
     final = load.tuned(tuning, *wanted) if tuning else chosen
     if tuning and choices["size"] != "full":  # its values are made for the full case; code is the same in any size
@@ -93,7 +93,7 @@ def compose_layers(job: Job, load: Load, folders: Sequence[Path]) -> Layers:
             final, note = chosen.with_key(EXTENSION, tuned), f"{note}, of which this size uses {EXTENSION} alone"
         else:
             tuning = note = None
-            files = _files(job, choices, None)
+            files = _files(overrides, choices, None)
     return Layers(
         case=shipped,
         final=final,
@@ -163,13 +163,13 @@ def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]
     return None, f"no tuning in {group} for {hardware}x{scale} (there: {exist}); the case's own values are used"
 
 
-def _files(job: Job, choices: Mapping[str, str], tuning: str | None) -> tuple[str, ...]:
+def _files(overrides: JobOverrides, choices: Mapping[str, str], tuning: str | None) -> tuple[str, ...]:
     """The files of a composition, the one that wins first."""
     of_tuning = (tuning, f"{tuning.rpartition('/')[0]}/{choices['hardware']}") if tuning else ()
     model = choices["model"]
     others = (f"{group}/{choice}" for group, choice in choices.items() if not re.match(r"hydra/|model$|size", group))
     return (
-        *(f"experiment/{name}" for name in reversed(job.experiments)),
+        *(f"experiment/{name}" for name in reversed(overrides.experiments)),
         *of_tuning,
         f"size/{choices['size']}/{model}",
         f"size/{choices['size']}",

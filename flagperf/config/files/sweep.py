@@ -33,7 +33,7 @@ OWN = "your own is a file of that name in {0}/ of a folder, given by --config-di
 
 
 @dataclass(frozen=True)
-class Job:
+class JobOverrides:
     """What the overrides of one job say."""
 
     choices: Mapping[str, str]  # group → option
@@ -45,7 +45,7 @@ class Job:
     suites: Mapping[str, str]  # key → the experiment whose suite says it, in place of the command line
 
 
-def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[Job]:
+def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[JobOverrides]:
     """The jobs that the overrides make; the last value listed changes fastest."""
     given = [_parse(text) for text in overrides]
     experiments = _experiments(given, folders)
@@ -151,7 +151,7 @@ def _swept_text(override: Override) -> str:
     return override.get_value_string() if value is None or isinstance(value, bool) else str(value)
 
 
-def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> Job:
+def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> JobOverrides:
     overrides = [override for said, _, _ in combination for override in said]
     suites = {override.key_or_group: name for said, _, name in combination for override in said if name}
     choices: dict[str, str] = {}
@@ -182,7 +182,7 @@ def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> Job:
         raise ConfigError(
             "scale says how many nodes and devices", key=twice, advice="give scale=2x8, or nnodes and nproc"
         )
-    return Job(choices, experiments, framework, values, frozenset(added), swept, suites)
+    return JobOverrides(choices, experiments, framework, values, frozenset(added), swept, suites)
 
 
 def _scale(text: Any) -> dict[str, int]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from flagperf.config.files.layer import Layer
-from flagperf.config.files.sweep import Job
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.files.sweep import JobOverrides
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import Where
 from flagperf.contract.mesh import Mesh
 from flagperf.errors import ConfigError
@@ -76,8 +76,8 @@ def note(final: Layer) -> str:
     return f"train_batch_size=auto: a run first looks for the largest that fits; until then it is {final.get(KEY)}"
 
 
-def with_size(job: Job, compose: Callable[[Job], RunConfig], size: int) -> RunConfig:
+def with_size(overrides: JobOverrides, compose: Callable[[JobOverrides], JobConfig], size: int) -> JobConfig:
     """The job with a size that was found, composed anew: other values may follow from it. Changes say so."""
-    run = compose(replace(job, values={**job.values, KEY: size}))
-    changes = tuple(replace(change, source=FOUND) if change.key == KEY else change for change in run.changes)
-    return replace(run, changes=changes)
+    job = compose(replace(overrides, values={**overrides.values, KEY: size}))
+    changes = tuple(replace(change, source=FOUND) if change.key == KEY else change for change in job.changes)
+    return replace(job, changes=changes)

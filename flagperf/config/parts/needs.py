@@ -12,7 +12,7 @@ from typing import Any
 from flagperf.config.parts.image import entry_of
 from flagperf.config.parts.versions import ABSENT, is_older, numbers, package_of, satisfies
 from flagperf.config.schema.platform import Framework
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.components import targets
 from flagperf.contract.sent_code import package_folder
 
@@ -61,37 +61,37 @@ class Needs:
         return found
 
 
-def needs_of(run: RunConfig) -> Needs:
+def needs_of(job: JobConfig) -> Needs:
     """What the ranks of a job need."""
-    framework = run.framework
-    used = set(_packages(run.config, framework))
+    framework = job.framework
+    used = set(_packages(job.config, framework))
     lowest = {name: version for name, version in framework.case_needs.items() if name.replace("-", "_") in used}
     return Needs(
-        case=run.case,
-        modules=(framework.module, *_plugin(run)),
+        case=job.case,
+        modules=(framework.module, *_plugin(job)),
         packages=framework.packages,
         lowest={**framework.needs, **lowest},
         version=framework.version,
-        requirements=_requirements(run),
+        requirements=_requirements(job),
     )
 
 
-def _requirements(run: RunConfig) -> dict[str, str]:
+def _requirements(job: JobConfig) -> dict[str, str]:
     """The vendor's packages, where nobody installs them: an image that is built gets them. Options of pip are none."""
-    if run.image is not None and run.image.policy == "build":
+    if job.image is not None and job.image.policy == "build":
         return {}
-    entry = entry_of(run.vendor, run.framework)[0]
-    source = run.vendor.image.get(entry)
-    asked = dict.fromkeys(run.vendor.extension.requirements, "vendor.extension.requirements")
-    if source and run.image is None:  # a ready image refuses them
+    entry = entry_of(job.vendor, job.framework)[0]
+    source = job.vendor.image.get(entry)
+    asked = dict.fromkeys(job.vendor.extension.requirements, "vendor.extension.requirements")
+    if source and job.image is None:  # a ready image refuses them
         asked |= dict.fromkeys(source.requirements, f"vendor.image.{entry}.requirements")
     return {line: key for line, key in asked.items() if not line.startswith("-")}
 
 
-def _plugin(run: RunConfig) -> list[str]:
+def _plugin(job: JobConfig) -> list[str]:
     """The vendor's plug-in, unless the user's own code brings it: that is sent later."""
-    name = run.vendor.plugin
-    own = name is not None and any(any(folder.glob(f"{name.partition('.')[0]}*")) for folder in run.code_dirs)
+    name = job.vendor.plugin
+    own = name is not None and any(any(folder.glob(f"{name.partition('.')[0]}*")) for folder in job.code_dirs)
     return [] if name is None or own else [name]
 
 

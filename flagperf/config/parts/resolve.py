@@ -1,4 +1,4 @@
-"""The parts of a RunConfig that need more than a check of their types: data, vendor, hardware, cluster, image."""
+"""The parts of a JobConfig that need more than a check of their types: data, vendor, hardware, cluster, image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.monitor_tool import make_table
 from flagperf.config.schema.platform import ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.config.schema.schedulers import SOURCES
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import Where, build
 from flagperf.contract.extent import Extent, extent_of
 from flagperf.contract.leaves import Leaves
@@ -263,15 +263,15 @@ def runtime(config: Mapping[str, Any], where: Where) -> RuntimeSettings:
     return made
 
 
-def check_hosts(run: RunConfig) -> None:
+def check_hosts(job: JobConfig) -> None:
     """Refuse more nodes than the cluster has. Of a scheduler they are asked when the job runs."""
-    hosts = len(run.cluster.nodes)
-    if hosts < run.nnodes and run.cluster.scheduler is None:
+    hosts = len(job.cluster.nodes)
+    if hosts < job.nnodes and job.cluster.scheduler is None:
         raise ConfigError(
-            f"the cluster has too few hosts for nnodes={run.nnodes}",
-            where=f"cluster {run.cluster.name}",
+            f"the cluster has too few hosts for nnodes={job.nnodes}",
+            where=f"cluster {job.cluster.name}",
             key="nnodes",
-            given=run.nnodes,
+            given=job.nnodes,
             allowed=f"1 to {hosts}",
             advice="choose a larger cluster (cluster=NAME), or see the plan with dry_run=true",
         )

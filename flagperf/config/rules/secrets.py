@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.files.sweep import Job
+from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.parts.resolve import OWN_VARIABLES
 from flagperf.config.rules.own_code import DECIDES
 from flagperf.config.schema.cluster import Cluster, Secret
@@ -33,7 +33,9 @@ class Kept:
     config: dict[str, Any]
 
 
-def keep_secrets(config: dict[str, Any], maker: Vendor, cluster: Cluster, job: Job, where: Where) -> Kept:
+def keep_secrets(
+    config: dict[str, Any], maker: Vendor, cluster: Cluster, overrides: JobOverrides, where: Where
+) -> Kept:
     """Take the secrets out of a resolved configuration, and read those that the cluster's file names.
 
     Of a dry run, which sends none, these are not read.
@@ -48,7 +50,7 @@ def keep_secrets(config: dict[str, Any], maker: Vendor, cluster: Cluster, job: J
     settings = cluster.image
     urls = (settings.index, settings.http_proxy, settings.https_proxy, settings.no_proxy)
     values = [*secrets.values(), *(url for url in urls if url and logins(url))]
-    _refuse_elsewhere(config, job, Mask(values), where)
+    _refuse_elsewhere(config, overrides, Mask(values), where)
     return Kept(
         secrets=secrets,
         mask=Mask([*values, *_inherited(config, cluster)]),
@@ -138,10 +140,10 @@ def _inherited(config: Mapping[str, Any], cluster: Cluster) -> list[str]:
     return [value for name, value in os.environ.items() if _tells(name, value)]
 
 
-def _refuse_elsewhere(config: Mapping[str, Any], job: Job, mask: Mask, where: Where) -> None:
+def _refuse_elsewhere(config: Mapping[str, Any], overrides: JobOverrides, mask: Mask, where: Where) -> None:
     """Refuse a secret where the ranks, or a folder's name, would keep it, and *** that an earlier run kept of one."""
-    for key in job.swept:
-        if is_under(key, LOGINS) and shown(job.values[key], key) != job.values[key]:
+    for key in overrides.swept:
+        if is_under(key, LOGINS) and shown(overrides.values[key], key) != overrides.values[key]:
             problem, advice = "a sweep over a secret would name folders after it", "sweep over something else"
             raise ConfigError(problem, key=key, given=HIDDEN, advice=advice)
     for key, value in leaves(config).items():

@@ -11,7 +11,7 @@ from typing import Any
 from flagperf.config.files.layer import Layer
 from flagperf.config.files.layers import Layers
 from flagperf.config.files.search_path import CONF, find, is_shipped, options
-from flagperf.config.files.sweep import Job
+from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.parts.resolve import check_ascii
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.keys import (
@@ -71,17 +71,17 @@ class CaseRules:
         keys = tuple(key for key, why in layers.case.get("mutable").items() if why is not None)
         return cls(keys, file, case_files)
 
-    def check_keys(self, job: Job, layers: Layers, where: Where) -> None:
+    def check_keys(self, overrides: JobOverrides, layers: Layers, where: Where) -> None:
         """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division.
 
         Raises:
             ConfigError: the first of them; `also` has the others.
         """
-        if found := list(self._wrong_keys(job, layers, where)):
+        if found := list(self._wrong_keys(overrides, layers, where)):
             found[0].also = tuple(found[1:])
             raise found[0]
 
-    def _wrong_keys(self, job: Job, layers: Layers, where: Where) -> Iterator[ConfigError]:
+    def _wrong_keys(self, overrides: JobOverrides, layers: Layers, where: Where) -> Iterator[ConfigError]:
         known = _dotted([*layers.case.leaves, *PART_FIELDS])
         components = [key.removesuffix("._target_") for key in layers.case.leaves if key.endswith("._target_")]
         free = [*self.mutable, *OPEN_FIELDS, "cluster"]  # what may be added; config/build knows the fields of a cluster
@@ -91,8 +91,8 @@ class CaseRules:
             if key not in known and not is_under(key, [*free, *components])
         ]
         yield from (_unknown(key, known, where(key)) for key in unknown)
-        for key in job.values:
-            if key not in job.added and key not in known and not is_under(key, free):
+        for key in overrides.values:
+            if key not in overrides.added and key not in known and not is_under(key, free):
                 yield _unknown(key, known, "command line")
         advice = "take it out of the tuning; an experiment with division=open may set it"
         for key in layers.by_tuning:

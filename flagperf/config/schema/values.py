@@ -60,7 +60,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class JobConfig:
     """One configured case.
 
     Fields that are named as a key of the configuration hold its value (conf/config.yaml, conf/training.yaml). `config`
@@ -116,7 +116,7 @@ class RunConfig:
     tuning: str | None = None  # the tuning file used, e.g. "nvidia/glm/A100x2x8"
     where: Callable[[str], str] = field(default=lambda _: "config.yaml", repr=False, compare=False)  # set a dotted key
     # with train_batch_size=auto, for which the case's own stands: the same job with the size that was found
-    sized: Callable[[int], RunConfig] | None = field(default=None, repr=False, compare=False)
+    sized: Callable[[int], JobConfig] | None = field(default=None, repr=False, compare=False)
     sizes: tuple[int, ...] | None = None  # that may be found: of which whole steps give global_batch_size; None: any
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see

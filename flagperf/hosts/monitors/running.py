@@ -15,7 +15,7 @@ from pathlib import Path
 
 from flagperf.config.schema.monitor_tool import INDEX, make_table
 from flagperf.config.schema.platform import Hardware, MonitorTool
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.monitor_log import NOT_AVAILABLE, parse_line, stamp
 from flagperf.errors import HostError
@@ -34,29 +34,29 @@ REMOVE_TIMEOUT = 10.0  # seconds
 SAMPLES = 2  # of a monitor, between two looks at what it has printed
 
 
-def monitors(run: RunConfig, node: NodePlan) -> tuple[Monitor, ...]:
+def monitors(job: JobConfig, node: NodePlan) -> tuple[Monitor, ...]:
     """The monitors of a node, as its plan names them.
 
     Raises:
         ConfigError: the vendor file's `monitor` cannot be used.
     """
-    interval = run.monitor.interval
-    known = {monitor.name: monitor for monitor in node_monitors.all_of(interval, run.monitor.power_interval)}
+    interval = job.monitor.interval
+    known = {monitor.name: monitor for monitor in node_monitors.all_of(interval, job.monitor.power_interval)}
     # cpu is also the name of a vendor, one without a tool
-    return tuple(known[name] if name in known else _accelerator(run, node, interval) for name in node.monitors)
+    return tuple(known[name] if name in known else _accelerator(job, node, interval) for name in node.monitors)
 
 
-def _accelerator(run: RunConfig, node: NodePlan, interval: float) -> Monitor:
-    tool = run.vendor.monitor
+def _accelerator(job: JobConfig, node: NodePlan, interval: float) -> Monitor:
+    tool = job.vendor.monitor
     if tool is None:
-        raise ValueError(f"vendor {run.vendor.name} has no monitor")
+        raise ValueError(f"vendor {job.vendor.name} has no monitor")
     interval = max(interval, tool.interval)
-    table = Source(tool.command[0], Command(tool.command), make_table(tool, run.hardware), interval, tool.timeout)
-    module = _module(tool, run, node, interval)
-    return Monitor(run.vendor.name, (*module, table), devices=True)
+    table = Source(tool.command[0], Command(tool.command), make_table(tool, job.hardware), interval, tool.timeout)
+    module = _module(tool, job, node, interval)
+    return Monitor(job.vendor.name, (*module, table), devices=True)
 
 
-def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) -> tuple[Source, ...]:
+def _module(tool: MonitorTool, job: JobConfig, node: NodePlan, interval: float) -> tuple[Source, ...]:
     """The tool's Python module, run by the launcher's interpreter where that is, and by that of the ranks elsewhere.
 
     Empty where the tool has no such module, and on another host whose ranks run in a container.
@@ -66,12 +66,12 @@ def _module(tool: MonitorTool, run: RunConfig, node: NodePlan, interval: float) 
     arguments = (tool.module, "0", f"{interval:g}")
     if node.node.same_files:
         command: tuple[str, ...] = (sys.executable, "-m", *arguments)
-    elif run.runtime.kind == "process" and run.framework.launch[0] == "{python}":
+    elif job.runtime.kind == "process" and job.framework.launch[0] == "{python}":
         environment = (f"{name}={value}" for name, value in node.launch.env.items())  # with the path to flagperf's code
         command = ("env", *environment, node.launch.argv[0], "-m", *arguments)
     else:
         _say_once(
-            f"monitor {run.vendor.name}: no energy counter, for {tool.module} needs Python on the host; "
+            f"monitor {job.vendor.name}: no energy counter, for {tool.module} needs Python on the host; "
             f"energy is made from the power that {tool.command[0]} shows"
         )
         return ()
@@ -92,14 +92,14 @@ def _device_lines(text: str) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: Path) -> AsyncIterator[None]:
+async def running(job: JobConfig, node: NodePlan, transport: Transport, folder: Path) -> AsyncIterator[None]:
     """Run the monitors of a node inside the block.
 
     Args:
         folder: the node's log folder on the launcher, where the logs are written. The commands' own output lies in
             hidden files of `node.log_dir` on the host meanwhile.
     """
-    recorders = {f"{node.log_dir}/.{one.log}": Recorder(one, transport.host, folder) for one in monitors(run, node)}
+    recorders = {f"{node.log_dir}/.{one.log}": Recorder(one, transport.host, folder) for one in monitors(job, node)}
     text = node_script({output: recorder.monitor for output, recorder in recorders.items()})
     shell_log = f"{node.log_dir}/.monitors.log"
     try:
@@ -108,7 +108,7 @@ async def running(run: RunConfig, node: NodePlan, transport: Transport, folder: 
         log.warning("no monitors: %s", error)
         yield
         return
-    following = asyncio.create_task(_follow(recorders, transport, SAMPLES * run.monitor.interval))
+    following = asyncio.create_task(_follow(recorders, transport, SAMPLES * job.monitor.interval))
     try:
         yield
     finally:

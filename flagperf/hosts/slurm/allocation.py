@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.schedulers import Slurm
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.slurm.awaited import queued
@@ -52,7 +52,7 @@ async def own_nodes(slurm: Slurm) -> tuple[Node, ...]:
 
 
 @asynccontextmanager
-async def slurm_nodes(run: RunConfig, slurm: Slurm, say: Say) -> AsyncIterator[tuple[tuple[Node, ...], Slurm]]:
+async def slurm_nodes(job: JobConfig, slurm: Slurm, say: Say) -> AsyncIterator[tuple[tuple[Node, ...], Slurm]]:
     """The nodes of a job, and with them what the cluster's file says of Slurm, now with the job's id.
 
     Raises:
@@ -60,12 +60,12 @@ async def slurm_nodes(run: RunConfig, slurm: Slurm, say: Say) -> AsyncIterator[t
         ConfigError: the user's own allocation is too small.
     """
     if own := own_job(slurm):
-        names = await _of_own(run, own)
+        names = await _of_own(job, own)
         say(f"Slurm job {own}, which is there already: {', '.join(names[:FEW])}{' …' * (len(names) > FEW)}")
-        yield _nodes(names, slurm), replace(slurm, job=own, step=step(run, slurm))
+        yield _nodes(names, slurm), replace(slurm, job=own, step=step(job, slurm))
         return
-    async with _Allocation(request(run, slurm, this_owner()), say) as allocation:
-        yield _nodes(allocation.names, slurm), replace(slurm, job=allocation.job, step=step(run, slurm))
+    async with _Allocation(request(job, slurm, this_owner()), say) as allocation:
+        yield _nodes(allocation.names, slurm), replace(slurm, job=allocation.job, step=step(job, slurm))
 
 
 def _nodes(names: tuple[str, ...], slurm: Slurm) -> tuple[Node, ...]:
@@ -80,16 +80,18 @@ async def _names(job: int) -> tuple[Mapping[str, str], tuple[str, ...]]:
     return fields, await host_names(fields["NodeList"])
 
 
-async def _of_own(run: RunConfig, job: int) -> tuple[str, ...]:
+async def _of_own(job: JobConfig, slurm_job: int) -> tuple[str, ...]:
     """The nodes of an allocation that is not ours to end."""
-    fields, names = await _names(job)
-    if run.container is not None and fields.get("OverSubscribe") != "NO":
-        log.warning("Slurm job %d may share its nodes with others: Slurm does not limit what a container uses", job)
-    if len(names) < run.nnodes:
+    fields, names = await _names(slurm_job)
+    if job.container is not None and fields.get("OverSubscribe") != "NO":
+        log.warning(
+            "Slurm job %d may share its nodes with others: Slurm does not limit what a container uses", slurm_job
+        )
+    if len(names) < job.nnodes:
         problem = "the allocation has too few nodes"
-        where = f"Slurm job {job}"
-        raise ConfigError(problem, where=where, key="nnodes", given=run.nnodes, allowed=f"1 to {len(names)}")
-    return names[: run.nnodes]
+        where = f"Slurm job {slurm_job}"
+        raise ConfigError(problem, where=where, key="nnodes", given=job.nnodes, allowed=f"1 to {len(names)}")
+    return names[: job.nnodes]
 
 
 class _Allocation:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.hosts.slurm.request import OURS, SUBMITTED, request
 from flagperf.plan.dry_run import start_line
 from flagperf.plan.values import Plan
@@ -24,7 +24,7 @@ class Submission:
     The folder is the run's. `argv` is the command that runs the job there.
     """
 
-    job: RunConfig
+    job: JobConfig
     plan: Plan
     folder: Path
     argv: tuple[str, ...]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from flagperf.config.schema.keys import is_platform
 from flagperf.contract.records import Change, Statistics
 from flagperf.contract.sys_info import read_sys_info
-from flagperf.partners.flagperf.submission import WHOLE, Job, unfit
+from flagperf.partners.flagperf.submission import WHOLE, MeasuredJob, unfit
 from flagperf.report import cells
 from flagperf.report.markdown import table
 from flagperf.results.evidence import TRAINING_LIMITS
@@ -46,7 +46,7 @@ FRAGMENT = """\
 """
 
 
-def fragment(jobs: Sequence[Job]) -> str:
+def fragment(jobs: Sequence[MeasuredJob]) -> str:
     """The part of FlagPerf's README of a case that tells one product's results, in Markdown; of those jobs that fit."""
     fit = [job for job in jobs if not unfit(job)]
     hardware = fit[0].config["hardware"]
@@ -58,7 +58,7 @@ def fragment(jobs: Sequence[Job]) -> str:
     )
 
 
-def row(job: Job) -> dict[str, str]:
+def row(job: MeasuredJob) -> dict[str, str]:
     """One row of FlagPerf's result table. Means over the rounds; time and accuracy of whole trainings only."""
     figures = {name: job.figure(name) for name in ("e2e_time", *RATES)}
     told = {name: _number(figure) for name, figure in figures.items()}
@@ -80,7 +80,7 @@ def _number(figure: Statistics | None) -> str:
     return cells.number(figure.mean).replace(",", "") if figure else NONE
 
 
-def environment(jobs: Sequence[Job]) -> dict[str, str]:
+def environment(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
     """Machine and software, as the first host and the ranks told them: those at 1x8, where there are any."""
     job = next((job for job in jobs if job.scale == WHOLE), jobs[0])
     result = usable(job.summary.results)[0]
@@ -95,7 +95,7 @@ def environment(jobs: Sequence[Job]) -> dict[str, str]:
     }
 
 
-def _general(jobs: Sequence[Job]) -> dict[str, str]:
+def _general(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
     """FlagPerf's table of what the columns mean for this case."""
     config, goal = jobs[0].config, jobs[0].summary.results[0].target
     unit = config["throughput_unit"]
@@ -118,7 +118,7 @@ def _general(jobs: Sequence[Job]) -> dict[str, str]:
     }
 
 
-def _reasons(job: Job) -> list[str]:
+def _reasons(job: MeasuredJob) -> list[str]:
     of_rounds = (reason for result in usable(job.summary.results) for reason in result.reasons)
     return list(dict.fromkeys([*job.summary.reasons, *of_rounds]))
 

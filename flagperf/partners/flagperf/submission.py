@@ -25,7 +25,7 @@ BELOW = "\n           "  # next line of a part of an error
 
 
 @dataclass(frozen=True)
-class Job:
+class MeasuredJob:
     """A job and the folder it lies in."""
 
     folder: Path
@@ -56,15 +56,15 @@ class Hole:
     command: str
 
 
-def jobs_in(folder: Path) -> list[Job]:
+def jobs_in(folder: Path) -> list[MeasuredJob]:
     """The jobs of a run, or the one whose folder is given. Raises ConfigError where there is none."""
     run = folder.resolve().parent if is_job(folder) else folder
-    return [Job(run / summary.name, summary) for summary in read_jobs(folder)]
+    return [MeasuredJob(run / summary.name, summary) for summary in read_jobs(folder)]
 
 
-def submissions(jobs: Sequence[Job]) -> list[list[Job]]:
+def submissions(jobs: Sequence[MeasuredJob]) -> list[list[MeasuredJob]]:
     """The jobs that belong together: those of one revision of a case, on one framework and product, by their scale."""
-    found: dict[tuple[object, ...], list[Job]] = {}
+    found: dict[tuple[object, ...], list[MeasuredJob]] = {}
     for job in sorted(jobs, key=lambda job: (job.config["nnodes"], job.config["nproc"])):
         found.setdefault(belongs_to(job.config), []).append(job)
     return list(found.values())
@@ -76,7 +76,7 @@ def belongs_to(config: Mapping[str, Any]) -> tuple[object, ...]:
     return config["case"], config.get("revision") or 1, *names
 
 
-def check(groups: Sequence[Sequence[Job]]) -> None:
+def check(groups: Sequence[Sequence[MeasuredJob]]) -> None:
     """Refuse submissions with holes.
 
     Raises:
@@ -91,7 +91,7 @@ def check(groups: Sequence[Sequence[Job]]) -> None:
         )
 
 
-def holes(jobs: Sequence[Job]) -> Iterator[Hole]:
+def holes(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
     """What the jobs of one submission lack."""
     config = jobs[0].config
     name = f"{config['case']}-{config['framework']['name']}-{config['hardware']['name']}"
@@ -106,7 +106,7 @@ def holes(jobs: Sequence[Job]) -> Iterator[Hole]:
             yield from (Hole(f"{job.summary.name}: no accuracy, {_ended(job)}", command(job, scale)) for job in good)
 
 
-def unfit(job: Job) -> str:
+def unfit(job: MeasuredJob) -> str:
     """Why a job is no part of any submission; "" where it is."""
     if (found := verdict(job.summary)) in ("INVALID", "RUNNING"):
         reasons = [reason for result in job.summary.results for reason in result.reasons]
@@ -125,12 +125,12 @@ def unfit(job: Job) -> str:
     return f"no {', '.join(missing)}" if missing else ""
 
 
-def _ended(job: Job) -> str:
+def _ended(job: MeasuredJob) -> str:
     reasons = {str(result.values.get("stop_reason")) for result in usable(job.summary.results)}
     return f"ended by {', '.join(sorted(reasons))}"
 
 
-def command(job: Job, scale: str) -> str:
+def command(job: MeasuredJob, scale: str) -> str:
     """The command for the case of a job at another scale, to its end."""
     config, (nnodes, nproc) = job.config, scale.split("x")
     sampled = any(result.sample_data for result in job.summary.results)

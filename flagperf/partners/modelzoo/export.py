@@ -14,11 +14,11 @@ import yaml
 from flagperf import __version__
 from flagperf.config.about_case import target_text
 from flagperf.config.parts.needs import needs_of
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.partners.flagperf.pages.case_text import case_text
 from flagperf.partners.flagperf.pages.render import render
-from flagperf.partners.flagperf.submission import Job
+from flagperf.partners.flagperf.submission import MeasuredJob
 from flagperf.partners.modelzoo import guide, results
 from flagperf.partners.modelzoo.wheel import NAME, wheel
 from flagperf.plan.container import docker_run_argv
@@ -32,7 +32,7 @@ WORKDIR = "/workspace"  # of the image and the container
 FROM_IMAGE = ("torch", "torchvision", "torchaudio")  # a vendor builds them for its devices: pip must not replace them
 
 
-def export(full: RunConfig, short: RunConfig, jobs: Sequence[Job], folder: Path, account: str) -> list[Path]:
+def export(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], folder: Path, account: str) -> list[Path]:
     """Write the folder and return its files.
 
     Args:
@@ -64,7 +64,7 @@ def export(full: RunConfig, short: RunConfig, jobs: Sequence[Job], folder: Path,
     return sorted([*texts, wheel_file])
 
 
-def _texts(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, str]:
+def _texts(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], account: str) -> dict[str, str]:
     """File below the folder → text."""
     values = _values(full, short, jobs, account)
     templates = {
@@ -80,7 +80,7 @@ def _texts(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str)
     return made | {f"{guide.SCRIPTS}/{name}": text for name, text in scripts.items()}
 
 
-def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str) -> dict[str, Any]:
+def _values(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], account: str) -> dict[str, Any]:
     """What the templates name."""
     devices = _devices(full)
     entry = _entry(full, short, account)
@@ -89,7 +89,7 @@ def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str
     return {
         "version": __version__,
         "wheel": NAME,
-        "run": full,
+        "job": full,
         "case": {"model": full.case} | ({} if full.framework.main else {"framework": full.framework.name}),
         "devices": devices,
         "mixed": {device["name"]: device["mixed"] for device in devices},
@@ -109,17 +109,17 @@ def _values(full: RunConfig, short: RunConfig, jobs: Sequence[Job], account: str
     }
 
 
-def _devices(run: RunConfig) -> list[Mapping[str, Any]]:
+def _devices(job: JobConfig) -> list[Mapping[str, Any]]:
     """Values of --device: the vendor's own, and this machine's processor. Each with flagperf's words for it."""
-    if run.vendor.name == "cpu":
+    if job.vendor.name == "cpu":
         return [CPU]
-    words = {"vendor": run.vendor.name, "hardware": run.hardware.name}
-    precision = run.config["precision"]
+    words = {"vendor": job.vendor.name, "hardware": job.hardware.name}
+    precision = job.config["precision"]
     mixed = precision if precision.startswith("amp_") else "amp_fp16"
-    return [{"name": run.vendor.device, "words": words, "mixed": mixed}, CPU]
+    return [{"name": job.vendor.device, "words": words, "mixed": mixed}, CPU]
 
 
-def _entry(full: RunConfig, short: RunConfig, account: str) -> dict[str, Any]:
+def _entry(full: JobConfig, short: JobConfig, account: str) -> dict[str, Any]:
     """The entry of model.yaml."""
     _, package, *_ = str(full.config["task"]["_target_"]).split(".")
     area = guide.AREAS.get(package, guide.OTHER_AREA)
@@ -140,29 +140,29 @@ def _entry(full: RunConfig, short: RunConfig, account: str) -> dict[str, Any]:
     return {"case_name": account, "desc": desc, "params": params}
 
 
-def _cards(run: RunConfig) -> list[tuple[str, int]]:
+def _cards(job: JobConfig) -> list[tuple[str, int]]:
     """How many devices to train on, in words and as a number: one, a card's, a machine's."""
     counts = {
         "单设备": 1,
-        "单卡": run.hardware.devices_per_card,
-        "单机": run.hardware.devices_per_node or run.hardware.devices_per_card,
+        "单卡": job.hardware.devices_per_card,
+        "单机": job.hardware.devices_per_node or job.hardware.devices_per_card,
     }
     return [(name, count) for name, count in counts.items() if name == "单设备" or count > 1]
 
 
-def _docker_line(run: RunConfig) -> str:
+def _docker_line(job: JobConfig) -> str:
     """The command that starts a shell in a container of the vendor's image; empty where the vendor needs none."""
-    if run.container is None:
+    if job.container is None:
         return ""
     data = Mount("DATA", "/data")
     container = Container(
-        name=run.case,
-        image=f"{run.case}-flagperf",
+        name=job.case,
+        image=f"{job.case}-flagperf",
         argv=("bash",),
         env={},
         labels={},
         mounts=(data,),
-        options=run.container,
+        options=job.container,
     )
     docker, verb, *rest = docker_run_argv(container)
     return " ".join([docker, verb, "-it", *rest])

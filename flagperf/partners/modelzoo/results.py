@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from flagperf.compare.align import Alignment, align
 from flagperf.compare.jobs import NamedJob, pair_runs
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
-from flagperf.partners.flagperf.submission import Job, belongs_to, unfit
+from flagperf.partners.flagperf.submission import MeasuredJob, belongs_to, unfit
 from flagperf.report import cells
 from flagperf.results.summary import usable, verdict
 
@@ -18,72 +18,82 @@ NO_PARTNER = "没有同一规模的参考"
 WORDS = {"passed": "一致", "failed": "不一致", "undecided": "无法判断"}
 
 
-def rows(run: RunConfig, jobs: Sequence[Job]) -> list[dict[str, str]]:
+def rows(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[dict[str, str]]:
     """One row a job that counts."""
-    return [_row(job) for job in _own(run, jobs) if usable(job.summary.results)]
+    return [_row(measured) for measured in _own(job, jobs) if usable(measured.summary.results)]
 
 
-def left_out(run: RunConfig, jobs: Sequence[Job]) -> list[str]:
+def left_out(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[str]:
     """The jobs that do not count, and why."""
-    return [f"{job.summary.name}: {unfit(job)}" for job in _own(run, jobs) if not usable(job.summary.results)]
+    return [
+        f"{measured.summary.name}: {unfit(measured)}"
+        for measured in _own(job, jobs)
+        if not usable(measured.summary.results)
+    ]
 
 
-def missing(run: RunConfig, jobs: Sequence[Job]) -> list[str]:
+def missing(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[str]:
     """The scales at which the full case was not measured on the product: one device, one card, one machine."""
-    card, machine = run.hardware.devices_per_card, run.hardware.devices_per_node or run.hardware.devices_per_card
-    there = {job.config["nproc"] for job in _own(run, jobs) if job.config["nnodes"] == 1 and not unfit(job)}
-    return [f"{run.hardware.name} 1x{count}" for count in dict.fromkeys((1, card, machine)) if count not in there]
+    card, machine = job.hardware.devices_per_card, job.hardware.devices_per_node or job.hardware.devices_per_card
+    there = {
+        measured.config["nproc"]
+        for measured in _own(job, jobs)
+        if measured.config["nnodes"] == 1 and not unfit(measured)
+    }
+    return [f"{job.hardware.name} 1x{count}" for count in dict.fromkeys((1, card, machine)) if count not in there]
 
 
-def _own(run: RunConfig, jobs: Sequence[Job]) -> list[Job]:
-    return [job for job in jobs if belongs_to(job.config) == belongs_to(run.config)]
+def _own(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
+    return [measured for measured in jobs if belongs_to(measured.config) == belongs_to(job.config)]
 
 
-def of_others(run: RunConfig, jobs: Sequence[Job]) -> list[Job]:
+def of_others(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
     """Jobs that the README does not tell of: neither the product's, of this revision of the case, nor a reference."""
-    own = _own(run, jobs)
-    return [job for job in jobs if job not in own and not _is_reference(run, job)]
+    own = _own(job, jobs)
+    return [measured for measured in jobs if measured not in own and not _is_reference(job, measured)]
 
 
-def _is_reference(run: RunConfig, job: Job) -> bool:
-    return bool(job.config["case"] == run.case and job.config["vendor"]["name"] != run.vendor.name)
+def _is_reference(job: JobConfig, measured: MeasuredJob) -> bool:
+    return bool(measured.config["case"] == job.case and measured.config["vendor"]["name"] != job.vendor.name)
 
 
-def _row(job: Job) -> dict[str, str]:
-    cell = cells.row(job.summary)
-    reduced = [] if job.config["size"] == "full" else [f"size={job.config['size']}"]
-    notes = [*reduced, *cells.notes(job.summary)]
+def _row(measured: MeasuredJob) -> dict[str, str]:
+    cell = cells.row(measured.summary)
+    reduced = [] if measured.config["size"] == "full" else [f"size={measured.config['size']}"]
+    notes = [*reduced, *cells.notes(measured.summary)]
     found = {
-        "加速卡": f"{job.config['vendor']['name']} {job.config['hardware']['name']}",
-        "节点x设备": job.scale,
-        "混合精度": job.config["precision"],
-        "每设备批大小": str(job.config["train_batch_size"]),
-        "学习率": str(job.config["lr"]),
+        "加速卡": f"{measured.config['vendor']['name']} {measured.config['hardware']['name']}",
+        "节点x设备": measured.scale,
+        "混合精度": measured.config["precision"],
+        "每设备批大小": str(measured.config["train_batch_size"]),
+        "学习率": str(measured.config["lr"]),
         f"性能 ({cell['unit']})": cell["p_train"],
-        "精度": cell["accuracy"] if job.trained_to_its_end else NONE,
-        "训练耗时 (s)": cell["e2e_time [s]"] if job.trained_to_its_end else NONE,
-        "判定": verdict(job.summary),
+        "精度": cell["accuracy"] if measured.trained_to_its_end else NONE,
+        "训练耗时 (s)": cell["e2e_time [s]"] if measured.trained_to_its_end else NONE,
+        "判定": verdict(measured.summary),
         "说明": "; ".join(notes),
     }
     return {name: text.replace(cells.ABSENT, NONE) or NONE for name, text in found.items()}
 
 
-def alignment(run: RunConfig, jobs: Sequence[Job]) -> list[dict[str, str]]:
+def alignment(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[dict[str, str]]:
     """The product's trainings held against those of another vendor, as `flagperf compare REF NEW align=1%` does.
 
     One without a counterpart has a row that says so; there is none at all where no other vendor's run was given.
     """
-    own, references = _named(_own(run, jobs)), _named([job for job in jobs if _is_reference(run, job)])
+    own, references = _named(_own(job, jobs)), _named([measured for measured in jobs if _is_reference(job, measured)])
     if not own or not references:
         return []
     found = pair_runs([references, own])
-    alone = [_aligned_row(NONE, job, "undecided", NO_PARTNER) for job in own if job.name in found.alone]
+    alone = [_aligned_row(NONE, measured, "undecided", NO_PARTNER) for measured in own if measured.name in found.alone]
     return [row for pair in found.pairs for row in _aligned(*pair)] + alone
 
 
-def _named(jobs: Sequence[Job]) -> list[NamedJob]:
+def _named(jobs: Sequence[MeasuredJob]) -> list[NamedJob]:
     """Those that count."""
-    return [NamedJob(str(job.folder.parent), job.summary) for job in jobs if usable(job.summary.results)]
+    return [
+        NamedJob(str(measured.folder.parent), measured.summary) for measured in jobs if usable(measured.summary.results)
+    ]
 
 
 def _aligned(reference: NamedJob, other: NamedJob) -> Iterator[dict[str, str]]:

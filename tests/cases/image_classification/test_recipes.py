@@ -91,8 +91,8 @@ def test_seldom_erased() -> None:
 
 def test_rand_augment_at_its_strongest(tiny: Callable[[str], dict[str, Any]]) -> None:
     """Every operation takes every magnitude that its normal distribution may give."""
-    run = compose(["model=swin_transformer", "size=full", f"data_dir={tiny('swin_transformer')['data_dir']}"])
-    augment = component(run.config, "train_data").transform.transforms[3]
+    job = compose(["model=swin_transformer", "size=full", f"data_dir={tiny('swin_transformer')['data_dir']}"])
+    augment = component(job.config, "train_data").transform.transforms[3]
     image = v2.functional.to_pil_image(torch.arange(256, dtype=torch.uint8).expand(3, 32, 256))
     for operation in augment.ops:
         operation.prob, operation.magnitude = 1.0, 20

@@ -11,7 +11,7 @@ from user_folder import TOY, write
 from flagperf.config.about_case import frameworks
 from flagperf.config.compose import compose, compose_jobs
 from flagperf.config.files.search_path import search_path
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 
 MINE = """\
 # flagperf model=toy framework=mine
@@ -81,8 +81,8 @@ def bench(tmp_path: Path) -> Path:
     return write(tmp_path, FILES)
 
 
-def told(run: RunConfig) -> tuple[str, str, float, str | None]:
-    return run.name, run.config["network"]["_target_"], run.config["lr"], run.tuning
+def told(job: JobConfig) -> tuple[str, str, float, str | None]:
+    return job.name, job.config["network"]["_target_"], job.config["lr"], job.tuning
 
 
 PLAIN = ("toy-pytorch-cpux1x1", "cases.toy.Network", 0.1, None)
@@ -120,14 +120,14 @@ def test_a_sweep_over_frameworks(bench: Path) -> None:
     ],
 )
 def test_how_a_framework_reaches_the_devices(bench: Path, framework: str, reached: tuple[object, ...]) -> None:
-    run = compose(["model=toy", f"framework={framework}", "vendor=acme", "hardware=M1", "dry_run=true"], [bench])
-    vendor = run.vendor
+    job = compose(["model=toy", f"framework={framework}", "vendor=acme", "hardware=M1", "dry_run=true"], [bench])
+    vendor = job.vendor
     assert (vendor.device, vendor.backend, vendor.plugin, dict(vendor.environment)) == reached
-    assert {key: run.config["vendor"][key] for key in ("device", "plugin")} == {
+    assert {key: job.config["vendor"][key] for key in ("device", "plugin")} == {
         "device": reached[0],
         "plugin": reached[2],
     }
-    assert run.changes == ()
+    assert job.changes == ()
 
 
 def test_a_framework_that_the_case_lacks(bench: Path) -> None:

@@ -184,9 +184,9 @@ OLD = "vendor.image.pytorch_1_13={name: theirs-1.13}"
     ],
 )
 def test_an_image_by_version(words: tuple[str, ...], name: str) -> None:
-    run = compose(["vendor=dcu", "hardware=K100", "data_dir=/data", "dry_run=true", *map(added, words)])
-    assert run.image is not None
-    assert run.image.reference == name
+    job = compose(["vendor=dcu", "hardware=K100", "data_dir=/data", "dry_run=true", *map(added, words)])
+    assert job.image is not None
+    assert job.image.reference == name
 
 
 def added(word: str) -> str:

@@ -26,11 +26,11 @@ TP = "parallel.mesh.tp=2"
     ],
 )
 def test_they_follow_from_the_global_batch(overrides: list[str], micro_steps: int, data_ranks: int) -> None:
-    run = compose([*LLAMA, *overrides])
-    assert (run.gradient_accumulation_steps, run.mesh.data_ranks) == (micro_steps, data_ranks)
-    assert run.config["gradient_accumulation_steps"] == micro_steps
-    assert run.train_batch_size * micro_steps * data_ranks == run.config["global_batch_size"]
-    assert "gradient_accumulation_steps" not in [change.key for change in run.changes if change.source != "tuning"]
+    job = compose([*LLAMA, *overrides])
+    assert (job.gradient_accumulation_steps, job.mesh.data_ranks) == (micro_steps, data_ranks)
+    assert job.config["gradient_accumulation_steps"] == micro_steps
+    assert job.train_batch_size * micro_steps * data_ranks == job.config["global_batch_size"]
+    assert "gradient_accumulation_steps" not in [change.key for change in job.changes if change.source != "tuning"]
 
 
 def test_no_number_of_them_fits() -> None:

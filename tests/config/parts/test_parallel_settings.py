@@ -18,17 +18,17 @@ H100 = ["model=bert", "vendor=nvidia", "hardware=H100", "nnodes=2", "nproc=8", "
 
 
 def test_data_parallelism_is_the_default() -> None:
-    run = compose(["model=bert", "nproc=4"])
-    assert run.mesh == Mesh(dp_replicate=4)
-    assert run.config["parallel"] == {"_target_": None, "mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}}
-    assert run.changes == ()
+    job = compose(["model=bert", "nproc=4"])
+    assert job.mesh == Mesh(dp_replicate=4)
+    assert job.config["parallel"] == {"_target_": None, "mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}}
+    assert job.changes == ()
 
 
 def test_a_closed_run_may_choose_how_its_ranks_share() -> None:
     sides = ["parallel.mesh.dp_replicate=2", "parallel.mesh.dp_shard=-1", "parallel.mesh.tp=2"]
-    run = compose(["model=bert", "nproc=8", SHARDED, *sides, "parallel.blocks=BertLayer"])
-    assert (run.division, run.mesh) == ("closed", Mesh(2, 2, 2))
-    assert run.config["parallel"]["blocks"] == "BertLayer"
+    job = compose(["model=bert", "nproc=8", SHARDED, *sides, "parallel.blocks=BertLayer"])
+    assert (job.division, job.mesh) == ("closed", Mesh(2, 2, 2))
+    assert job.config["parallel"]["blocks"] == "BertLayer"
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_a_plan_divides_all_layers_that_belong_together(tmp_path: Path) -> None:
 
 
 def test_another_strategy_takes_no_arguments_of_the_case_s() -> None:
-    run = compose(["model=llama3_8b", "nproc=2", "parallel._target_=null"])
-    assert run.config["parallel"] == {"_target_": None, "mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}}
-    assert (run.mesh, [change.key for change in run.changes]) == (Mesh(dp_replicate=2), ["parallel._target_"])
+    job = compose(["model=llama3_8b", "nproc=2", "parallel._target_=null"])
+    assert job.config["parallel"] == {"_target_": None, "mesh": {"dp_replicate": -1, "dp_shard": 1, "tp": 1}}
+    assert (job.mesh, [change.key for change in job.changes]) == (Mesh(dp_replicate=2), ["parallel._target_"])
 
 
 def test_a_framework_without_strategies() -> None:
@@ -171,8 +171,8 @@ def test_a_framework_without_strategies() -> None:
 
 
 def test_an_own_strategy_in_an_open_run() -> None:
-    run = compose(["model=bert", "division=open", "parallel._target_=mine.Strategy", "parallel.rings=2"])
-    assert run.config["parallel"]["_target_"] == "mine.Strategy"
+    job = compose(["model=bert", "division=open", "parallel._target_=mine.Strategy", "parallel.rings=2"])
+    assert job.config["parallel"]["_target_"] == "mine.Strategy"
 
 
 def test_the_samples_of_a_step_are_the_case_s(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.config.parts.needs import needs_of
 from flagperf.config.rules.extension import NO_PROOF, proof_path
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 
 DATA = Path(__file__).parents[2] / "data"
@@ -42,44 +42,44 @@ def acme(tmp_path: Path) -> Path:
     return Path(shutil.copytree(DATA / "acme_kernels", tmp_path / "acme", ignore=left_out, dirs_exist_ok=True))
 
 
-def composed(acme: Path, *words: str) -> RunConfig:
+def composed(acme: Path, *words: str) -> JobConfig:
     return compose([*WORDS, *words], [acme])
 
 
-def write_proof(run: RunConfig, **changes: Any) -> Path:
+def write_proof(job: JobConfig, **changes: Any) -> Path:
     """A proof of the code as it lies there, but for changes."""
     said = {
         "case": "resnet50",
-        "revision": run.config["revision"],
-        "files": run.config["extension"]["files"],
+        "revision": job.config["revision"],
+        "files": job.config["extension"]["files"],
         "differences": DIFFERENCES,
         "optimizer": {},
         "same_modules": False,
         "classes": ["torch.nn.modules.linear.Linear"],
         "versions": {},
     }
-    path = proof_path(run.vendor.extension, run.config)
+    path = proof_path(job.vendor.extension, job.config)
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump({**said, **changes}))
     return path
 
 
 def test_what_is_recorded(acme: Path) -> None:
-    run = composed(acme)
-    extension = run.config["extension"]
+    job = composed(acme)
+    extension = job.config["extension"]
     assert extension["replaced"] == REPLACED
     assert set(extension["files"]) == {
         "environment.sh",
         *(f"acme_kernels/{name}.py" for name in ("library", "loader", "network", "optimizer")),
     }
-    assert run.code_dirs == (acme / CODE,)
-    assert {change.source for change in run.changes} == {"tuning acme/resnet50/A1"}
-    assert not any(change.key == "train_batch_size" for change in run.changes)  # a reduced size is not tuned
+    assert job.code_dirs == (acme / CODE,)
+    assert {change.source for change in job.changes} == {"tuning acme/resnet50/A1"}
+    assert not any(change.key == "train_batch_size" for change in job.changes)  # a reduced size is not tuned
 
 
 def test_another_case_has_none_of_it(acme: Path) -> None:
-    run = composed(acme, "model=glm")
-    assert (run.tuning, "extension" in run.config, run.division) == (None, False, "closed")
+    job = composed(acme, "model=glm")
+    assert (job.tuning, "extension" in job.config, job.division) == (None, False, "closed")
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_another_case_has_none_of_it(acme: Path) -> None:
     ],
 )
 def test_without_a_proof(acme: Path, words: tuple[str, ...], division: str, then: str) -> None:
-    run = composed(acme, *words)
+    job = composed(acme, *words)
     note = f"no proof that the vendor's own code does what the case does ({NO_PROOF}): {then}"
-    assert (run.division, run.config["division"], run.notes[-1]) == (division, division, note)
+    assert (job.division, job.config["division"], job.notes[-1]) == (division, division, note)
 
 
 def test_with_a_proof_the_run_is_closed(acme: Path) -> None:
     write_proof(composed(acme))
-    run = composed(acme)
-    assert (run.division, run.config["extension"]["no_proof"]) == ("closed", "")
-    assert run.config["extension"]["proof"]["differences"] == DIFFERENCES
+    job = composed(acme)
+    assert (job.division, job.config["extension"]["no_proof"]) == ("closed", "")
+    assert job.config["extension"]["proof"]["differences"] == DIFFERENCES
 
 
 @pytest.mark.parametrize(
@@ -124,24 +124,24 @@ def test_code_that_was_changed_after_its_proof(acme: Path) -> None:
         file.write("# faster\n")
     (acme / CODE / "acme_kernels/conf").mkdir()
     (acme / CODE / "acme_kernels/conf/more.py").touch()
-    run = composed(acme)
+    job = composed(acme)
     why = "acme_kernels/conf/more.py, acme_kernels/optimizer.py changed after it"
-    assert (run.division, run.config["extension"]["no_proof"]) == ("open", why)
+    assert (job.division, job.config["extension"]["no_proof"]) == ("open", why)
 
 
 def test_a_proof_is_of_what_is_replaced(acme: Path) -> None:
     write_proof(composed(acme))
-    run = composed(acme, "vendor.extension.replace.optimizer._target_=acme_kernels.optimizer.Other")
-    assert (run.division, run.config["extension"]["no_proof"]) == ("open", NO_PROOF)
+    job = composed(acme, "vendor.extension.replace.optimizer._target_=acme_kernels.optimizer.Other")
+    assert (job.division, job.config["extension"]["no_proof"]) == ("open", NO_PROOF)
 
 
 def test_a_script_and_packages_need_no_proof(acme: Path) -> None:
     (acme / "vendor/acme/resnet50/A1.yaml").write_text(
         "# @package _global_\nvendor: {extension: {environment_script: environment.sh, requirements: [numpy]}}\n"
     )
-    run = composed(acme)
-    assert (run.division, run.config["extension"]["has_code"]) == ("closed", False)
-    assert needs_of(run).requirements == {"numpy": "vendor.extension.requirements"}
+    job = composed(acme)
+    assert (job.division, job.config["extension"]["has_code"]) == ("closed", False)
+    assert needs_of(job).requirements == {"numpy": "vendor.extension.requirements"}
 
 
 TUNING = "{acme}/vendor/acme/resnet50/A1.yaml"

@@ -45,45 +45,45 @@ WORDS = (
 
 
 def test_they_reach_the_ranks_and_nothing_that_is_kept(secrets: Path, tmp_path: Path) -> None:
-    run = compose(WORDS, [secrets])
-    assert run.secrets == {
+    job = compose(WORDS, [secrets])
+    assert job.secrets == {
         "WANDB_API_KEY": VALUES[2],
         "PROXY": "http://me:swordfish@proxy:1",
         "HF_TOKEN": VALUES[0],
         "OTHER": VALUES[1],
     }
-    assert {name: run.vendor.environment.get(name) for name in (*run.secrets, "PLAIN")} == {
-        **dict.fromkeys(run.secrets),
+    assert {name: job.vendor.environment.get(name) for name in (*job.secrets, "PLAIN")} == {
+        **dict.fromkeys(job.secrets),
         "PLAIN": "shown",
     }
-    assert run.config["vendor"]["environment"] == {
-        **run.vendor.environment,
+    assert job.config["vendor"]["environment"] == {
+        **job.vendor.environment,
         "WANDB_API_KEY": "***",
         "PROXY": "http://***@proxy:1",
         "PLAIN": "shown",
     }
-    assert run.config["own"]["secrets"] == "HF_TOKEN, OTHER"
-    assert run.cluster.image.https_proxy == "http://me:swordfish@proxy:1"  # for the build
-    assert run.mask.text(" ".join(VALUES)) == "*** *** *** *** ***"
+    assert job.config["own"]["secrets"] == "HF_TOKEN, OTHER"
+    assert job.cluster.image.https_proxy == "http://me:swordfish@proxy:1"  # for the build
+    assert job.mask.text(" ".join(VALUES)) == "*** *** *** *** ***"
     (tmp_path / "run").mkdir()
-    write_case(run, make_plan(run, 1), tmp_path / "run")
+    write_case(job, make_plan(job, 1), tmp_path / "run")
     kept = "".join(path.read_text() for path in (tmp_path / "run").rglob("*") if path.is_file())
-    changed = {change.key: change.after for change in run.changes}
+    changed = {change.key: change.after for change in job.changes}
     assert changed["vendor.environment.WANDB_API_KEY"] == "***"
-    for shown in (kept, dry_run_text(run), json.dumps(changed)):
+    for shown in (kept, dry_run_text(job), json.dumps(changed)):
         assert [value for value in (*VALUES, "sword%3Afish") if value in shown] == []
 
 
 def test_a_dry_run_needs_no_value(tmp_path: Path) -> None:
-    run = compose([*OPEN, "dry_run=true"], [bench(tmp_path, {"HF_TOKEN": {"variable": "NOT_THERE"}})])
-    assert run.secrets == {"HF_TOKEN": "***"}
-    assert "a run first writes HF_TOKEN to " in dry_run_text(run)
+    job = compose([*OPEN, "dry_run=true"], [bench(tmp_path, {"HF_TOKEN": {"variable": "NOT_THERE"}})])
+    assert job.secrets == {"HF_TOKEN": "***"}
+    assert "a run first writes HF_TOKEN to " in dry_run_text(job)
 
 
 def test_a_short_one_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "12345")
-    run = compose(OPEN, [bench(tmp_path, {"HF_TOKEN": {"variable": "MY_TOKEN"}})])
-    assert run.notes[-1] == "HF_TOKEN: a secret of fewer than 6 characters is not looked for in what the ranks print"
+    job = compose(OPEN, [bench(tmp_path, {"HF_TOKEN": {"variable": "MY_TOKEN"}})])
+    assert job.notes[-1] == "HF_TOKEN: a secret of fewer than 6 characters is not looked for in what the ranks print"
 
 
 ADVICE = "a file with nothing but the value, which only you may read"

@@ -18,7 +18,7 @@ import flagperf
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.config.rules.own_code import LIBRARIES, SHIPPED, STANDARD
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.records import Change
 from flagperf.errors import ConfigError
 
@@ -319,11 +319,11 @@ def test_an_honest_choice_stays_closed(override: str) -> None:
 
 def test_what_a_users_file_says_otherwise_of_a_product_is_recorded(tmp_path: Path) -> None:
     bench = write(tmp_path, {"hardware/A100": COOLER_A100})
-    run = compose([*A100, "size=tiny"], [bench])
+    job = compose([*A100, "size=tiny"], [bench])
     power = compose([*A100, "size=tiny"]).hardware.power_w
     file = f"{bench}/hardware/A100.yaml"
-    assert run.changes == (Change("hardware.power_w", power, 300, file),)
-    assert run.config["own"] == {"hardware/A100": f"{file}, in place of the shipped file"}
+    assert job.changes == (Change("hardware.power_w", power, 300, file),)
+    assert job.config["own"] == {"hardware/A100": f"{file}, in place of the shipped file"}
     with pytest.raises(ConfigError, match="a closed run may not change this key"):
         compose([*A100, "size=tiny", "hardware.peak_flops.bf16=2.0e+14"], [bench])
 
@@ -393,9 +393,9 @@ def test_a_users_own_vendor_and_case_stay_closed(tmp_path: Path) -> None:
     )
     overrides = ["vendor=acme", "hardware=X1", "cluster=lab", DATA]
     assert compose([*overrides, "model=resnet50"], [bench]).changes == ()
-    run = compose([*overrides, "model=toy", "network.depth=7"], [bench])
-    assert run.changes == (Change("network.depth", "${depth}", 7, "command line"),)
-    assert run.config["own"] == {
+    job = compose([*overrides, "model=toy", "network.depth=7"], [bench])
+    assert job.changes == (Change("network.depth", "${depth}", 7, "command line"),)
+    assert job.config["own"] == {
         name: f"{bench}/{name}.yaml"
         for name in ("model/toy", "mutable/toy", "hardware/X1", "vendor/acme", "cluster/lab")
     }
@@ -430,15 +430,15 @@ def refusal_of_code(given: object, modules: str, where: str) -> str:
 def test_code_dir_with_a_shipped_name(tmp_path: Path, files: list[str], found: str) -> None:
     folder = code(tmp_path, *files)
     assert message([f"code_dir={folder}", DATA]) == refusal_of_code(folder, found, "code_dir")
-    run = compose([f"code_dir={folder}", "division=open", DATA])
-    assert run.config["own"]["code_dir"] == f"{folder}: own code would be imported in place of {found}"
+    job = compose([f"code_dir={folder}", "division=open", DATA])
+    assert job.config["own"]["code_dir"] == f"{folder}: own code would be imported in place of {found}"
 
 
 def test_a_code_dir_of_ones_own_modules_is_recorded(tmp_path: Path) -> None:
     folder = code(tmp_path, "mine/__init__.py", "torch_acme/__init__.py", "test/__init__.py", "torch/notes.txt")
-    run = compose([f"code_dir={folder}", DATA])
-    assert run.changes == (Change("code_dir", None, str(folder), "command line"),)
-    assert run.config["own"]["code_dir"] == str(folder)
+    job = compose([f"code_dir={folder}", DATA])
+    assert job.changes == (Change("code_dir", None, str(folder), "command line"),)
+    assert job.config["own"]["code_dir"] == str(folder)
 
 
 @pytest.mark.parametrize(
@@ -465,12 +465,12 @@ def test_a_variable_that_is_to_hold_a_networks_interface(tmp_path: Path) -> None
 
 def test_variables_that_vendors_need(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    run = compose(["+vendor.environment={LD_PRELOAD: libjemalloc.so, LD_LIBRARY_PATH: /opt/acme/lib}", DATA])
-    assert {change.key for change in run.changes} == {
+    job = compose(["+vendor.environment={LD_PRELOAD: libjemalloc.so, LD_LIBRARY_PATH: /opt/acme/lib}", DATA])
+    assert {change.key for change in job.changes} == {
         "vendor.environment.LD_PRELOAD",
         "vendor.environment.LD_LIBRARY_PATH",
     }
-    assert run.config["own"] == {"LD_PRELOAD": "libjemalloc.so"}
+    assert job.config["own"] == {"LD_PRELOAD": "libjemalloc.so"}
 
 
 @pytest.mark.parametrize("place", ["PYTHONPATH", "the working folder"])
@@ -503,8 +503,8 @@ def test_the_launchers_own_environment(tmp_path: Path, monkeypatch: pytest.Monke
 def test_mounts(target: str, allowed: bool, part: str) -> None:
     override = f"+{part}.container.mounts={{/mine: '{target}'}}"
     if allowed:
-        run = compose([override, *A100, "nproc=8"])
-        assert Change(f"{part}.container.mounts./mine", None, target, "command line") in run.changes
+        job = compose([override, *A100, "nproc=8"])
+        assert Change(f"{part}.container.mounts./mine", None, target, "command line") in job.changes
         return
     problem, key = "this mount takes the place of code that the ranks import", f"{part}.container.mounts"
     said = lines(problem, where="command line", key=key, given=f"/mine: {target}", do=OPEN)
@@ -532,8 +532,8 @@ def test_an_interpreters_own_folders_and_plain_folders_take_no_place(
     ],
 )
 def test_a_case_without_a_tiny_size_is_not_called_tiny(tmp_path: Path, files: dict[str, str], size: str) -> None:
-    run: RunConfig = compose(["model=toy"], [write(tmp_path, files)])
-    assert (run.size, run.config["size"]) == (size, size)
+    job: JobConfig = compose(["model=toy"], [write(tmp_path, files)])
+    assert (job.size, job.config["size"]) == (size, size)
 
 
 def test_every_library_that_ranks_import_is_known() -> None:

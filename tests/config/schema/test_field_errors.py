@@ -444,15 +444,15 @@ def test_what_is_accepted(tmp_path: Path) -> None:
     }
     nodes = [{"address": "fe80::1%eth0", "name": "a b'\n…"}, {"address": "10.0.0.2", "name": None}]
     folder = bench(tmp_path, "cluster", {"nodes": nodes, "container": options, "work_dir": "/a b"})
-    run = compose([*OVERRIDES, "data_dir=/data"], [folder])
-    assert [node.name for node in run.cluster.nodes] == ["a b'\n…", "10.0.0.2"]
+    job = compose([*OVERRIDES, "data_dir=/data"], [folder])
+    assert [node.name for node in job.cluster.nodes] == ["a b'\n…", "10.0.0.2"]
     lists = {"devices": tuple(options["devices"])}  # type: ignore[arg-type]
-    assert run.cluster.container == ContainerOptions(**{**options, **lists})  # type: ignore[arg-type]
+    assert job.cluster.container == ContainerOptions(**{**options, **lists})  # type: ignore[arg-type]
 
 
 def test_an_image_of_a_vendor_with_capitals_has_a_name_that_docker_takes(tmp_path: Path) -> None:
     vendor = f"# @package _global_\n{yaml.safe_dump({'vendor': VENDOR})}"
     product = yaml.safe_dump({**HARDWARE, "vendor": "Acme 2"})
     overrides = ["vendor='Acme 2'", "hardware=A1", "runtime=docker", "size=full", "data_dir=/data"]
-    run = compose(overrides, [write(tmp_path, {"vendor/Acme 2": vendor, "hardware/A1": product})])
-    assert run.image is not None and run.image.reference.startswith("flagperf-acme-2-pytorch:")
+    job = compose(overrides, [write(tmp_path, {"vendor/Acme 2": vendor, "hardware/A1": product})])
+    assert job.image is not None and job.image.reference.startswith("flagperf-acme-2-pytorch:")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from example import HERE, example_run
+from example import HERE, example_job
 
 from flagperf.config.schema.platform import Hardware, MonitorTool, RuntimeSettings, Vendor
-from flagperf.config.schema.values import MonitorIntervals, RunConfig
+from flagperf.config.schema.values import JobConfig, MonitorIntervals
 from flagperf.contract.command import Command
 from flagperf.plan.values import NodePlan
 
@@ -21,11 +21,11 @@ FAKE_NVML = Path(__file__).with_name("fake_nvml.c")
 
 
 @pytest.fixture
-def make_run() -> Callable[..., RunConfig]:
+def make_job() -> Callable[..., JobConfig]:
     def make(
         tool: MonitorTool | None = None, interval: float = 0.1, runtime: Literal["docker", "process"] = "process"
-    ) -> RunConfig:
-        return example_run(
+    ) -> JobConfig:
+        return example_job(
             vendor=Vendor("acme", "Acme chips", "cpu", "gloo", None, None, monitor=tool),
             hardware=Hardware("A1", "Acme A1", None, None, {}),
             runtime=RuntimeSettings(runtime, runtime),

@@ -36,12 +36,12 @@ def files_of(folder: Path, prefix: str = "") -> dict[str, str]:
 
 def test_its_tool_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{ACME / 'bin'}:/usr/bin:/bin")
-    run = compose(WORDS, [ACME])
-    node = dataclasses.replace(make_plan(run, 1).nodes[0], log_dir=str(tmp_path))
+    job = compose(WORDS, [ACME])
+    node = dataclasses.replace(make_plan(job, 1).nodes[0], log_dir=str(tmp_path))
     began = time.time()
 
     async def main() -> None:
-        async with LocalTransport("here") as transport, running(run, node, transport, tmp_path):
+        async with LocalTransport("here") as transport, running(job, node, transport, tmp_path):
             for _ in range(300):
                 await asyncio.sleep(0.1)
                 if (tmp_path / "acme_monitor.log").exists() and time.time() > began + 2:

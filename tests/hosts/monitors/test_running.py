@@ -14,7 +14,7 @@ import pytest
 
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.platform import Hardware, MonitorTool
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.hosts.local import LocalTransport
 from flagperf.hosts.monitors.running import Recorder, ask_once, monitors, running
 from flagperf.plan.values import NodePlan
@@ -23,7 +23,7 @@ STAMP = r"\d{4}-\d\d-\d\d-\d\d:\d\d:\d\d"
 PARSE = r"^(?P<temperature>\S+)C \s (?P<power>\S+)W"
 
 
-def watch(run: RunConfig, node: NodePlan, lines: int = 3, until: str = "") -> dict[str, str]:
+def watch(job: JobConfig, node: NodePlan, lines: int = 3, until: str = "") -> dict[str, str]:
     """Run the monitors until the vendor's log says `until` and memory's has so many lines. Log file → text."""
     folder = Path(node.log_dir)
 
@@ -31,7 +31,7 @@ def watch(run: RunConfig, node: NodePlan, lines: int = 3, until: str = "") -> di
         return (folder / log).read_text() if (folder / log).exists() else ""
 
     async def main() -> None:
-        async with LocalTransport("here") as transport, running(run, node, transport, folder):
+        async with LocalTransport("here") as transport, running(job, node, transport, folder):
             for _ in range(300):
                 await asyncio.sleep(0.1)
                 acme = text("acme_monitor.log")
@@ -55,9 +55,9 @@ def running_processes(word: str) -> list[str]:
     return [line for line in lines if word in line]
 
 
-def test_the_logs_have_flagperfs_formats(make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path) -> None:
+def test_the_logs_have_flagperfs_formats(make_job: Callable[..., JobConfig], node: NodePlan, tmp_path: Path) -> None:
     tool = MonitorTool(script(tmp_path, 'echo "31C 57W"; echo "32C 58W"'), PARSE)
-    logs = watch(make_run(tool), node)
+    logs = watch(make_job(tool), node)
     assert sorted(logs) == ["acme_monitor.log", "cpu_monitor.log", "mem_monitor.log", "pwr_monitor.log"]
     assert re.fullmatch(rf"({STAMP}\t[01]\.\d{{4}}\n)+", logs["cpu_monitor.log"])
     assert re.fullmatch(rf"({STAMP}\t0\.\d{{4}}\n)+", logs["mem_monitor.log"])
@@ -66,7 +66,7 @@ def test_the_logs_have_flagperfs_formats(make_run: Callable[..., RunConfig], nod
     assert re.fullmatch(rf"({STAMP}\n{block}\n\n)+", logs["acme_monitor.log"])
 
 
-def test_what_a_tool_started_ends_with_it(make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path) -> None:
+def test_what_a_tool_started_ends_with_it(make_job: Callable[..., JobConfig], node: NodePlan, tmp_path: Path) -> None:
     """A shell around the tool ends by SIGTERM, the tool in it does not: no sample leaves one behind."""
     child = tmp_path / "child"
     child.write_text("#!/bin/sh\ntrap '' TERM\necho $$ >>$0.pids\nwhile :; do sleep 1; done\n")
@@ -75,7 +75,7 @@ def test_what_a_tool_started_ends_with_it(make_run: Callable[..., RunConfig], no
     samples = tmp_path / "child.pids"
 
     async def main() -> None:
-        async with LocalTransport("here") as transport, running(make_run(tool), node, transport, Path(node.log_dir)):
+        async with LocalTransport("here") as transport, running(make_job(tool), node, transport, Path(node.log_dir)):
             for _ in range(600):
                 await asyncio.sleep(0.1)
                 if samples.exists() and samples.read_text().count("\n") > 4:
@@ -102,7 +102,7 @@ NO_DEVICE = r"cannot be read \(no device in it\): "
     ],
 )
 def test_a_tool_out_of_order_is_reported_once(
-    make_run: Callable[..., RunConfig],
+    make_job: Callable[..., JobConfig],
     node: NodePlan,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -111,7 +111,7 @@ def test_a_tool_out_of_order_is_reported_once(
 ) -> None:
     tool = MonitorTool(script(tmp_path, text), PARSE, timeout=0.3)
     with caplog.at_level(logging.WARNING):
-        logs = watch(make_run(tool), node, lines=8)
+        logs = watch(make_job(tool), node, lines=8)
     line = rf"not available: \S*/acme-smi'?: {problem}"
     assert re.fullmatch(rf"{STAMP}\t{line}\n", logs["acme_monitor.log"])
     assert len(caplog.messages) == 1
@@ -121,25 +121,25 @@ def test_a_tool_out_of_order_is_reported_once(
 
 
 def test_a_missing_tool_is_reported_once(
-    make_run: Callable[..., RunConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
+    make_job: Callable[..., JobConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        watch(make_run(MonitorTool(("no-such-smi",), PARSE)), node)
+        watch(make_job(MonitorTool(("no-such-smi",), PARSE)), node)
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("here: monitor acme: not available: no-such-smi: ")
     assert "No such file or directory" in caplog.messages[0]
 
 
-def test_a_tool_that_recovers_is_used_again(make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path) -> None:
+def test_a_tool_that_recovers_is_used_again(make_job: Callable[..., JobConfig], node: NodePlan, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     tool = MonitorTool(script(tmp_path, f'[ -e {flag} ] || {{ touch {flag}; exit 1; }}; echo "31C 57W"'), PARSE)
-    log = watch(make_run(tool), node, until="31C")["acme_monitor.log"]
+    log = watch(make_job(tool), node, until="31C")["acme_monitor.log"]
     assert re.fullmatch(rf"{STAMP}\tnot available: .*: no output\n({STAMP}\n31C 57W N/A N/A N/A\n\n)+", log)
 
 
 @pytest.mark.parametrize("runtime", ["process", "docker"])
 def test_the_vendors_module_is_used_where_it_works(
-    make_run: Callable[..., RunConfig],
+    make_job: Callable[..., JobConfig],
     node: NodePlan,
     runtime: str,
     fake_nvml: Path,
@@ -148,16 +148,16 @@ def test_the_vendors_module_is_used_where_it_works(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_nvml))
     monkeypatch.setenv("FAKE_NVML", "gl")
     tool = MonitorTool(("echo", "31C 57W"), PARSE, module="flagperf.hosts.monitors.nvml")
-    log = watch(make_run(tool, runtime=runtime), node)["acme_monitor.log"]
+    log = watch(make_job(tool, runtime=runtime), node)["acme_monitor.log"]
     assert re.fullmatch(rf"({STAMP}\n31C 57.2W 15MiB 40536MiB 0% 3600J 1410MHz\nN/A N/A N/A N/A N/A\n\n)+", log)
 
 
 def test_else_the_vendors_tool_is_used(
-    make_run: Callable[..., RunConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
+    make_job: Callable[..., JobConfig], node: NodePlan, caplog: pytest.LogCaptureFixture
 ) -> None:
     tool = MonitorTool(("echo", "31C 57W"), PARSE, module="flagperf.monitors.no_such_module")
     with caplog.at_level(logging.WARNING):
-        log = watch(make_run(tool), node)["acme_monitor.log"]
+        log = watch(make_job(tool), node)["acme_monitor.log"]
     assert re.fullmatch(rf"({STAMP}\n31C 57W N/A N/A N/A\n\n)+", log)
     assert caplog.messages == []
 
@@ -170,16 +170,16 @@ def test_else_the_vendors_tool_is_used(
     ],
 )
 def test_where_another_host_has_its_python(
-    make_run: Callable[..., RunConfig],
+    make_job: Callable[..., JobConfig],
     node: NodePlan,
     runtime: str,
     sources: list[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     elsewhere = dataclasses.replace(node, node=Node("alpha", "10.0.0.1"))
-    run = make_run(MonitorTool(("acme-smi",), PARSE, module="acme.nvml"), runtime=runtime)
+    job = make_job(MonitorTool(("acme-smi",), PARSE, module="acme.nvml"), runtime=runtime)
     with caplog.at_level(logging.INFO):
-        found = [monitors(run, elsewhere)[-1] for _ in range(2)]  # two rounds
+        found = [monitors(job, elsewhere)[-1] for _ in range(2)]  # two rounds
     assert [source.name for source in found[1].sources] == sources
     assert caplog.messages == (
         [
@@ -221,14 +221,14 @@ async def asked(tool: MonitorTool) -> str:
 
 
 def test_an_error_in_the_block_stops_the_monitors(
-    make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path
+    make_job: Callable[..., JobConfig], node: NodePlan, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        async with LocalTransport("here") as transport, running(run, node, transport, Path(node.log_dir)):
+        async with LocalTransport("here") as transport, running(job, node, transport, Path(node.log_dir)):
             await asyncio.sleep(0.3)
             raise RuntimeError("training failed")
 
-    run = make_run(MonitorTool(script(tmp_path, "exec sleep 1000"), PARSE))
+    job = make_job(MonitorTool(script(tmp_path, "exec sleep 1000"), PARSE))
     with pytest.raises(RuntimeError, match="training failed"):
         asyncio.run(main())
     assert not running_processes(str(tmp_path))
@@ -236,25 +236,25 @@ def test_an_error_in_the_block_stops_the_monitors(
 
 
 def test_a_log_folder_that_cannot_be_written(
-    make_run: Callable[..., RunConfig], node: NodePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_job: Callable[..., JobConfig], node: NodePlan, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     problem = "logs of monitors cannot be written: No such file or directory"
 
     async def main() -> None:
-        async with LocalTransport("here") as transport, running(run, node, transport, tmp_path / "gone"):
+        async with LocalTransport("here") as transport, running(job, node, transport, tmp_path / "gone"):
             for _ in range(300):
                 await asyncio.sleep(0.1)
                 if problem in caplog.messages:
                     return
 
-    run = make_run(MonitorTool(("echo", "31C 57W"), PARSE))
+    job = make_job(MonitorTool(("echo", "31C 57W"), PARSE))
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert set(caplog.messages) == {problem}  # the terminal shows a text once
 
 
 def test_a_bug_keeps_its_traceback_and_stops_nothing(
-    make_run: Callable[..., RunConfig],
+    make_job: Callable[..., JobConfig],
     node: NodePlan,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -263,11 +263,11 @@ def test_a_bug_keeps_its_traceback_and_stops_nothing(
         raise TypeError("a bug")
 
     async def main() -> None:
-        async with LocalTransport("here") as transport, running(run, node, transport, Path(node.log_dir)):
+        async with LocalTransport("here") as transport, running(job, node, transport, Path(node.log_dir)):
             while not caplog.records:
                 await asyncio.sleep(0.1)
 
-    run = make_run(MonitorTool(("echo", "31C 57W"), PARSE))
+    job = make_job(MonitorTool(("echo", "31C 57W"), PARSE))
     monkeypatch.setattr(Recorder, "feed", broken)
     asyncio.run(main())
     first = caplog.records[0]

@@ -13,7 +13,7 @@ import pytest
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.config.schema.monitor_tool import make_table
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 
 SMI = Path(__file__).parents[2] / "data/smi"
 VENDORS = sorted(path.stem for path in (CONF / "vendor").glob("*.yaml"))
@@ -143,14 +143,14 @@ OUTPUTS = [
 ]  # fmt: skip
 
 
-def run(vendor: str, hardware: str) -> RunConfig:
+def configured(vendor: str, hardware: str) -> JobConfig:
     return compose([f"vendor={vendor}", f"hardware={hardware}", "runtime=process", "data_dir=/", "dry_run=true"])
 
 
 def read(vendor: str, hardware: str, text: str) -> str:
-    configured = run(vendor, hardware)
-    assert configured.vendor.monitor is not None
-    return "\n".join(make_table(configured.vendor.monitor, configured.hardware)(text))
+    job = configured(vendor, hardware)
+    assert job.vendor.monitor is not None
+    return "\n".join(make_table(job.vendor.monitor, job.hardware)(text))
 
 
 @pytest.mark.parametrize(("vendor", "hardware", "output", "expected"), OUTPUTS, ids=[row[2] for row in OUTPUTS])
@@ -171,9 +171,9 @@ WITHOUT_ONE = [row for row in OUTPUTS if "\n" in row[3] and not row[3].startswit
 @pytest.mark.parametrize(("vendor", "hardware", "output", "expected"), WITHOUT_ONE, ids=[row[2] for row in WITHOUT_ONE])
 def test_the_tools_index_keeps_the_others_in_place(vendor: str, hardware: str, output: str, expected: str) -> None:
     """Each tool's own output without its first device: that of the second one stays the second line."""
-    configured = run(vendor, hardware)
-    assert configured.vendor.monitor is not None
-    table = make_table(configured.vendor.monitor, configured.hardware)
+    job = configured(vendor, hardware)
+    assert job.vendor.monitor is not None
+    table = make_table(job.vendor.monitor, job.hardware)
     text = (SMI / f"{output}.txt").read_text()
     first = next(table.pattern.finditer(text))
     left = table(text[: first.start()] + text[first.end() :])
@@ -217,11 +217,9 @@ def test_commands_of_a_shell_run_the_tool(tmp_path: Path, vendor: str, hardware:
     stand_in = tmp_path / tool
     stand_in.write_text(f"#!/bin/sh\ncat '{SMI / output}.txt'\n")
     stand_in.chmod(0o755)
-    configured = run(vendor, hardware)
-    assert configured.vendor.monitor is not None
+    job = configured(vendor, hardware)
+    assert job.vendor.monitor is not None
     path = f"{tmp_path}:{os.environ['PATH']}"
-    done = subprocess.run(
-        configured.vendor.monitor.command, env={"PATH": path}, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(job.vendor.monitor.command, env={"PATH": path}, capture_output=True, text=True, check=True)
     expected = next(row[3] for row in OUTPUTS if row[2] == output)
     assert read(vendor, hardware, done.stdout) == expected

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example import example_run
+from example import example_job
 
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.platform import RuntimeSettings, Vendor
@@ -51,8 +51,8 @@ CHIP = Vendor("acme", "Acme", "acme", "acme", None, None, device_files="/dev/acm
     ],
 )
 def test_nodes_are_asked_for(slurm: dict[str, Any], vendor: Vendor | None, options: list[str]) -> None:
-    run = example_run(nnodes=2, **({"vendor": vendor} if vendor else {}))
-    assert request(run, Slurm(**slurm), "me") == OURS + options
+    job = example_job(nnodes=2, **({"vendor": vendor} if vendor else {}))
+    assert request(job, Slurm(**slurm), "me") == OURS + options
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ def test_a_node_is_reached_by_one_step(slurm: Slurm, python: str, further: list[
 def test_the_runtime_and_the_site_say_more_of_the_step() -> None:
     options = {"container-image": "{image}", "container-mounts": "{data}:{data}", "container-name": "a"}
     runtime = RuntimeSettings("pyxis", "process", image="i.sqsh", srun=options)
-    found = step(example_run(runtime=runtime), Slurm(step={"container-name": "b"}))
+    found = step(example_job(runtime=runtime), Slurm(step={"container-name": "b"}))
     assert found == {"container-image": "i.sqsh", "container-mounts": "/data:/data", "container-name": "b"}
 
 
 def submission(name: str) -> Submission:
     cluster = Cluster("site", "nodes of Slurm", slurm=Slurm(time="30"))
-    run = replace(example_run(nnodes=2, config={"cluster": {}}), cluster=cluster)
+    job = replace(example_job(nnodes=2, config={"cluster": {}}), cluster=cluster)
     folder = Path("/res", name)
-    return Submission(run, make_plan(run, 1, folder), folder, ("flagperf", "cluster=site", f"run_name={name}"))
+    return Submission(job, make_plan(job, 1, folder), folder, ("flagperf", "cluster=site", f"run_name={name}"))
 
 
 def test_a_job_is_submitted_by_a_script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

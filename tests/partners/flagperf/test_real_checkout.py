@@ -14,7 +14,7 @@ from flagperf.cli.main import run_command
 from flagperf.config.about_case import frameworks
 from flagperf.config.compose import compose_each
 from flagperf.config.files.search_path import CONF, options
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.partners.flagperf.importing.python_file import read_python
 from flagperf.partners.flagperf.importing.words import case_of, hardware_of, words
 
@@ -47,28 +47,28 @@ def test_every_vendor_folder_of_the_cases(tmp_path: Path, capsys: pytest.Capture
             commands[path] += [f"nproc={found[3]}", "size=full", "dry_run=true", "data_dir=/data"]
     assert lost == []
     composed = dict(zip(commands, compose_each(commands.values(), [tmp_path]), strict=True))
-    assert {path: str(run) for path, run in composed.items() if isinstance(run, Exception)} == {}
-    runs = {path: run for path, run in composed.items() if not isinstance(run, Exception)}
-    assert {run.tuning for run in runs.values()} >= {"nvidia/bert/A100x1x8"}
-    assert "\n".join(line for path, run in runs.items() for line in _other_values(path, run)) == ""
+    assert {path: str(job) for path, job in composed.items() if isinstance(job, Exception)} == {}
+    runs = {path: job for path, job in composed.items() if not isinstance(job, Exception)}
+    assert {job.tuning for job in runs.values()} >= {"nvidia/bert/A100x1x8"}
+    assert "\n".join(line for path, job in runs.items() for line in _other_values(path, job)) == ""
     print(f"{len(composed)} config files")
 
 
-def _other_values(path: Path, run: RunConfig) -> Iterator[str]:
+def _other_values(path: Path, job: JobConfig) -> Iterator[str]:
     """Values in effect in FlagPerf that are others here, of the names that mean the same in each case."""
     model, _, framework = path.parents[1].name.rpartition("-")
     start = path.parents[3] / "benchmarks" / model / framework / "config/__init__.py"
     said = [read_python(one).values for one in (start, path) if one.is_file()]
     effective = {name: value.value for values in said for name, value in values.items() if value.value is not None}
-    of_case = words()["case"].get(str(run.config["case"]), {})
+    of_case = words()["case"].get(str(job.config["case"]), {})
     by_driver = ("deterministic", "cudnn_benchmark")  # which sets them for some vendors alone: vendor.algorithms
     keys = {name: key for name, key in words()["every_case"].items() if isinstance(key, str) and key not in by_driver}
     others = {one["key"] if isinstance(one, dict) else one for one in of_case.values() if not isinstance(one, list)}
     for name in keys.keys() & effective.keys() - of_case.keys():
         key, twice = keys[name], {"learning_rate", "lr"} <= effective.keys() and keys[name] == "lr"
-        is_same = key not in run.config or run.config[key] == effective[name]
+        is_same = key not in job.config or job.config[key] == effective[name]
         if not (is_same or twice or key in others):
-            yield f"{path}: {name} = {effective[name]}, here {key}: {run.config[key]}"
+            yield f"{path}: {name} = {effective[name]}, here {key}: {job.config[key]}"
 
 
 def _names(path: Path) -> set[str]:

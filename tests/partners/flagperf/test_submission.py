@@ -11,7 +11,7 @@ from example_results import CHANGES, CONFIG, a_result
 from flagperf.contract.records import Change
 from flagperf.errors import ConfigError
 from flagperf.partners.flagperf.readme import row
-from flagperf.partners.flagperf.submission import Job, check, submissions, unfit
+from flagperf.partners.flagperf.submission import MeasuredJob, check, submissions, unfit
 from flagperf.results.summary import summary_of
 
 VALUES = {
@@ -27,12 +27,14 @@ VALUES = {
 CLUSTER = {"name": "lab", "nodes": [{"address": "a"}, {"address": "b"}], "container": {}}
 
 
-def job(scale: str, *, config: dict[str, Any] | None = None, changes: tuple[Change, ...] = (), **result: Any) -> Job:
+def job(
+    scale: str, *, config: dict[str, Any] | None = None, changes: tuple[Change, ...] = (), **result: Any
+) -> MeasuredJob:
     """A job at a scale, whose round differs from one that reached its target by the keywords."""
     nnodes, nproc = map(int, scale.split("x"))
     changed = {**CONFIG, "nnodes": nnodes, "nproc": nproc, "cluster": CLUSTER, **(config or {})}
     round_ = a_result(nnodes=nnodes, nproc=nproc, values=VALUES | result.pop("values", {}), **result)
-    return Job(Path("none"), summary_of(f"resnet50-pytorch-A100x{scale}", [round_], changed, changes))
+    return MeasuredJob(Path("none"), summary_of(f"resnet50-pytorch-A100x{scale}", [round_], changed, changes))
 
 
 ALL = [job("1x1"), job("1x8"), job("2x8")]
@@ -40,7 +42,7 @@ START = "flagperf model=resnet50 vendor=nvidia hardware=A100 size=full"
 LAB = "cluster=lab data_dir=/data/imagenet"
 
 
-def refused(jobs: list[Job]) -> str:
+def refused(jobs: list[MeasuredJob]) -> str:
     with pytest.raises(ConfigError) as caught:
         check(submissions(jobs))
     return str(caught.value)
@@ -110,7 +112,7 @@ def refused(jobs: list[Job]) -> str:
         ),
     ],
 )
-def test_holes_are_refused(jobs: list[Job], given: list[str], commands: list[str]) -> None:
+def test_holes_are_refused(jobs: list[MeasuredJob], given: list[str], commands: list[str]) -> None:
     below = "\n           "
     assert refused(jobs) == (
         "no submission yet: something is missing\n  where:   command line\n"
@@ -144,5 +146,5 @@ THROUGHPUT = {"p_whole": "4475", "p_train": "4586", "p_core": "4659"}
         ),
     ],
 )
-def test_rows(found: Job, expected: dict[str, str]) -> None:
+def test_rows(found: MeasuredJob, expected: dict[str, str]) -> None:
     assert row(found) == expected

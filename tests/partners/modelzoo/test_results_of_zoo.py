@@ -6,19 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from example import example_run
+from example import example_job
 from example_results import CONFIG, a_result
 
 from flagperf.config.schema.platform import Hardware, Vendor
 from flagperf.contract.perflog import Event
-from flagperf.partners.flagperf.submission import Job
+from flagperf.partners.flagperf.submission import MeasuredJob
 from flagperf.partners.modelzoo.results import alignment, left_out, missing, of_others, rows
 from flagperf.results.summary import summary_of
 
 LOSSES = {1: 4.0, 10: 2.0, 20: 1.0, 30: 0.8, 40: 0.5}
 T100 = {"vendor": {"name": "tecorigin"}, "hardware": {"name": "T100", "memory_gib": 14.9}}
 RUN = replace(
-    example_run(),
+    example_job(),
     case="resnet50",
     vendor=Vendor("tecorigin", "Tecorigin", "sdaa", "tccl", None, None),
     hardware=Hardware("T100", "T100", 14.9, None, {}, devices_per_node=32, devices_per_card=4),
@@ -26,7 +26,7 @@ RUN = replace(
 )
 
 
-def job(folder: Path, factor: float = 1.0, config: dict[str, Any] | None = None, **result: Any) -> Job:
+def job(folder: Path, factor: float = 1.0, config: dict[str, Any] | None = None, **result: Any) -> MeasuredJob:
     """A job of four devices with its log of losses, which are the factor's times others."""
     chosen = {"nnodes": 1, "nproc": 4, "mutable": ["lr"], "lr": 0.1, "train_batch_size": 32, **(config or {})}
     values = {"p_whole": 90.0, "p_train": 100.0, "p_core": 110.0, "e2e_time": 500.0, "final_acc1": 76.0}
@@ -36,7 +36,7 @@ def job(folder: Path, factor: float = 1.0, config: dict[str, Any] | None = None,
     log.parent.mkdir(parents=True)
     events = [Event("STEP_END", {"step": step, "loss": factor * loss}) for step, loss in LOSSES.items()]
     log.write_text("".join(f"{event.line()}\n" for event in events))
-    return Job(folder / "job", summary_of("job", [a_result(**fields)], {**CONFIG, **chosen}, ()))
+    return MeasuredJob(folder / "job", summary_of("job", [a_result(**fields)], {**CONFIG, **chosen}, ()))
 
 
 def test_rows(tmp_path: Path) -> None:

@@ -9,34 +9,34 @@ from pathlib import Path
 from flagperf.config.about_case import target_text
 from flagperf.config.files.search_path import VENDORS
 from flagperf.config.schema.platform import Image
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.partners.flagperf import submission
 from flagperf.partners.flagperf.pages.render import image_text, render
 from flagperf.partners.flagperf.readme import fragment
-from flagperf.partners.flagperf.submission import SCALES, Hole, Job, unfit
+from flagperf.partners.flagperf.submission import SCALES, Hole, MeasuredJob, unfit
 from flagperf.results.summary import summary_of
 
 
-def case_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path] = ()) -> str:
+def case_page(job: JobConfig, jobs: Sequence[MeasuredJob], config_dirs: Sequence[Path] = ()) -> str:
     """The page, in Markdown.
 
     Args:
-        run: the case as it is configured for the vendor's product.
+        job: the case as it is configured for the vendor's product.
         jobs: what was measured of it.
         config_dirs: folders of the user's own; the page's commands name them.
     """
-    unmeasured = Job(Path(), summary_of(run.name, (), run.config, run.changes))
+    unmeasured = MeasuredJob(Path(), summary_of(job.name, (), job.config, job.changes))
     commands = {scale: submission.command(unmeasured, scale) for scale in SCALES}
-    name = run.name.removesuffix(f"x{run.scale}")
+    name = job.name.removesuffix(f"x{job.scale}")
     holes = submission.holes(jobs) if jobs else (Hole(f"{name}: no job at {at}", line) for at, line in commands.items())
     begin = shlex.join(["flagperf", *(word for folder in config_dirs for word in ("--config-dir", str(folder)))])
     return render(
         "case.md.j2",
-        run=run,
-        target=target_text(run.config.get("target")),
-        image=_image(run.image) if run.image else "/",
+        job=job,
+        target=target_text(job.config.get("target")),
+        image=_image(job.image) if job.image else "/",
         commands=[line.replace("flagperf", begin, 1) for line in commands.values()],
-        results=fragment(jobs).strip() if any(not unfit(job) for job in jobs) else "",
+        results=fragment(jobs).strip() if any(not unfit(measured) for measured in jobs) else "",
         holes=[
             {"缺少": hole.what, "用此命令测量": f"`{hole.command.replace('flagperf', begin, 1)}`"} for hole in holes
         ],

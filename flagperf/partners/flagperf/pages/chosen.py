@@ -11,11 +11,11 @@ import yaml
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import find, options, search_path
 from flagperf.config.schema.platform import Hardware
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import build
 
 
-def chosen(overrides: Sequence[str], config_dirs: Sequence[Path] = (), *, any_product: bool = False) -> RunConfig:
+def chosen(overrides: Sequence[str], config_dirs: Sequence[Path] = (), *, any_product: bool = False) -> JobConfig:
     """Compose a job that will not run. Raises ConfigError.
 
     Args:

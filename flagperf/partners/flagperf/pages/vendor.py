@@ -9,38 +9,38 @@ from pathlib import Path
 
 from flagperf.config.files.search_path import VENDORS, cases, search_path
 from flagperf.config.schema.platform import Hardware
-from flagperf.config.schema.values import RunConfig
+from flagperf.config.schema.values import JobConfig
 from flagperf.partners.flagperf.pages.chosen import products
 from flagperf.partners.flagperf.pages.render import chinese, image_text, render
 from flagperf.partners.flagperf.readme import environment
-from flagperf.partners.flagperf.submission import SCALES, Job, submissions, unfit
+from flagperf.partners.flagperf.submission import SCALES, MeasuredJob, submissions, unfit
 from flagperf.report import cells
 from flagperf.report.tables import MONITORED
 
 NONE = "/"
 
 
-def vendor_page(run: RunConfig, jobs: Sequence[Job], config_dirs: Sequence[Path] = ()) -> str:
+def vendor_page(job: JobConfig, jobs: Sequence[MeasuredJob], config_dirs: Sequence[Path] = ()) -> str:
     """The page, in Markdown.
 
     Args:
-        run: any case, configured for one of the vendor's products.
+        job: any case, configured for one of the vendor's products.
         jobs: what was measured on them.
     """
     folders = search_path(config_dirs)
-    mine = [job for job in jobs if not unfit(job)]
-    scales = [*SCALES, *(job.scale for group in submissions(mine) for job in group)]
-    there = sorted({"/".join(filter(None, _name(job))) for job in mine})
+    mine = [measured for measured in jobs if not unfit(measured)]
+    scales = [*SCALES, *(measured.scale for group in submissions(mine) for measured in group)]
+    there = sorted({"/".join(filter(None, _name(measured))) for measured in mine})
     return render(
         "vendor.md.j2",
-        run=run,
-        products=[_product(hardware) for hardware in products(run.vendor.name, folders)],
+        job=job,
+        products=[_product(hardware) for hardware in products(job.vendor.name, folders)],
         environment=[{"项目": name, "值": value} for name, value in environment(mine).items()] if mine else [],
-        images=[{"框架": name, "镜像": image_text(source, f"vendors/{run.vendor.name}/docker/{name}")}
-                for name, source in run.vendor.image.items()],
-        about_images=_about_images(run.vendor.name),
-        command=shlex.join(run.vendor.monitor.command) if run.vendor.monitor else "",
-        monitored=_monitored(run),
+        images=[{"框架": name, "镜像": image_text(source, f"vendors/{job.vendor.name}/docker/{name}")}
+                for name, source in job.vendor.image.items()],
+        about_images=_about_images(job.vendor.name),
+        command=shlex.join(job.vendor.monitor.command) if job.vendor.monitor else "",
+        monitored=_monitored(job),
         results=[_of_case(name, mine, scales) for name in there],
         unmeasured=[name for name in cases(folders) if name not in there],
     )  # fmt: skip
@@ -64,26 +64,29 @@ def _about_images(vendor: str) -> str:
     return path.read_text(encoding="utf-8").partition("\n")[2].strip() if path.is_file() else ""
 
 
-def _monitored(run: RunConfig) -> list[dict[str, str]]:
+def _monitored(job: JobConfig) -> list[dict[str, str]]:
     """What the vendor's tool tells of each device."""
-    tool = run.vendor.monitor
+    tool = job.vendor.monitor
     if tool is None:
         return []
     names = re.findall(r"\(\?P<(\w+)>", tool.parse)
     return [{"监控项": MONITORED[name].title, "单位": MONITORED[name].unit} for name in names if name in MONITORED]
 
 
-def _of_case(case: str, jobs: Sequence[Job], scales: Sequence[str]) -> dict[str, str]:
+def _of_case(case: str, jobs: Sequence[MeasuredJob], scales: Sequence[str]) -> dict[str, str]:
     """The training throughput of a case at each scale, and of which product."""
     framework, _, name = case.rpartition("/")
     row = {"测例": case}
     for scale in dict.fromkeys(scales):
-        here = [job for job in jobs if job.scale == scale and _name(job) == (framework, name)]
-        told = [f"{job.config['hardware']['name']}: {cells.row(job.summary)['p_train']}" for job in here]
+        here = [measured for measured in jobs if measured.scale == scale and _name(measured) == (framework, name)]
+        told = [f"{measured.config['hardware']['name']}: {cells.row(measured.summary)['p_train']}" for measured in here]
         row[scale] = "；".join(told) or NONE
-    return {**row, "单位": next(job.config["throughput_unit"] for job in jobs if _name(job) == (framework, name))}
+    return {
+        **row,
+        "单位": next(measured.config["throughput_unit"] for measured in jobs if _name(measured) == (framework, name)),
+    }
 
 
-def _name(job: Job) -> tuple[str, str]:
-    framework = "" if cells.is_main(job.config) else str(job.config["framework"]["name"])
-    return framework, str(job.config["case"])
+def _name(measured: MeasuredJob) -> tuple[str, str]:
+    framework = "" if cells.is_main(measured.config) else str(measured.config["framework"]["name"])
+    return framework, str(measured.config["case"])
