@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.cli.main import VERBS
+from flagperf.cli.help import verbs
 from flagperf.config.compose import compose_each, compose_jobs
 
 ROOT = Path(__file__).parents[1]
@@ -34,9 +34,9 @@ def runs() -> dict[tuple[str, ...], str]:
     for path in sorted(PAGES + SHIPPED):
         for line in _lines(path):
             words = shlex.split(re.split(r"\s{3,}|\s#", line)[0])[1:]
-            if words[:1] in (["doctor"], ["probe"]):  # which take the words of a run, and need no data
+            if words[:1] == ["doctor"] or "probe=alone" in words:  # which take the words of a run, and need no data
                 words = [*words[1:], "data_dir=/data"]
-            if not any(part in line for part in OF_READERS) and (not words or words[0] not in VERBS):
+            if not any(part in line for part in OF_READERS) and (not words or words[0] not in verbs()):
                 found.setdefault(tuple(words), str(path.relative_to(ROOT)))
     return found
 

@@ -59,8 +59,6 @@ def pack(run: Path, target: Path, key: Ed25519PrivateKey | None = None) -> Packe
 
 
 def _check_target(target: Path, run: Path) -> None:
-    if not target.name.endswith(archive.SUFFIX) or target.name == archive.SUFFIX:
-        raise ConfigError("a bundle is a file .tar.zst", given=target, allowed=f"FILE{archive.SUFFIX}")
     if target.exists() or target.is_symlink():
         raise ConfigError("this file is there already", given=target, advice="remove it, or choose another name")
     if not target.parent.is_dir():

@@ -1,4 +1,20 @@
-"""`flagperf check vendor=NAME`: what a vendor's files lack, before any accelerator is at hand."""
+"""flagperf check: what a vendor's files lack; whether a vendor's own code does what a case does
+
+usage: flagperf check vendor=NAME [model=CASE OVERRIDES…]
+
+words:
+  vendor=NAME  its own file, its products, its tunings of all cases
+  model=CASE   train the reduced case with the vendor's own code and without it, and keep how they differ
+
+options: --config-dir
+
+examples:
+  flagperf check vendor=nvidia
+  flagperf check vendor=acme --config-dir my_conf
+  flagperf check vendor=acme model=resnet50 hardware=A1 --config-dir my_conf
+
+exit codes: 0, 2, 3, 5, 130
+"""
 
 from __future__ import annotations
 
@@ -14,6 +30,7 @@ from typing import Any, get_args
 
 from rich.status import Status
 
+from flagperf.cli.help import usage
 from flagperf.cli.vendor_files import (
     NO_FIGURES,
     Lack,
@@ -25,7 +42,6 @@ from flagperf.cli.vendor_files import (
     read,
     tunings_of,
 )
-from flagperf.cli.verbs import usage
 from flagperf.config.compose import compose_each
 from flagperf.config.files.search_path import cases, find, options, search_path
 from flagperf.config.files.user_files import check_user_files

@@ -1,6 +1,16 @@
-"""`flagperf clean`: removes what dead runs left on the hosts of a cluster, and nothing else.
+"""flagperf clean: remove what runs that died left behind on a cluster
 
-A run is dead when its launcher is.
+usage: flagperf clean [OVERRIDES…]
+
+words:
+  OVERRIDES…  cluster=NAME; what runs that go on have made stays
+
+options: --config-dir
+
+examples:
+  flagperf clean cluster=lab
+
+exit codes: 0, 2, 3
 """
 
 from __future__ import annotations

@@ -1,56 +1,40 @@
-"""`flagperf collect RUN_DIR`: brings the logs that a run had to leave on its hosts, and reports it again."""
+"""`flagperf report RUN_DIR collect=true`: brings the logs that a run had to leave on its hosts."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from flagperf import report
 from flagperf.cli import trust
-from flagperf.cli.cluster import Row, failed_row, print_rows
-from flagperf.cli.verbs import usage
+from flagperf.cli.cluster import Row, failed_row
 from flagperf.errors import ConfigError, FlagperfError, HostError
 from flagperf.hosts.connect import transports
 from flagperf.results import parts
 from flagperf.run.collecting import Place, collect_late, places, rounds
-from flagperf.run.console import Terminal
 from flagperf.run.folder import is_held
 from flagperf.run.pod_logs import collect_pod, pods_of
 
+VERB = "report"
 
-def main(options: argparse.Namespace) -> int:
-    """Print what came from where; then, where something came, the table of results. Returns the exit code."""
-    words, is_trusted = trust.trusted(options.arguments)
-    if len(words) != 1:
-        given = " ".join(options.arguments)
-        raise ConfigError("collect takes one run folder", given=given, advice=usage("collect"))
-    folder = Path(words[0])
+
+def collect(folder: Path, is_trusted: bool) -> list[Row]:
+    """Bring what is left of a run; a row for each host that had some, or could not be asked.
+
+    Raises:
+        ConfigError: the run goes on, or another user made the folder, which is not trusted.
+    """
     found = [one for one in rounds(folder) if one.logs]
     if is_held(folder):
         raise ConfigError("this run goes on", given=folder, advice="it collects its logs itself when it ends")
     if not is_trusted:
         files = [file for one in found for file in one.files]
-        trust.check("collect", folder, files, trust.of_collecting(found))
-    rows = asyncio.run(collect(places(found)))
-    if not rows:
-        print("nothing is left to collect")
-        return 0
-    code = print_rows(rows)
-    if any(row.state == "ok" for row in rows):
-        summaries = report.read_run(folder)
-        if not is_trusted:
-            trust.check_writers("collect", folder, summaries[0].config)
-        Terminal().print(report.terminal_table(summaries))
-        report.write_summaries(folder, summaries)
-        for path in report.write(folder, summaries):
-            print(path)
-    return code
+        trust.check(VERB, folder, files, trust.of_collecting(found))
+    return asyncio.run(_collect_rounds(places(found)))
 
 
-async def collect(found: Sequence[Place]) -> list[Row]:
-    """Bring what is left of each round, round by round; a row for each host that had some, or could not be asked."""
+async def _collect_rounds(found: Sequence[Place]) -> list[Row]:
+    """Round by round."""
     by_round: dict[Path, list[Place]] = {}
     for place in found:
         by_round.setdefault(place.folder.parent, []).append(place)

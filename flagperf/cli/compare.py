@@ -1,4 +1,31 @@
-"""`flagperf compare BASE OTHER…`: holds runs or jobs against each other; `gate=` and `align=` decide the exit code."""
+"""flagperf compare: runs or jobs side by side, and an answer for CI
+
+usage: flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR]
+       [html=FILE …]
+
+words:
+  BASE OTHER…                   folders of runs or of jobs; BASE is what the others are held against
+  published                     as BASE: what FlagPerf publishes of the case, as the case's page shows it
+  by=KEY                        hold the jobs against each other that have another value of KEY; one folder is enough
+  gate='p_train>-3%,accuracy>-1%'
+                                the largest loss of each figure; decides the exit code
+  align=1%                      the largest error of loss and final metric against BASE, with equal settings, seed and
+                                data
+  across=KEY                    a key that may differ although it makes jobs unlike, such as precision
+  same=1%                       so small a difference is none
+  noise=DIR                     the result folder whose runs tell how much rounds vary; else those of the runs given
+  markdown=FILE junit=FILE      write the answer for a pull request, and for CI
+  html=FILE                     write one page: the jobs side by side, normalised to BASE, and the plots of align=
+
+examples:
+  flagperf compare result/before result/after
+  flagperf compare result/before result/after gate='p_train>-3%' junit=gate.xml
+  flagperf compare result/cpu result/device align=1%
+  flagperf compare result/sweep by=nproc
+  flagperf compare published result/run20260101-120000
+
+exit codes: 0, 2, 7, 8
+"""
 
 from __future__ import annotations
 
@@ -8,7 +35,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from flagperf import report
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.cli.words import paths_and_options
 from flagperf.compare import render
 from flagperf.compare.align import align

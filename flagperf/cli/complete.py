@@ -12,15 +12,13 @@ from typing import NoReturn
 
 import yaml
 
-from flagperf.cli.verbs import KINDS, OPTIONS, RESULTS, RUNS, VERBS
+from flagperf.cli.help import DEFAULT, OPTIONS, verbs, words_of
 from flagperf.config.files.search_path import CONF, cases, find, options, search_path
 from flagperf.config.parts import batch_size
 from flagperf.config.schema.keys import GROUPS, KEYS, PARTS, SCALE
-from flagperf.run.folder import RUN_LOG
+from flagperf.run.folder import RESULTS, RUN_LOG
 
-# verbs that take folders of runs; of these, several, and of jobs too
-OF_RUNS = ("report", "collect", "watch", "rerun", "compare", "submit", "bundle", "export")
-OF_JOBS = ("compare", "submit")
+OF_JOBS = ("compare", "docs")  # verbs that take several folders, of runs and of jobs
 FOLDERS = ("code_dir", "data_dir", "into", "render", "result_dir", "resume", "sample_dir", "source")  # keys of folders
 QUERY = re.compile(r"query=(\w+)")
 
@@ -54,30 +52,30 @@ def complete(line: str) -> list[str]:
 def _choices(words: Sequence[str], word: str) -> Iterator[str]:
     folders = search_path([Path(folder).expanduser() for folder in _config_dirs(words)])
     given = [one for one in words if not one.startswith("-")]
-    verb = given[0] if given and given[0] in VERBS else ""
+    verb = given[0] if given and given[0] in verbs() else ""
+    called = words_of(verb or DEFAULT)
     if word.startswith("-"):
         yield from re.findall(r"(?<!\S)-[\w-]+", " ".join(name.partition(" install")[0] for name in OPTIONS))
         return
     if not words:
-        yield from VERBS
+        yield from verbs()
     if verb in OF_JOBS:
         from flagperf.results.summary import FILE
 
         yield from (*_runs(word, RUN_LOG), *_runs(word, FILE))
-    elif verb in OF_RUNS and len(given) == 1:
+    elif "RUN_DIR" in called and len(given) == 1:
         yield from _runs(word, RUN_LOG)
     elif verb == "verify" and len(given) == 1:
         yield from _bundles(word)
     elif verb == "list":
-        yield from (*KINDS, RUNS, *cases(folders))
+        yield from cases(folders)
     if word.startswith("runs="):  # of docs and modelzoo
         yield from (f"runs={run}" for run in _runs(word.removeprefix("runs="), RUN_LOG))
-    told = VERBS[verb or "run"]
-    if len(given) == 1:  # words that are written as they are: `data check`, `compare published`
-        yield from filter(str.isalpha, filter(str.islower, told.explained))
-    if word or verb not in ("", "run"):
-        yield from _keys(re.findall(r"\b(\w+)=", " ".join((told.words, *told.explained))), words, word, folders)
-    if word and "OVERRIDES" in told.words:  # without a letter, hundreds of keys would bury the verbs
+    if verb == "list" or (verb and len(given) == 1):  # literal words: `data check`, `compare published`
+        yield from filter(str.isalpha, filter(str.islower, called[2:]))
+    if word or verb not in ("", DEFAULT):
+        yield from _keys([name.partition("=")[0] for name in called if "=" in name], words, word, folders)
+    if word and "OVERRIDES…" in called:  # without a letter, hundreds of keys would bury the verbs
         keys = (*GROUPS, "framework", SCALE, *KEYS, *_of_case(_chosen(words), folders))
         yield from _keys(keys, words, word, folders)
 
@@ -95,7 +93,7 @@ def _runs(word: str, file: str) -> Iterator[str]:
 
 
 def _bundles(word: str) -> Iterator[str]:
-    """Files of `flagperf bundle` in the folder that is written so far."""
+    """Files of `flagperf export` in the folder that is written so far."""
     from flagperf.bundle.archive import SUFFIX
 
     folder = Path(word) if word.endswith("/") else Path(word).parent

@@ -1,6 +1,19 @@
-"""`flagperf data`: looks at a case's data, writes its sample data, converts its original data. All on this machine.
+"""flagperf data: look at a case's data_dir, write sample data, convert the original data
 
-The case's own code runs in a process of the training environment: this one never imports a framework.
+usage: flagperf data check|sample|prepare model=NAME data_dir=PATH [source=PATH] [OVERRIDES…]
+
+words:
+  check    look whether data_dir has what the case needs, and read the first samples
+  sample   write the sample data of the case's tiny size to data_dir
+  prepare  convert the original data, which lies in source=PATH, to data_dir
+
+options: --config-dir
+
+examples:
+  flagperf data check model=resnet50 data_dir=/data/imagenet
+  flagperf data prepare model=bert data_dir=/data/bert source=/data/wikipedia
+
+exit codes: 0, 2, 5, 130
 """
 
 from __future__ import annotations
@@ -18,7 +31,7 @@ from pathlib import Path
 
 import yaml
 
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.config.compose import compose
 from flagperf.config.files.user_path import user_path
 from flagperf.config.parts.data_layout import check_layout, count_entries, expected, has_layout

@@ -1,20 +1,69 @@
-"""`flagperf export RUN_DIR FILE`: writes the figures of a run for a spreadsheet or another program."""
+"""flagperf export: write the figures of a run for a spreadsheet or another program, or pack the run into one file
+
+usage: flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json|FILE.tar.zst [key=FILE]
+
+words:
+  RUN_DIR       a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
+  FILE.csv      a row a job: what it is, verdict, mean and spread of each figure
+  FILE.xlsx     the same as a sheet, and sheets of the rounds and of what was changed
+  FILE.json     all of it, in the form that docs/benchmark.schema.json describes
+  FILE.tar.zst  a bundle: all files of the run, without secrets, which others can check with flagperf verify; the same
+                run gives the same bytes
+  key=FILE      sign the bundle with this Ed25519 key, as ssh-keygen or openssl make them
+
+examples:
+  flagperf export result/run20260101-120000 summary.csv
+  flagperf export result/run20260101-120000 benchmark.json
+  flagperf export result/run20260101-120000 run.tar.zst key=~/.ssh/id_ed25519
+
+exit codes: 0, 2
+"""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+
+from rich.text import Text
 
 from flagperf import report
+from flagperf.bundle.archive import SUFFIX
 from flagperf.cli.words import expect, paths_and_options
-from flagperf.export.files import write
+from flagperf.errors import ConfigError
+from flagperf.export.files import FORMATS, write
 from flagperf.export.record import benchmark
+from flagperf.run.console import Terminal
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the path of the file that was written."""
-    paths, _ = paths_and_options("export", options.arguments, ())
+    """Print the path of the file that was written; of a bundle, also what was left out of it."""
+    paths, given = paths_and_options("export", options.arguments, ("key",))
     expect("export", paths, 2, "a run folder and the file to write")
     run, target = paths
+    if target.name.endswith(SUFFIX) and target.name != SUFFIX:
+        return _bundle(run, target, given.get("key"))
+    if "key" in given:
+        raise ConfigError("only a bundle is signed", key="key", given=given["key"], allowed=f"with FILE{SUFFIX}")
+    if target.suffix.lower() not in FORMATS:
+        allowed = " or ".join(f"FILE{suffix}" for suffix in (*FORMATS, SUFFIX))
+        raise ConfigError("unknown format", given=target, allowed=allowed)
     write(benchmark(run, report.read_run(run)), target)
     print(target)
+    return 0
+
+
+def _bundle(run: Path, target: Path, key_file: str | None) -> int:
+    from flagperf.bundle.pack import pack
+    from flagperf.bundle.signature import key_id, private_key
+
+    key = private_key(Path(key_file)) if key_file is not None else None
+    packed = pack(run, target, key)
+    signed = "not signed: key=FILE signs it" if key is None else f"signed by {key_id(key.public_key())}"
+    lines = [f"{target}: {packed.files} files, {target.stat().st_size:,} bytes, {signed}"]
+    total = sum(packed.hidden.values())
+    lines.append(f"secret values left out: {total or 'none, beside those that the run itself had hidden'}")
+    lines += [f"  {name}: {count}" for name, count in packed.hidden.items()]
+    terminal = Terminal()
+    for line in lines:
+        terminal.print(Text(line), soft_wrap=True)
     return 0

@@ -1,4 +1,19 @@
-"""`flagperf import DIR|FILE… into=FOLDER`: writes a configuration folder of what a FlagPerf checkout says."""
+"""flagperf import: write a configuration folder of what a FlagPerf checkout says
+
+usage: flagperf import DIR|FILE… into=FOLDER
+
+words:
+  DIR|FILE…    a checkout of FlagPerf or a folder of it, or its files; they are read, never executed
+  into=FOLDER  for --config-dir: cluster, experiment, vendors, products, tunings; nothing is overwritten
+
+options: --config-dir
+
+examples:
+  flagperf import ~/FlagPerf into=~/bench
+  flagperf import ~/FlagPerf/training/kunlunxin/bert-pytorch into=~/bench
+
+exit codes: 0, 2
+"""
 
 from __future__ import annotations
 
@@ -6,7 +21,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.partners.flagperf.importing.checkout import read_checkout

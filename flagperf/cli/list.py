@@ -1,4 +1,24 @@
-"""`flagperf list`: names and titles of all to choose from; `list runs`: what was run; `list CASE`: all about a case."""
+"""flagperf list: what can be chosen; all about one case, with its settings; what was run
+
+usage: flagperf list [KIND… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR]]
+
+words:
+  KIND                          one of the next line; all of them without a word
+  cases|frameworks|vendors|hardware|clusters|experiments
+                                names and titles
+  CASE                          target, data, tunings, and settings: default, unit, range, whether a closed run may
+                                change them
+  runs [RESULT_DIR]             the runs of a result folder (result), newest first
+
+options: --config-dir
+
+examples:
+  flagperf list hardware
+  flagperf list bert framework=paddle
+  flagperf list runs
+
+exit codes: 0, 2
+"""
 
 from __future__ import annotations
 
@@ -12,8 +32,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from flagperf.cli.help import usage
 from flagperf.cli.list_case import case_table
-from flagperf.cli.verbs import KINDS, RESULTS, RUNS, usage
 from flagperf.config.about_case import about_case, frameworks
 from flagperf.config.files import search_path
 from flagperf.config.files.user_path import user_path
@@ -21,7 +41,17 @@ from flagperf.errors import ConfigError, nearest
 from flagperf.report.runs import Listed, listed
 from flagperf.report.terminal import styled
 from flagperf.run.console import Terminal, print_unfolded
+from flagperf.run.folder import RESULTS
 
+KINDS = {
+    "cases": "model",
+    "frameworks": "framework",
+    "vendors": "vendor",
+    "hardware": "hardware",
+    "clusters": "cluster",
+    "experiments": "experiment",
+}  # word of the command line → configuration group
+RUNS = "runs"
 HEADS = ("date", "run", "job", "verdict", "p_train")
 
 

@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import NoReturn
 
 from flagperf import __version__
-from flagperf.cli.verbs import INTERRUPTED, VERBS, help_text, verb_help
+from flagperf.cli.help import DEFAULT, DEFAULT_MODULE, INTERRUPTED, help_text, verb_help, verbs
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
 
+RENAMED = {  # verbs of 0.1, which answer with the command that does their work now
+    "submit": "docs submission RUN…",
+    "collect": "report RUN_DIR collect=true",
+    "bundle": "export RUN_DIR FILE.tar.zst",
+    "probe": "run probe=alone",
+}
 BEGAN = time.time()  # when the command was given, but for the start of the interpreter
 
 
@@ -50,7 +56,8 @@ def run_command(argv: Sequence[str]) -> int:
     """Run one command line; returns the exit code. Errors raised on purpose are printed, without a traceback."""
     try:
         options = _parse(argv)
-        code: int = importlib.import_module(VERBS[options.verb].module).main(options)
+        module = DEFAULT_MODULE if options.verb == DEFAULT else verbs()[options.verb]
+        code: int = importlib.import_module(module).main(options)
         sys.stdout.flush()
         return code
     except FlagperfError as error:
@@ -87,13 +94,13 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         sys.exit(0)
     if options.arguments[:1] == ["help"]:
         options.help = bool(options.arguments.pop(0))
-    named = not _is_run(options.arguments)
+    named = not _names_no_verb(options.arguments)
     empty = not options.arguments
     options.verb, options.began = _verb(options.arguments), BEGAN
     if options.help:
         print(verb_help(options.verb) if named else help_text(), end="")
         sys.exit(0)
-    if options.multirun and options.verb != "run":
+    if options.multirun and options.verb != DEFAULT:
         advice = "only run sweeps over several values; give one value of each key"
         raise ConfigError(f"{options.verb} takes no -m", key="-m", advice=advice)
     if options.multirun and empty:
@@ -103,19 +110,29 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _verb(arguments: list[str]) -> str:
-    """Take the verb off the arguments; "run" unless there is one."""
-    if _is_run(arguments):
-        return "run"
+    """Take the verb off the arguments; the default unless there is one."""
+    if _names_no_verb(arguments):
+        return DEFAULT
     verb = arguments.pop(0)
-    if verb not in VERBS:
+    if verb in RENAMED:
+        raise RenamedError(verb)
+    if verb != DEFAULT and verb not in verbs():
         advice = "overrides are key=value; flagperf --help"
-        raise ConfigError("unknown verb", given=verb, allowed=nearest(verb, VERBS), advice=advice)
+        raise ConfigError("unknown verb", given=verb, allowed=nearest(verb, verbs()), advice=advice)
     return verb
 
 
-def _is_run(arguments: Sequence[str]) -> bool:
-    """No verb is named."""
+def _names_no_verb(arguments: Sequence[str]) -> bool:
     return not arguments or "=" in arguments[0] or arguments[0].startswith(("+", "~"))
+
+
+class RenamedError(FlagperfError):
+    """The line names a verb of an older release."""
+
+    exit_code = ConfigError.exit_code
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(f'"flagperf {verb}" is now: flagperf {RENAMED[verb]}')
 
 
 class _Parser(argparse.ArgumentParser):

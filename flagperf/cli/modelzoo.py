@@ -1,4 +1,27 @@
-"""`flagperf modelzoo`: writes the folder of a model for Tecorigin's ModelZoo, and checks one, whoever wrote it."""
+"""flagperf modelzoo: a model's folder for Tecorigin's ModelZoo: write it, or check one as the test of a submission does
+
+usage: flagperf modelzoo export model=NAME vendor=NAME into=FOLDER [runs=RUN…] | check FOLDER [step=N] [KEY=VALUE…]
+
+words:
+  export                        write scripts, requirements, README and the entry of model.yaml
+  model=NAME vendor=NAME        the case, and tecorigin or cpu
+  framework=NAME hardware=NAME  pytorch or paddle; the product, where there are several
+  train_batch_size=N lr=X       of the README's commands and of the entry, in place of the case's
+  data_dir=PATH                 where the ModelZoo's machines have the data; without it the entry trains on sample data
+  into=FOLDER                   a new or empty folder
+  runs=RUN…                     what was measured, on the product and on the reference: folders of runs, between commas
+  account=NAME                  your account in the ModelZoo, for model.yaml
+  check                         a folder's layout, arguments, README, the entry's command for a few steps, and the log
+                                of that
+  step=N device=NAME …          parameters of the short run in place of the entry's
+  python=PATH limit=SECONDS     interpreter of the short run, and how long it may take (1800)
+
+examples:
+  flagperf modelzoo export model=resnet50 vendor=tecorigin runs=result/t100,result/a100 into=resnet50
+  flagperf modelzoo check resnet50 step=5 device=cpu nproc_per_node=1 autocast=False
+
+exit codes: 0, 2, 9, 130
+"""
 
 from __future__ import annotations
 
@@ -9,7 +32,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.cli.words import expect, need, paths_and_options, runs_and_overrides
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest

@@ -1,6 +1,25 @@
-"""`flagperf node RUN_DIR|OVERRIDES… node_rank=N master=HOST:PORT`: one node's part of a run, on this machine.
+"""flagperf node: one node's part of a run, on this machine: where nobody may ssh
 
-For clusters on which nobody may ssh: somebody gives the command on each node. The plan is that of a run.
+usage: flagperf node RUN_DIR|OVERRIDES… node_rank=N master=HOST:PORT
+
+Give it on every node within deadlines.start. Logs stay in the run folder of each: copied into one, flagperf report
+reads them.
+
+words:
+  RUN_DIR           a run folder, whose command is given again; overrides after it replace old ones
+  OVERRIDES…        the same as those of a run, and the same on each node: model=, nnodes=, nproc= …
+  node_rank=N       which node this machine is, from 0
+  master=HOST:PORT  node 0, as all nodes reach it, and a free port there; each round takes the next one
+  trust=true        obey a folder that you did not make on this machine (docs/trust.md)
+
+options: --config-dir
+
+examples:
+  flagperf node model=glm nnodes=2 nproc=8 vendor=nvidia hardware=A100 data_dir=/data/glm node_rank=1
+      master=10.0.0.1:29500
+  flagperf node result/run20260101-120000 node_rank=0 master=10.0.0.1:29500 deadlines.start=3600
+
+exit codes: 0, 2, 3, 5, 130
 """
 
 from __future__ import annotations
@@ -18,8 +37,8 @@ from pathlib import Path
 from rich.console import Console
 
 from flagperf.cli import trust
+from flagperf.cli.help import usage
 from flagperf.cli.log import run_log
-from flagperf.cli.verbs import usage
 from flagperf.config.compose import compose
 from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.cluster import Node

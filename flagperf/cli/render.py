@@ -1,6 +1,6 @@
 """`dry_run=true` and `render=FOLDER` with a cluster of pods: the manifests of a run, printed or written.
 
-flagperf starts no pods itself: kubectl applies what is written, and `flagperf collect` brings the logs.
+flagperf starts no pods itself: kubectl applies what is written, and `flagperf report … collect=true` brings the logs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _write(jobs: Sequence[JobConfig], target: Path, command: Command) -> None:
             path = folder / _file(job, number)
             path.write_text(text, encoding="utf-8")
             print(f"kubectl apply -f {shlex.quote(str(path))}")
-    print(f"flagperf collect {shlex.quote(str(folder))}    # when the pods have ended")
+    print(f"flagperf report {shlex.quote(str(folder))} collect=true    # when the pods have ended")
 
 
 def _file(job: JobConfig, number: int) -> Path:

@@ -1,4 +1,20 @@
-"""`flagperf report RUN_DIR`: writes the report of a run again, from the files alone."""
+"""flagperf report: write the report of a run again, from the files alone
+
+usage: flagperf report RUN_DIR [collect=true] [trust=true]
+
+Without collect=true, it reads the files of the folder alone, and reaches no host.
+
+words:
+  RUN_DIR       a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
+  collect=true  first bring the logs that the run had to leave on its hosts, or that its pods printed
+  trust=true    obey a folder that you did not make on this machine (docs/trust.md)
+
+examples:
+  flagperf report result/run20260101-120000
+  flagperf report result/run20260101-120000 collect=true
+
+exit codes: 0, 2, 3
+"""
 
 from __future__ import annotations
 
@@ -8,20 +24,30 @@ from pathlib import Path
 from flagperf import report
 from flagperf.cli import trust
 from flagperf.cli.awaited import stands
+from flagperf.cli.cluster import print_rows
+from flagperf.cli.collect import collect
 from flagperf.cli.ended import with_final_states
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.errors import ConfigError
 from flagperf.run.console import Terminal
 from flagperf.run.folder import is_awaited, submitted
 
+COLLECT = "collect=true"
+
 
 def main(options: argparse.Namespace) -> int:
-    """Print the table of results, then the paths of the files that were written."""
+    """Print what was collected, the table of results, then the paths of the files that were written."""
     words, is_trusted = trust.trusted(options.arguments)
-    if len(words) != 1:
+    folders = [word for word in words if word != COLLECT]
+    if len(folders) != 1:
         given = " ".join(options.arguments)
         raise ConfigError("report takes one run folder", given=given, advice=usage("report"))
-    folder = Path(words[0])
+    folder, code = Path(folders[0]), 0
+    if COLLECT in words:
+        if not (rows := collect(folder, is_trusted)):
+            print("nothing is left to collect")
+        elif (code := print_rows(rows)) and all(row.state != "ok" for row in rows):
+            return code
     if is_awaited(folder):
         given = f"Slurm job {submitted(folder).number} {stands(folder)}".strip()
         raise ConfigError("this run has not begun", given=given, advice=f"flagperf watch {folder}")
@@ -33,4 +59,4 @@ def main(options: argparse.Namespace) -> int:
     report.write_summaries(folder, summaries)
     for path in report.write(folder, summaries):
         print(path)
-    return 0
+    return code

@@ -1,4 +1,20 @@
-"""`flagperf rerun RUN_DIR [OVERRIDES…]`: gives the command of a run again, from its folder alone."""
+"""flagperf rerun: give the command of a run again, from its folder alone
+
+usage: flagperf rerun RUN_DIR [OVERRIDES…]
+
+words:
+  RUN_DIR     a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
+  OVERRIDES…  what shall differ, such as cluster= or data_dir= on another machine
+  trust=true  obey a folder that you did not make on this machine (docs/trust.md)
+
+options: --config-dir
+
+examples:
+  flagperf rerun result/run20260101-120000
+  flagperf rerun result/run20260101-120000 cluster=lab repeat=5
+
+exit codes: 0, 2, 3, 4, 5, 6, 130
+"""
 
 from __future__ import annotations
 
@@ -8,7 +24,7 @@ from pathlib import Path
 from rich.text import Text
 
 from flagperf.cli import run, trust
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.run import command_file

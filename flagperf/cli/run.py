@@ -1,4 +1,38 @@
-"""`flagperf run`, the default: composes the jobs, then prints them (dry_run=true) or runs them."""
+"""flagperf run: compose the configuration, train, report (the default verb)
+
+usage: flagperf [run] [OVERRIDES…] [-m]
+
+Results go to result/run<date>-<time>; flagperf watch shows a run in another terminal.
+
+overrides needed most:
+  model=NAME framework=NAME size=full|tiny
+                                the case
+  vendor=NAME hardware=NAME     the accelerator
+  cluster=NAME runtime=docker|process|…
+                                the hosts, and how ranks start there; apptainer and pyxis: on Slurm
+  nnodes=N nproc=N              nodes, and devices of each
+  data_dir=PATH                 the real data; sample data is used where size=tiny
+  max_steps=N max_epochs=N max_time=SECONDS
+                                stop early
+  train_batch_size=N lr=X precision=fp32|tf32|amp_fp16|amp_bf16
+                                settings of the case: flagperf list CASE
+  repeat=N                      rounds of the same job
+  division=closed|open          open: any key of the case may change, and the report says so
+  submit=true                   with cluster=slurm: put the run into the queue, and do not wait (docs/schedulers.md)
+  dry_run=true                  print configuration, changes and commands; run nothing
+  render=FOLDER                 on Kubernetes: write the run's manifests for kubectl; run nothing
+  probe=run|alone               measure each device after the training; alone: in place of it, without data
+
+options: -m, --config-dir
+
+examples:
+  flagperf run model=glm nproc=2 repeat=3
+  flagperf -m model=resnet50,glm nproc=1,2 max_steps=20
+  flagperf model=glm vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab data_dir=/data/glm
+  flagperf run probe=alone nproc=2
+
+exit codes: 0, 2, 3, 4, 5, 6, 130
+"""
 
 from __future__ import annotations
 
@@ -12,12 +46,16 @@ from flagperf.config.parts.resolve import check_hosts
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, NoValidCaseError, nearest
 
+PROBE = "probe=alone"
+
 if TYPE_CHECKING:
     from flagperf.run.command_file import Command
 
 
 def main(options: argparse.Namespace) -> int:
     """Compose, plan, execute, read, report."""
+    if PROBE in options.arguments:
+        options.arguments = [*options.arguments, "size=tiny"]  # the reduced case: no data is needed
     jobs = compose_jobs(options.arguments, multirun=options.multirun, config_dirs=options.config_dir)
     if not jobs:
         raise NoValidCaseError("no case is left to run")
@@ -41,6 +79,10 @@ def main(options: argparse.Namespace) -> int:
         return 0
     for job in jobs:
         check_hosts(job)
+    if jobs[0].probe == "alone":
+        from flagperf.cli.probe import probe
+
+        return probe(jobs)
     import asyncio  # heavy, as what follows, and no part of a dry run or a refusal
 
     from flagperf.cli.jobs import run_jobs

@@ -1,4 +1,19 @@
-"""`flagperf verify FILE.tar.zst`: checks a bundle, and computes its figures a second time."""
+"""flagperf verify: check hashes and signature of a bundle, and compute its figures a second time
+
+usage: flagperf verify FILE.tar.zst [key=FILE]
+
+All figures come from the logs of the ranks, by code that shares nothing with what wrote them.
+
+words:
+  FILE.tar.zst  what flagperf export wrote
+  key=FILE      the public key of who signed it; else the signature is not checked
+
+examples:
+  flagperf verify run.tar.zst
+  flagperf verify run.tar.zst key=lab.pub
+
+exit codes: 0, 2, 9
+"""
 
 from __future__ import annotations
 

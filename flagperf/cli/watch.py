@@ -1,4 +1,17 @@
-"""`flagperf watch RUN_DIR`: what goes on in a run of another terminal, until it ends."""
+"""flagperf watch: what goes on in a run of another terminal
+
+usage: flagperf watch RUN_DIR
+
+It ends with the run. Where the output is no terminal, it shows the run once and ends.
+
+words:
+  RUN_DIR  a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
+
+examples:
+  flagperf watch result/run20260101-120000
+
+exit codes: 0, 2, 3, 130
+"""
 
 from __future__ import annotations
 
@@ -11,7 +24,7 @@ from rich.live import Live
 from rich.text import Text
 
 from flagperf.cli.awaited import stands
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.report.watching import snapshot

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from flagperf.cli.verbs import usage
+from flagperf.cli.help import usage
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
 

@@ -17,11 +17,8 @@ SHEETS = {"jobs": tables.jobs, "rounds": tables.rounds, "changes": tables.change
 
 
 def write(record: Mapping[str, Any], path: Path) -> None:
-    """Raises ConfigError where the ending is unknown, the file is there already, or it cannot be written."""
-    make = FORMATS.get(path.suffix.lower())
-    if make is None:
-        raise ConfigError("unknown format", given=path, allowed=" or ".join(f"FILE{suffix}" for suffix in FORMATS))
-    data = make(record)
+    """Write the file, whose ending is in FORMATS. Raises ConfigError where it is there already or cannot be written."""
+    data = FORMATS[path.suffix.lower()](record)
     try:
         with path.open("xb") as file:
             file.write(data)

@@ -1,9 +1,9 @@
 """What runs leave on a host when their launcher dies: folders, here; containers, in flagperf.docker.leftovers.
 
 Each says who its owner is: which process of which machine. Only what belongs to a dead owner is removed. A folder
-whose logs could not be collected has no owner: it stays until `flagperf collect` has brought them. The folder of
-a long command (flagperf.hosts.ssh.process) is dead when nobody holds its locks: its launcher holds one, its guard the
-other.
+whose logs could not be collected has no owner: it stays until `flagperf report RUN_DIR collect=true` has brought them.
+The folder of a long command (flagperf.hosts.ssh.process) is dead when nobody holds its locks: its launcher holds one,
+its guard the other.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ async def kept(transport: Transport, folder: str) -> Literal["kept", "nothing"] 
 
 def advice(kept: Sequence[str]) -> str:
     """What to do about folders whose logs were not collected."""
-    return f"flagperf collect RUN_DIR brings the logs; to give them up, there: {shlex.join(('rm', '-rf', *kept))}"
+    remove = shlex.join(("rm", "-rf", *kept))
+    return f"flagperf report RUN_DIR collect=true brings the logs; to give them up, there: {remove}"
 
 
 async def dead_process_folders(transport: Transport) -> list[str]:

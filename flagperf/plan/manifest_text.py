@@ -58,14 +58,14 @@ def _notes(job: JobConfig) -> list[str]:
 
 def _commands(job: JobConfig, object_name: str, folder: Path, file: Path | None) -> list[str]:
     if file is None:
-        return ["render=FOLDER writes it to a file, with what flagperf collect needs beside it"]
+        return ["render=FOLDER writes it to a file, with what flagperf report needs beside it"]
     pods = job.cluster.kubernetes
     space = f" --namespace {pods.namespace}" if pods and pods.namespace else ""
     path, run_folder = shlex.quote(str(file)), shlex.quote(str(folder))
     return [
         f"start it:       kubectl apply -f {path}",
         f"look at it:     kubectl get pods{space} -l {selector({JOB: object_name})}",
-        f"bring its logs: flagperf collect {run_folder}    (those of pods that have ended; it names the others)",
+        f"bring its logs: flagperf report {run_folder} collect=true    (of pods that have ended; it names the others)",
         f"remove it:      kubectl delete -f {path}    (and what was not collected)",
     ]
 

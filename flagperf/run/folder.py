@@ -29,6 +29,7 @@ DISK = {  # what the disk of the results may say in the middle of a run, whichev
     errno.EIO: "the disk of the results cannot be read or written",
     errno.ESTALE: "the server of the results forgot the folder (stale NFS file handle)",
 }
+RESULTS = "result"  # the default of `result_dir`
 RUN_LOG = "flagperf_run.log"
 SUBMITTED = "submitted.json"  # of a run that waits in a scheduler's queue, whose launcher will take the folder
 PLAN = "plan.json"  # of a round: the exact commands, per node, and where its folders lie there

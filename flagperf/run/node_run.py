@@ -213,7 +213,7 @@ class NodeRun:
         """Leave the logs on the host, and say where. A host that is lost may have them when it is back."""
         run_folder = self.folder.parent.parent.parent
         log.warning(
-            "%s: logs could not be collected and stay there, in %s; to bring them: flagperf collect %s",
+            "%s: logs could not be collected and stay there, in %s; to bring them: flagperf report %s collect=true",
             *(self.host, self.node.log_dir, shlex.quote(str(run_folder))),
         )
         if self.node.secrets:

@@ -1,4 +1,4 @@
-"""`flagperf collect` on folders that have nothing to collect; tests/cluster brings what real hosts kept."""
+"""`flagperf report RUN_DIR collect=true` where nothing can be collected; tests/cluster brings what real hosts kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from recorded import recorded_run
 
 from flagperf.cli.main import run_command
 from flagperf.run.folder import held
@@ -52,7 +53,7 @@ def test_refused(
     make: Callable[[Path], object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make(tmp_path)
-    assert run_command(["collect", str(tmp_path)]) == 2
+    assert run_command(["report", str(tmp_path), "collect=true"]) == 2
     assert capsys.readouterr().err == message.format(f=tmp_path)
 
 
@@ -62,7 +63,7 @@ def test_a_secret_that_is_not_told_again(
     """It would stay in logs that are brought; no file of the run has it."""
     monkeypatch.delenv("HF_TOKEN", raising=False)
     run_folder(tmp_path, plan=PLAN.replace('"local": true', '"local": false'))
-    assert run_command(["collect", str(tmp_path), "trust=true"]) == 2
+    assert run_command(["report", str(tmp_path), "collect=true", "trust=true"]) == 2
     assert capsys.readouterr().err == (
         "flagperf: this variable was secret in the run, and is looked for in its logs\n"
         f"  where:   {tmp_path}/case/round1/config.yaml\n  key:     vendor.environment.HF_TOKEN\n"
@@ -71,20 +72,24 @@ def test_a_secret_that_is_not_told_again(
 
 
 def test_without_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["collect"]) == 2
-    assert capsys.readouterr().err.startswith("flagperf: collect takes one run folder\n")
+    assert run_command(["report", "collect=true"]) == 2
+    assert capsys.readouterr().err.startswith("flagperf: report takes one run folder\n")
 
 
 def test_a_run_of_this_machine_has_nothing_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run_folder(tmp_path)
-    assert run_command(["collect", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "nothing is left to collect\n"
+    run = recorded_run(tmp_path)
+    for round_ in run.glob("*/round*"):
+        (round_ / "plan.json").write_text(PLAN)
+        (round_ / "config.yaml").write_text(CONFIG)
+    assert run_command(["report", str(run), "collect=true", "trust=true"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert (shown[0], shown[-1]) == ("nothing is left to collect", str(run / "report.html"))
 
 
 def test_a_run_that_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_folder(tmp_path)
     with held(tmp_path):
-        assert run_command(["collect", str(tmp_path)]) == 2
+        assert run_command(["report", str(tmp_path), "collect=true"]) == 2
     assert capsys.readouterr().err == (
         f"flagperf: this run goes on\n  where:   command line\n  given:   {tmp_path}\n"
         "  do:      it collects its logs itself when it ends\n"

@@ -11,7 +11,7 @@ import pytest
 from user_folder import TOY, write
 
 from flagperf.cli.complete import complete
-from flagperf.cli.verbs import VERBS
+from flagperf.cli.help import verbs
 
 
 @pytest.fixture(autouse=True)
@@ -53,24 +53,25 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("flagperf +experiment=sm", ["+experiment=smoke"], id="an experiment"),
         pytest.param("flagperf --config-dir mine cluster=l", ["cluster=lab", "cluster=local"], id="own"),
         pytest.param("flagperf --config-dir gone cluster=", None, id="a folder that is not there"),
-        pytest.param("flagperf ", [*sorted(VERBS)], id="verbs alone before a letter"),
+        pytest.param("flagperf ", [*verbs()], id="verbs alone before a letter"),
         pytest.param("flagperf model=toy ", [], id="no key before a letter"),
         pytest.param("flagperf data_dir=", ["data_dir=mine/", "data_dir=result/", "data_dir=sent/"], id="folders"),
         pytest.param("flagperf resume=./result/r", ["resume=./result/run1/", "resume=./result/run2/"], id="below one"),
-        pytest.param("flagperf report ", ["result/run1", "result/run2", "trust="], id="runs"),
+        pytest.param("flagperf report ", ["result/run1", "result/run2", "collect=", "trust="], id="runs"),
         pytest.param("flagperf compare result/run1 result/run2", ["result/run2"], id="further runs"),
         pytest.param("flagperf compare pub", ["published"], id="published figures"),
         pytest.param("flagperf compare result/run1/", ["result/run1/job"], id="a job of a run"),
         pytest.param("flagperf compare result/run1 result/run2 g", ["gate="], id="what a verb takes"),
-        pytest.param("flagperf bundle ", ["result/run1", "result/run2", "key="], id="runs to pack"),
+        pytest.param("flagperf export ", ["result/run1", "result/run2", "key="], id="runs to pack"),
         pytest.param("flagperf verify ", ["one.tar.zst", "key="], id="bundles"),
         pytest.param("flagperf verify sent/t", ["sent/two.tar.zst"], id="bundles of a folder"),
         pytest.param("flagperf list pad", ["paddle/bert"], id="a case of a list"),
         pytest.param("flagperf list bert fr", ["frameworks", "framework="], id="what a list takes"),
         pytest.param("flagperf list bert framework=pad", ["framework=paddle"], id="a framework of a list"),
-        pytest.param("flagperf probe prec", ["precision="], id="a key of a probe"),
+        pytest.param("flagperf run probe=", ["probe=alone", "probe=run"], id="a key of a run"),
         pytest.param("flagperf data prep", ["prepare"], id="what to do with data"),
         pytest.param("flagperf docs ca", ["case", "case="], id="what a page is about"),
+        pytest.param("flagperf docs submission result/run1 result/run", ["result/run1", "result/run2"], id="measured"),
         pytest.param("flagperf modelzoo export int", ["into="], id="an option of a verb"),
         pytest.param("flagperf modelzoo export model=vi", ["model=vit"], id="a case to export"),
         pytest.param("flagperf docs case runs=", ["runs=result/run1", "runs=result/run2"], id="runs behind an option"),

@@ -1,4 +1,4 @@
-"""`flagperf bundle`, `verify` and `export`: what they print, their exit codes, and what a wrong line is told."""
+"""`flagperf export` and `verify`: what they print, their exit codes, and what a wrong line is told."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bundle(tmp_path: Path) -> Path:
     write_key(tmp_path / "key")
     path = tmp_path / "run.tar.zst"
     run = recorded_run(tmp_path / "result")
-    assert run_command(["bundle", str(run), str(path), f"key={tmp_path / 'key'}"]) == 0
+    assert run_command(["export", str(run), str(path), f"key={tmp_path / 'key'}"]) == 0
     return path
 
 
@@ -58,7 +58,7 @@ def last_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_a_bundle_that_is_what_it_states(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     again = bundle.with_name("again.tar.zst")
     run = bundle.parent / "result" / "two-rounds"
-    assert run_command(["bundle", str(run), str(again), f"key={bundle.parent / 'key'}"]) == 0
+    assert run_command(["export", str(run), str(again), f"key={bundle.parent / 'key'}"]) == 0
     name = key_id(public_key(bundle.parent / "key.pub"))
     assert capsys.readouterr().out.splitlines() == [
         f"{again}: 17 files, {bundle.stat().st_size:,} bytes, signed by {name}",
@@ -153,9 +153,8 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str)
 
 
 USAGE = {
-    "bundle": "flagperf bundle RUN_DIR FILE.tar.zst [key=FILE]",
     "verify": "flagperf verify FILE.tar.zst [key=FILE]",
-    "export": "flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json",
+    "export": "flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json|FILE.tar.zst [key=FILE]",
 }
 TWO = "a run folder and the file to write"
 NO_RUN = "no run in this folder\n  where:   command line\n  given:   {}/none\n"
@@ -173,47 +172,48 @@ def wrong(words: str, message: str) -> object:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        wrong("bundle", f'bundle takes {TWO}\n  where:   command line\n  given:   ""\n  do:      {USAGE["bundle"]}'),
+        wrong("export", f'export takes {TWO}\n  where:   command line\n  given:   ""\n  do:      {USAGE["export"]}'),
         wrong(
             "verify", f'verify takes one bundle\n  where:   command line\n  given:   ""\n  do:      {USAGE["verify"]}'
         ),
         wrong(
             "export RUN", f"export takes {TWO}\n  where:   command line\n  given:   RUN\n  do:      {USAGE['export']}"
         ),
-        wrong("bundle {}/none {}/b.tar.zst", NO_RUN),
+        wrong("export {}/none {}/b.tar.zst", NO_RUN),
         wrong("export {}/none {}/b.csv", NO_RUN),
         wrong("report {}/run/JOB", PART % ""),
         wrong("report {}/run/JOB/round1", PART % "/round1"),
-        wrong("bundle {}/run/JOB {}/b.tar.zst", PART % ""),
+        wrong("export {}/run/JOB {}/b.tar.zst", PART % ""),
         wrong("export {}/run/JOB {}/b.csv", PART % ""),
-        wrong("bundle {}/run {}/there.tar.zst", THERE.replace(".{}", ".tar.zst")),
+        wrong("export {}/run {}/there.tar.zst", THERE.replace(".{}", ".tar.zst")),
         wrong("export {}/run {}/there.csv", THERE.replace(".{}", ".csv")),
         wrong(
-            "bundle {}/run {}/b.zip",
-            "a bundle is a file .tar.zst\n  where:   command line\n  given:   {}/b.zip\n  allowed: FILE.tar.zst",
+            "export {}/run {}/b.csv key={}/key",
+            "only a bundle is signed\n  where:   command line\n  key:     key\n  given:   {}/key\n"
+            "  allowed: with FILE.tar.zst",
         ),
         wrong(
             "export {}/run {}/b.txt",
             "unknown format\n  where:   command line\n  given:   {}/b.txt\n"
-            "  allowed: FILE.csv or FILE.xlsx or FILE.json",
+            "  allowed: FILE.csv or FILE.xlsx or FILE.json or FILE.tar.zst",
         ),
-        wrong("bundle {}/run {}/no/b.tar.zst", "no such folder\n  where:   command line\n  given:   {}/no"),
+        wrong("export {}/run {}/no/b.tar.zst", "no such folder\n  where:   command line\n  given:   {}/no"),
         wrong(
             "export {}/run {}/no/b.csv",
             "the file cannot be written: No such file or directory\n  where:   command line\n  given:   {}/no/b.csv",
         ),
         wrong(
-            "bundle {}/run {}/run/b.tar.zst",
+            "export {}/run {}/run/b.tar.zst",
             "the bundle would lie in the run that it holds\n  where:   command line\n  given:   {}/run/b.tar.zst\n"
             "  do:      choose another folder",
         ),
         wrong(
-            "bundle {}/run {}/b.tar.zst kye=x",
-            "unknown option of bundle\n  where:   command line\n  given:   kye\n  allowed: did you mean 'key'?\n"
-            f"  do:      {USAGE['bundle']}",
+            "export {}/run {}/b.tar.zst kye=x",
+            "unknown option of export\n  where:   command line\n  given:   kye\n  allowed: did you mean 'key'?\n"
+            f"  do:      {USAGE['export']}",
         ),
         wrong(
-            "bundle {}/run {}/b.tar.zst key={}/none",
+            "export {}/run {}/b.tar.zst key={}/none",
             "the key cannot be read: No such file or directory\n  where:   command line\n  key:     key\n"
             "  given:   {}/none",
         ),

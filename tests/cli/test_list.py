@@ -13,10 +13,9 @@ from example_results import CONFIG, a_result
 from rich.console import Console
 from user_folder import TOY, write
 
-from flagperf.cli.list import rows
+from flagperf.cli.list import KINDS, rows
 from flagperf.cli.list_case import case_table
 from flagperf.cli.main import run_command
-from flagperf.cli.verbs import KINDS
 from flagperf.config.about_case import about_case
 from flagperf.config.files.comments import comments
 from flagperf.results import summary

@@ -9,9 +9,9 @@ import pytest
 from example import example_job
 from refusals import lines
 
+from flagperf.cli.help import usage
 from flagperf.cli.main import run_command
 from flagperf.cli.node import on_this_machine
-from flagperf.cli.verbs import usage
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.plan.plan import make_plan
 

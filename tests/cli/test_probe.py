@@ -1,4 +1,4 @@
-"""`flagperf probe`, and a run that probes: real ranks on this machine's CPU."""
+"""`flagperf run probe=alone`, and a run that probes: real ranks on this machine's CPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def flagperf(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.torch
 def test_two_ranks_are_measured_and_told_from_each_other(tmp_path: Path) -> None:
-    done = flagperf("probe", "nproc=2", "monitor.interval=1", cwd=tmp_path)
+    done = flagperf("run", "probe=alone", "nproc=2", "monitor.interval=1", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("result/probe*/probe.json")
     told = json.loads(path.read_text())
@@ -76,7 +76,7 @@ def test_a_device_that_a_plug_in_brings_is_measured(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
     acme = ("--config-dir", f"{DATA}/acme_chip", "--config-dir", f"{DATA}/acme", "vendor=acme", "hardware=A1")
     peak = "hardware.peak_flops={fp32: 1.0e+12}"
-    done = flagperf("probe", *acme, peak, "division=open", "runtime=process", cwd=tmp_path)
+    done = flagperf("run", "probe=alone", *acme, peak, "division=open", "runtime=process", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = tmp_path.glob("result/probe*/probe.json")
     (device,) = json.loads(path.read_text())["devices"]

@@ -1,4 +1,4 @@
-"""`flagperf submit`: folders of runs and jobs in, FlagPerf's Markdown out."""
+"""`flagperf docs submission`: folders of runs and jobs in, FlagPerf's Markdown out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import yaml
 from example_results import CHANGES, CONFIG, write_round
 
+from flagperf.cli.help import usage
 from flagperf.cli.main import run_command
 from flagperf.results import result
 
@@ -93,7 +94,7 @@ FRAGMENT = """\
 def test_a_whole_submission(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of folders of runs, and of the one of a job."""
     job = runs / "two" / "resnet50-pytorch-A100x2x8"
-    assert run_command(["submit", str(runs / "one"), str(job), str(runs / "lost")]) == 0
+    assert run_command(["docs", "submission", str(runs / "one"), str(job), str(runs / "lost")]) == 0
     printed = capsys.readouterr()
     assert printed.out == FRAGMENT
     assert printed.err == f"left out: {runs / 'lost' / job.name}: no p_core\n"
@@ -107,7 +108,7 @@ def test_a_whole_submission(runs: Path, capsys: pytest.CaptureFixture[str]) -> N
     ],
 )
 def test_holes(runs: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
-    assert run_command(["submit", *(str(runs / word) for word in words)]) == 2
+    assert run_command(["docs", "submission", *(str(runs / word) for word in words)]) == 2
     assert capsys.readouterr() == (
         "",
         "flagperf: no submission yet: something is missing\n  where:   command line\n"
@@ -120,12 +121,12 @@ def test_holes(runs: Path, capsys: pytest.CaptureFixture[str], words: list[str],
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        pytest.param([], "submit takes folders of runs or jobs\n  where:   command line\n", id="nothing"),
+        pytest.param([], "docs submission takes folders of runs or jobs\n  where:   command line\n", id="nothing"),
         pytest.param(
-            ["scale=1x8"], "unknown option of submit\n  where:   command line\n  given:   scale\n", id="no folder"
+            ["scale=1x8"], "unknown option of docs\n  where:   command line\n  given:   scale\n", id="no folder"
         ),
     ],
 )
 def test_what_it_takes(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
-    assert run_command(["submit", *words]) == 2
-    assert capsys.readouterr().err == f"flagperf: {message}  do:      flagperf submit RUN…\n"
+    assert run_command(["docs", "submission", *words]) == 2
+    assert capsys.readouterr().err == f"flagperf: {message}  do:      {usage('docs')}\n"

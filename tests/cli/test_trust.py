@@ -135,14 +135,14 @@ def test_no_host_of_a_strange_folder_is_contacted(
     (round_ / "plan.json").write_text(json.dumps(PLAN))
     (round_ / "config.yaml").write_text(CLUSTER.format(place=tmp_path))
     (tmp_path / "ssh_config").write_text(f"Host *\n  ProxyCommand touch {tmp_path}/owned\n")
-    assert run_command(["collect", str(tmp_path / "run")]) == 2
+    assert run_command(["report", str(tmp_path / "run"), "collect=true"]) == 2
     assert capsys.readouterr().err == (
         f"{FOREIGN}  where:   {round_}/plan.json\n"
         f"  given:   h1: reached by ssh -F {tmp_path}/ssh_config -o UserKnownHostsFile=/dev/null root@192.0.2.9\n"
         f"           h1: brings /w/run/case/round1/h1, and removes /w/run there\n"
         f"           {tmp_path}/ssh_config: ProxyCommand touch {tmp_path}/owned\n"
         f"           reads {tmp_path}/nothing, to hide the secret TOKEN in the logs\n{OWN}"
-        f"  do:      if you trust whoever made it: flagperf collect {tmp_path}/run … trust=true\n"
+        f"  do:      if you trust whoever made it: flagperf report {tmp_path}/run … trust=true\n"
     )
     assert not (tmp_path / "owned").exists() and not state.exists()
 

@@ -504,7 +504,7 @@ def stays(output: str, host: str, rank: int, run: Path) -> bool:
     """Whether the run says that the logs of a host stay there, where, and what brings them."""
     place = rf"/srv/flagperf/run-\w+/{NAME}/round1/{host}_noderank{rank}"
     left = rf"{host}: logs could not be collected and stay there, in {place}; to bring them: "
-    return re.search(left + re.escape(f"flagperf collect {run}"), output) is not None
+    return re.search(left + re.escape(f"flagperf report {run} collect=true"), output) is not None
 
 
 @pytest.mark.parametrize(
@@ -529,15 +529,15 @@ def test_the_disk_of_the_launcher(lab: TestCluster, tmp_path: Path, disk: type[F
         assert any(told) and (disk is FullDisk or all(told))  # a short log may still fit on a full disk
         cleaned = user.run("clean", "cluster=lab").output
         assert cleaned.count("logs that were not collected stay") == sum(told), cleaned
-        assert cleaned.count("flagperf collect RUN_DIR brings the logs") == sum(told), cleaned
+        assert cleaned.count("flagperf report RUN_DIR collect=true brings the logs") == sum(told), cleaned
         results.mend()
-        brought = user.run("collect", str(run))
+        brought = user.run("report", str(run), "collect=true")
         assert brought.exit_code == 0, brought.output
         assert brought.output.count("and removed there") == sum(told), brought.output
         logs = [path.read_text() for path in sorted(run.glob(f"{NAME}/round1/*/rank*.out.log"))]
         assert ['"STEP_END"' in text for text in logs] == [True, True]
         assert "**1 job: 1 INVALID.**" in (run / "report.md").read_text()
-        again = user.run("collect", str(run))
+        again = user.run("report", str(run), "collect=true")
         assert (again.exit_code, again.output) == (0, "nothing is left to collect\n")
     finally:
         results.remove()

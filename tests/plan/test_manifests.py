@@ -426,7 +426,7 @@ def test_the_text_is_the_objects() -> None:
 # What to do with it:
 #   start it:       kubectl apply -f /res/run1/m.yaml
 #   look at it:     kubectl get pods --namespace bench -l flagperf.job={JOB}
-#   bring its logs: flagperf collect /res/run1    (those of pods that have ended; it names the others)
+#   bring its logs: flagperf report /res/run1 collect=true    (of pods that have ended; it names the others)
 #   remove it:      kubectl delete -f /res/run1/m.yaml    (and what was not collected)
 
 ---

@@ -80,7 +80,7 @@ def rendered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Rendered:
     assert run_command([*words, *pods, *meeting, f"runtime.python={sys.executable}", f"render={folder}"]) == 0
     file = folder / NODE / "manifests.yaml"
     assert capsys.readouterr().out == (
-        f"kubectl apply -f {file}\nflagperf collect {folder}    # when the pods have ended\n"
+        f"kubectl apply -f {file}\nflagperf report {folder} collect=true    # when the pods have ended\n"
     )
     return Rendered(folder, list(yaml.safe_load_all(file.read_text())))
 
@@ -151,7 +151,7 @@ def test_a_training_in_two_pods(rendered: Rendered, tmp_path: Path, monkeypatch:
     assert [pod.returncode for pod in pods] == [0, 0], said
     told = {rank: (said[rank], ended(0)) for rank in range(2)}
     asked = kubectl_says(tmp_path, rendered.job, told, monkeypatch)
-    assert run_command(["collect", str(rendered.folder)]) == 0
+    assert run_command(["report", str(rendered.folder), "collect=true"]) == 0
     assert asked.read_text().splitlines() == [
         f"get pods -l flagperf.job={rendered.job} -o json",
         f"logs {rendered.job}-0-abcde",
@@ -161,7 +161,7 @@ def test_a_training_in_two_pods(rendered: Rendered, tmp_path: Path, monkeypatch:
     (found,) = job.results
     assert (found.status, found.verdict, found.reasons, found.seconds) == ("finished", "VALID", (), 60.0)
     assert [rank["rank"] for rank in found.values["ranks"]] == [0, 1]
-    assert run_command(["collect", str(rendered.folder)]) == 0  # again: nothing is asked
+    assert run_command(["report", str(rendered.folder), "collect=true"]) == 0  # again: nothing is asked
     assert len(asked.read_text().splitlines()) == 3
     assert run_command(["report", str(rendered.folder)]) == 0
     assert "\n**1 job: 1 VALID" in (rendered.folder / "report.md").read_text()
@@ -306,7 +306,7 @@ def test_logs_that_are_lost(
     monkeypatch.setattr(pod_logs, "LARGEST", MOST)
     well = pod_output(rendered.node_folder(0).name, tmp_path, "true")
     kubectl_says(tmp_path, rendered.job, {0: (well, ended(0)), 1: (output, status)}, monkeypatch)
-    assert run_command(["collect", str(rendered.folder)]) == 3
+    assert run_command(["report", str(rendered.folder), "collect=true"]) == 3
     capsys.readouterr()
     (job,) = read_run(rendered.folder)
     found = job.results[0]
@@ -332,7 +332,7 @@ def test_the_rank_that_failed_is_named(
         output = pod_output(logs.name, tmp_path, "sh", "-c", script.format(logs=logs, report=report))
         told[rank] = (output, ended(1))
     kubectl_says(tmp_path, rendered.job, told, monkeypatch)
-    assert run_command(["collect", str(rendered.folder)]) == 0
+    assert run_command(["report", str(rendered.folder), "collect=true"]) == 0
     capsys.readouterr()
     (job,) = read_run(rendered.folder)
     assert job.results[0].failure == Failure(
@@ -352,7 +352,7 @@ def test_pods_that_run_yet_and_one_that_is_gone(
     waiting = {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
     kubectl_says(tmp_path, rendered.job, {0: ("", waiting)}, monkeypatch)
     monkeypatch.setenv("COLUMNS", "300")
-    assert run_command(["collect", str(rendered.folder)]) == 3
+    assert run_command(["report", str(rendered.folder), "collect=true"]) == 3
     assert [line.rpartition("  failed ")[-1].strip() for line in capsys.readouterr().out.splitlines()[1:]] == [
         f"its pod {rendered.job}-0-abcde has not ended: Pending, ImagePullBackOff",
         "do: collect again later",
@@ -366,7 +366,7 @@ def test_without_kubectl(
     rendered: Rendered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    assert run_command(["collect", str(rendered.folder)]) == 2
+    assert run_command(["report", str(rendered.folder), "collect=true"]) == 2
     assert capsys.readouterr().err == (
         "flagperf: kubectl is not on PATH\n  where:   command line\n"
         "  do:      install kubectl where you give this command, with access to the cluster\n"

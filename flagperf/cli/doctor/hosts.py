@@ -1,4 +1,17 @@
-"""`flagperf doctor`: can this job run on this cluster? One row a host and check, all hosts at once."""
+"""flagperf doctor: can this job run on this cluster? a line for each check, and what to do
+
+usage: flagperf doctor [OVERRIDES…]
+
+words:
+  OVERRIDES…  the same as those of the run: vendor=, hardware=, cluster=, nnodes= …
+
+options: --config-dir
+
+examples:
+  flagperf doctor model=glm vendor=nvidia hardware=A100 nnodes=2 nproc=8 cluster=lab data_dir=/data/glm
+
+exit codes: 0, 2, 3
+"""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def page(into: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[s
 
 
 def test_case(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What was measured is the fragment of `submit`; the third scale is missing."""
+    """What was measured is the fragment of `docs submission`; the third scale is missing."""
     words = ["case", "model=resnet50", "vendor=nvidia", "hardware=A100", "cluster=example"]
     place, text = page(tmp_path, capsys, *words, f"runs={runs / 'one'},{runs / 'eight'}")
     assert place == "nvidia/resnet50-pytorch/README.md"
