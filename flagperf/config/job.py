@@ -36,6 +36,7 @@ from flagperf.config.parts.resolve import (
     vendor,
 )
 from flagperf.config.parts.strategy import own_arguments, parallel, with_whole_network
+from flagperf.config.parts.writers import with_classes
 from flagperf.config.rules.classes import check_places, other_libraries
 from flagperf.config.rules.extension import check_extension, recorded, with_folder, without_proof
 from flagperf.config.rules.own_code import own_code, takes_place
@@ -168,6 +169,7 @@ def _resolve(laid: _Laid, folders: Sequence[Path]) -> tuple[dict[str, Any], str 
     final, case = laid.final, laid.layers.case.leaves
     folder, note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder, "size": size(final, folders)}).resolved()
+    config["reports"] = with_classes(config["reports"], laid.where)
     check_places(config, final.leaves, case, laid.rules, laid.where)
     fingerprint = stated_fingerprint(with_name(final.choices["model"], config["case"]), config["size"], folders)
     config |= {

@@ -12,6 +12,7 @@ from example_results import CONFIG, a_result
 
 from flagperf import report
 from flagperf.cli.main import run_command
+from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.contract.records import Summary
 from flagperf.report.writers import BUILT_IN
@@ -35,6 +36,11 @@ def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert shown
     (folder / "mine.py").write_text(shown[1])
     (folder / "broken.py").write_text("class Broken:\n    def write(self, run_dir, summaries):\n        return 1 / 0\n")
+    (folder / "mine-1.dist-info").mkdir()
+    (folder / "mine-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (folder / "mine-1.dist-info/entry_points.txt").write_text(
+        "[flagperf.reports]\ncsv = mine:CsvReport\nhtml = mine:CsvReport\n"
+    )
     monkeypatch.syspath_prepend(str(folder))
     return folder
 
@@ -47,6 +53,14 @@ def test_the_configuration_lists_the_built_in_writers() -> None:
 def test_a_users_own_writer(tmp_path: Path) -> None:
     assert report.write(tmp_path, [a_job(BUILT_IN[0], MINE)]) == [tmp_path / "report.md", tmp_path / "report.csv"]
     assert (tmp_path / "report.csv").read_text() == "resnet50-pytorch-A100x2x8;12345.6\n"
+
+
+@pytest.mark.usefixtures("python")
+def test_a_writer_by_its_name() -> None:
+    """That of another package cannot take the name of ours."""
+    config = compose(["reports=[csv,html]"]).config
+    page = {"_target_": "flagperf.report.page.HtmlReport"}
+    assert (config["reports"], config["own"]["classes"]) == ([{"_target_": "mine.CsvReport"}, page], "mine.CsvReport")
 
 
 @pytest.mark.usefixtures("python")
@@ -75,9 +89,20 @@ ALLOWED = "  allowed: a mapping with the class of a writer of reports as _target
         ),
         pytest.param(
             "report.csv",
-            "this names no writer of reports\n  where:   config.yaml\n  key:     reports[0]\n  given:   report.csv\n"
-            + ALLOWED,
+            "no writer of reports has this name\n  where:   command line\n  key:     reports\n  given:   report.csv\n"
+            "  allowed: one of csv, html, markdown; or the class of a writer as _target_\n",
             id="a file",
+        ),
+        pytest.param(
+            "markdwon",
+            "no writer of reports has this name\n  where:   command line\n  key:     reports\n  given:   markdwon\n"
+            "  allowed: did you mean 'markdown'?\n",
+            id="no such name",
+        ),
+        pytest.param(
+            "5",
+            "this names no writer of reports\n  where:   config.yaml\n  key:     reports[0]\n  given:   5\n" + ALLOWED,
+            id="a number",
         ),
         pytest.param(
             "{_target_: mine.CsvReport, seperator: x}",
