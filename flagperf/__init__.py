@@ -1,3 +1,3 @@
 """flagperf: compares AI accelerators by training real models on them."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

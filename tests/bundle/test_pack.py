@@ -16,6 +16,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 from signing_key import write_key
 
+from flagperf import __version__
 from flagperf.bundle.archive import unpack
 from flagperf.bundle.contents import Hiding
 from flagperf.bundle.held import Held, hold
@@ -75,7 +76,7 @@ def test_a_bundle_holds_the_run_and_states_its_hashes(run: Path, tmp_path: Path)
             for name, data in sorted(expected.items())
         ],
         "predicate": {
-            "bundler": "flagperf 0.1.0",
+            "bundler": f"flagperf {__version__}",
             "run": "two-rounds",
             "command": {"line": "flagperf nproc=2", "folder": "/home/me", "began": 5.0},
             "code": {"version": "0.1.0", "cases": "aa"},
