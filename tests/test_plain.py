@@ -10,11 +10,11 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from flagperf.cli.log import run_log
 from flagperf.contract.outcome import Failure
 from flagperf.errors import HostError
 from flagperf.plain import plain
 from flagperf.run.console import Terminal
+from flagperf.run.run_log import run_log
 
 TEXTS = {
     "ordinary": ("step 1\n\tloss 2.5 é 训练 🔥", "step 1\n\tloss 2.5 é 训练 🔥"),

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
-from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.compose import compose
 from flagperf.config.rules.extension import KEY, WITHIN, proof_path, replaced
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
 from flagperf.plan.dry_run import dry_run_text
+from flagperf.run.ranks_alone import ask_ranks
 
 ALONE = ("size=tiny", "prove=true")  # the reduced case, on sample data
 KEPT = ("differences", "optimizer", "same_modules", "classes", "steps", "device", "versions")  # of what a rank says

@@ -27,38 +27,34 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import logging
 import re
 import socket
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from flagperf.cli import trust
 from flagperf.cli.help import usage
-from flagperf.cli.log import run_log
 from flagperf.config.compose import compose
 from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.outcome import Outcome, refusal
-from flagperf.errors import ConfigError, FlagperfError, InterruptedRunError, TrainingError
+from flagperf.contract.outcome import Outcome
+from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
 from flagperf.plan.dry_run import dry_run_text
 from flagperf.plan.plan import make_plan
 from flagperf.results import parts
 from flagperf.run import command_file
-from flagperf.run import folder as run_folder
 from flagperf.run.command_file import Command, again
 from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
+from flagperf.run.rounds import Ended, folder_of_run, rounds
 
 OWN = ("node_rank", "master")  # words of this verb; the others are overrides
 LAST_PORT = 65535
-
-log = logging.getLogger(__name__)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -144,39 +140,34 @@ def _own_address(address: str, port: int) -> str:
 
 
 async def _run_rounds(job: JobConfig, rank: int, console: Console, command: Command) -> int:
-    """All rounds, one after another; the exit code of the first that did not end well."""
-    folder = run_folder.create(job)
+    """The node's part of all rounds; the exit code of the first that did not end well.
+
+    After a round that could not start here, the next one is started: the other nodes go on, too.
+    """
     codes: list[int] = []
-    with run_log(folder, job.log_level, console), run_folder.held(folder):
-        command_file.keep(command, folder, [job.mask])
-        run_folder.write_configuration(job, folder / job.name)
-        for number in range(1, job.repeat + 1):
-            codes.append(await _run_round(job, number, rank, folder, console))
-            if codes[-1] == InterruptedRunError.exit_code:
-                break
+    with folder_of_run([job], command, console) as folder:
+        logs = Path(make_plan(job, 1, folder).nodes[rank].log_dir).name
+        execute_round = partial(_execute, job, rank, folder, console)
+        async for ended in rounds(job, folder, execute_round, after_refusal=True):
+            parts.write(ended.outcome, ended.outcome.folder / logs)
+            codes.append(_exit_code(ended))
     console.print(f"logs of node {rank}: {folder}", highlight=False, markup=False, soft_wrap=True)
     console.print("with those of the other nodes in one folder: flagperf report FOLDER", style="dim", highlight=False)
     return next((code for code in codes if code), 0)
 
 
-async def _run_round(job: JobConfig, number: int, rank: int, folder: Path, console: Console) -> int:
-    """This node's part of a round, with what it came to beside its logs. Returns its exit code."""
+async def _execute(job: JobConfig, rank: int, folder: Path, console: Console, number: int) -> Outcome:
+    """The node's part of a round, in which the ranks meet at a port of its own."""
     meeting = job.cluster.rendezvous
     assert meeting.port is not None
     cluster = dataclasses.replace(job.cluster, rendezvous=dataclasses.replace(meeting, port=meeting.port + number - 1))
     job = dataclasses.replace(job, cluster=cluster)
-    plan = make_plan(job, number, folder)
-    began = time.time()
-    try:
-        with Progress(job, console) as progress:
-            outcome = await execute(job, plan, folder, progress, only=rank)
-        codes = {"finished": 0, "interrupted": InterruptedRunError.exit_code}
-        code = codes.get(outcome.status, TrainingError.exit_code)
-    except FlagperfError as error:
-        log.error("round %d: %s", number, error)
-        Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        round_folder = folder / job.name / f"round{number}"
-        outcome = Outcome("failed", round_folder, refusal(error), (), {}, began, time.time() - began)
-        code = error.exit_code
-    parts.write(outcome, outcome.folder / Path(plan.nodes[rank].log_dir).name)
-    return code
+    with Progress(job, console) as progress:
+        return await execute(job, make_plan(job, number, folder), folder, progress, only=rank)
+
+
+def _exit_code(ended: Ended) -> int:
+    if ended.error:
+        return ended.error.exit_code
+    codes = {"finished": 0, "interrupted": InterruptedRunError.exit_code}
+    return codes.get(ended.outcome.status, TrainingError.exit_code)

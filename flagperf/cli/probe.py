@@ -7,7 +7,6 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from flagperf.cli.ranks_alone import ask_ranks
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.records import ProbedDevice
 from flagperf.errors import ConfigError
@@ -15,6 +14,7 @@ from flagperf.report.probe import probe_rows
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.result import write_json
 from flagperf.run.console import print_unfolded
+from flagperf.run.ranks_alone import ask_ranks
 
 FILE = "probe.json"
 

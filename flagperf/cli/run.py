@@ -83,12 +83,9 @@ def main(options: argparse.Namespace) -> int:
         from flagperf.cli.probe import probe
 
         return probe(jobs)
-    import asyncio  # heavy, as what follows, and no part of a dry run or a refusal
+    from flagperf.cli.jobs import run  # heavy, and no part of a dry run or a refusal
 
-    from flagperf.cli.jobs import run_jobs
-    from flagperf.run.console import Terminal
-
-    return asyncio.run(run_jobs(jobs, Terminal(), _command(options)))
+    return run(jobs, _command(options))
 
 
 def _command(options: argparse.Namespace) -> Command:

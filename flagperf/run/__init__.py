@@ -1,1 +1,3 @@
-"""Plan → Outcome: the phases of a round on all its nodes. Reads no figures and judges nothing."""
+"""Jobs → Outcomes and Results: jobs.py is the loop over jobs, rounds.py the one over their rounds, execute.py executes a
+round: its phases on all nodes. Prints how a run goes; report/ writes what came of it.
+"""

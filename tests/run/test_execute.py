@@ -17,7 +17,6 @@ import pytest
 import yaml
 from rich.console import Console
 
-from flagperf.cli.log import run_log
 from flagperf.config.compose import compose
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Failure, Outcome
@@ -30,6 +29,7 @@ from flagperf.run.execute import execute
 from flagperf.run.folder import create
 from flagperf.run.node_run import NodeRun
 from flagperf.run.progress import Progress
+from flagperf.run.run_log import run_log
 
 FAULTS = Path(__file__).parents[1] / "faults"
 HOST = socket.gethostname()

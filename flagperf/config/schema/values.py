@@ -42,7 +42,7 @@ class MonitorIntervals:
 
 @dataclass(frozen=True)
 class AutoBatch:
-    """How the largest batch that fits is looked for (flagperf/cli/auto_batch.py)."""
+    """How the largest batch that fits is looked for (flagperf/run/auto_batch.py)."""
 
     memory: Share  # of a device's memory that a rank may hold; on a CPU, of its part of the host's
     limit: ByteSize | None  # most that a rank may hold; None: that share

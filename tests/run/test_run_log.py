@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from flagperf.cli.log import run_log
 from flagperf.errors import ConfigError
+from flagperf.run.run_log import run_log
 
 LINE = rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d{{3}}\t\[([A-Z]+)\]\t\[{re.escape(Path(__file__).name)},\d+\](.*)"
 SAID = {

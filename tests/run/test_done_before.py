@@ -9,9 +9,9 @@ import pytest
 from example import example_job
 from example_results import a_result
 
-from flagperf.cli.done_before import taken_over
 from flagperf.config.schema.values import JobConfig
 from flagperf.results import summary
+from flagperf.run.done_before import taken_over
 
 DONE = [a_result(round=1), a_result(round=2)]
 CASES = {

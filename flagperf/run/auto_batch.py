@@ -25,7 +25,6 @@ from flagperf.contract.sys_info import read_sys_info
 from flagperf.errors import ConfigError, InterruptedRunError, TrainingError
 from flagperf.plan.container import size_in_bytes
 from flagperf.plan.plan import make_plan
-from flagperf.report.cells import number
 from flagperf.results import batch_sizes
 from flagperf.results.rank_log import node_folders, read_rank_logs
 from flagperf.run.execute import execute
@@ -90,7 +89,7 @@ async def _search(job: JobConfig, folder: Path, console: Console) -> BatchSearch
 def _told(tried: TriedSize, unit: str) -> str:
     """ "fits, 12.3 GiB a rank, 512 samples/s" """
     held = None if tried.peak_memory is None else f"{tried.peak_memory:.3g} GiB a rank"
-    rate = None if tried.throughput is None else f"{number(tried.throughput)} {unit}"
+    rate = None if tried.throughput is None else f"{tried.throughput:.1f} {unit}"
     return ", ".join(filter(None, (tried.note or "fits", held, rate)))
 
 
