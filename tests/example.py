@@ -52,10 +52,13 @@ def example_job(*, config: dict[str, Any] | None = None, **fields: Any) -> JobCo
         "train_batch_size": 4,
         "gradient_accumulation_steps": 1,
         "throughput_unit": "samples/s",
+        "precision": "fp32",
         "deterministic": False,
         "init_checkpoint": None,
     } | (config or {})
     values |= {key: value for key, value in fields.items() if key in values}
+    parts = {"framework": {"name": "pytorch"}, "vendor": {"name": "cpu"}, "hardware": {"name": "cpu"}}
+    values = {**parts, **values}
     built: dict[str, Any] = {
         "framework": replace(PYTORCH, launch=tuple(LAUNCH)),
         "vendor": Vendor("cpu", "any CPU", "cpu", "gloo", None, None),

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from flagperf.contract.identity import Identity
 from flagperf.contract.perflog import Event
 from flagperf.contract.records import Change, Result
 from flagperf.contract.target import Target
@@ -40,6 +41,8 @@ CONFIG: dict[str, Any] = {
 }
 
 
+IDENTITY = Identity.of(CONFIG)
+
 CHANGES = (
     Change("lr", 0.1, 0.8, "tuning nvidia/resnet50/A100x2x8"),
     Change("train_batch_size", 32, 256, "tuning nvidia/resnet50/A100x2x8"),
@@ -48,16 +51,10 @@ CHANGES = (
 
 
 def a_result(**changed: Any) -> Result:
-    """A round that reached its target; keywords change it."""
+    """A round that reached its target; keywords change it and its identity."""
+    of_identity = {name: changed.pop(name) for name in list(changed) if name in vars(IDENTITY)}
     fields: dict[str, Any] = {
-        "case": "resnet50",
-        "framework": "pytorch",
-        "hardware": "A100",
-        "vendor": "nvidia",
-        "size": "full",
-        "nnodes": 2,
-        "nproc": 8,
-        "division": "closed",
+        "identity": dataclasses.replace(IDENTITY, **of_identity),
         "round": 1,
         "status": "finished",
         "verdict": "VALID",

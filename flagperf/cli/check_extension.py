@@ -68,7 +68,7 @@ def keep(job: JobConfig, found: Mapping[str, Any]) -> int:
     path = proof_path(job.vendor.extension, job.config)
     said = {
         "case": job.case,
-        "revision": job.config["revision"],
+        "revision": job.identity.revision,
         "replaced": replaced(job.vendor.extension),
         "files": job.config["extension"]["files"],
         **{name: found[name] for name in KEPT},
@@ -76,7 +76,7 @@ def keep(job: JobConfig, found: Mapping[str, Any]) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
-        path.write_text(HEADER.format(job.vendor.name, job.config["case"]) + text, encoding="utf-8")
+        path.write_text(HEADER.format(job.vendor.name, job.case) + text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the proof cannot be written: {error.strerror}", key=f"{KEY}.folder", given=path) from None
     print(path)

@@ -27,15 +27,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from flagperf.cli.help import usage
 from flagperf.cli.words import need, paths_and_options, runs_and_overrides
 from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.identity import Identity
 from flagperf.errors import ConfigError, nearest
 from flagperf.partners.flagperf.pages.case import case_page
 from flagperf.partners.flagperf.pages.chosen import chosen
@@ -43,7 +44,7 @@ from flagperf.partners.flagperf.pages.model import model_page
 from flagperf.partners.flagperf.pages.render import write
 from flagperf.partners.flagperf.pages.vendor import vendor_page
 from flagperf.partners.flagperf.readme import fragment
-from flagperf.partners.flagperf.submission import MeasuredJob, belongs_to, check, jobs_in, submissions, unfit
+from flagperf.partners.flagperf.submission import MeasuredJob, check, jobs_in, submissions, unfit
 from flagperf.plain import plain
 
 SUBMISSION = "submission"
@@ -55,14 +56,14 @@ class Page:
 
     needs: tuple[str, ...]  # choices
     place: str  # in FlagPerf's folder training/
-    is_about: Callable[[Mapping[str, Any]], object]  # jobs of which configurations are on it: those that agree in this
+    is_about: Callable[[Identity], object]  # what the jobs on the page agree in
     make: Callable[[JobConfig, Sequence[MeasuredJob], Sequence[Path]], str]
 
 
 PAGES = {
-    "case": Page(("model", "vendor"), "{vendor}/{case}-{framework}/README.md", belongs_to, case_page),
-    "model": Page(("model",), "benchmarks/{case}/README.md", lambda config: config["case"], model_page),
-    "vendor": Page(("vendor",), "{vendor}/README.md", lambda config: config["vendor"]["name"], vendor_page),
+    "case": Page(("model", "vendor"), "{vendor}/{case}-{framework}/README.md", attrgetter("of_submission"), case_page),
+    "model": Page(("model",), "benchmarks/{case}/README.md", attrgetter("case"), model_page),
+    "vendor": Page(("vendor",), "{vendor}/README.md", attrgetter("vendor"), vendor_page),
 }
 
 
@@ -83,7 +84,7 @@ def main(options: argparse.Namespace) -> int:
     job = chosen(words, options.config_dir, any_product=kind == "vendor")
     names = {"case": job.case, "framework": job.framework.name, "vendor": job.vendor.name}
     path = user_path(given["into"]) / page.place.format(**names)
-    about = [measured for measured in jobs if page.is_about(measured.config) == page.is_about(job.config)]
+    about = [measured for measured in jobs if page.is_about(measured.identity) == page.is_about(job.identity)]
     write(path, page.make(job, about, options.config_dir))
     print(path)
     _say_what_is_left_out(

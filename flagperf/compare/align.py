@@ -167,7 +167,7 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
 
 def _check_settings(reference: NamedJob, other: NamedJob, across: Collection[str]) -> None:
     """Refuse settings that differ and change what is computed."""
-    left, right = (math.prod(int(job.summary.config[key]) for key in SCALE) for job in (reference, other))
+    left, right = (job.summary.identity.devices for job in (reference, other))
     free = (*FREE, *across, *(SCALE if left == right else ()))
     for key, base, given in differences(reference.summary, other.summary):
         if not key.startswith(NOT_SET) and not any(key == one or key.startswith(f"{one}.") for one in free):

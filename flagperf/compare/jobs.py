@@ -17,7 +17,6 @@ from flagperf.results.summary import FIGURES, STEPS, metric, per_round, usable
 TIME = "e2e_time"
 LOWER = (TIME, "peak_memory", STEPS)  # the figures of which less is better, beside a metric that says so
 UNITS = {"e2e_time": "s", "peak_memory": "GiB", STEPS: "steps"}
-SCALE = ("nnodes", "nproc")
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,14 @@ def _partner(job: NamedJob, base: Sequence[NamedJob], other: Sequence[NamedJob])
 
 
 def _case(job: NamedJob) -> tuple[object, ...]:
-    return job.summary.config["case"], job.summary.config["size"]
+    return job.summary.identity.case, job.summary.identity.size
 
 
 def _place(job: NamedJob) -> tuple[object, ...]:
     """Case, scale and the values of a sweep."""
-    config = job.summary.config
+    identity = job.summary.identity
     swept = job.summary.results[0].sweep if job.summary.results else {}
-    return *_case(job), *(config[key] for key in SCALE), *sorted(swept.items())
+    return *_case(job), identity.nnodes, identity.nproc, *sorted(swept.items())
 
 
 def pair_by(jobs: Sequence[NamedJob], key: str) -> Pairs:
@@ -101,7 +100,7 @@ def value_of(job: NamedJob, key: str) -> str | None:
     """The value of a dotted key of the configuration, of `scale`, or the name of what a group chose."""
     flat = leaves(job.summary.config)
     if key == "scale":
-        return "{nnodes}x{nproc}".format(**job.summary.config)
+        return job.summary.identity.scale
     found = flat.get(key, flat.get(f"{key}.name"))
     return None if found is None else str(found)
 
@@ -161,7 +160,7 @@ def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Sum
         known = sum((_spread(job.get(name, [])) for job in before), Spread())
         ratio = estimate(left[name], right[name], known)
         higher = goal.direction == "higher" if goal and name == metric(base) else name not in LOWER
-        unit = goal.unit or "" if goal and name == metric(base) else UNITS.get(name, base.config["throughput_unit"])
+        unit = goal.unit or "" if goal and name == metric(base) else UNITS.get(name, base.identity.throughput_unit)
         unit = "" if name.startswith("mfu") else unit
         of_base, of_other = base.statistics[name], other.statistics[name]
         is_equal = sorted(left[name]) == sorted(right[name])

@@ -24,14 +24,7 @@ MUST = {  # what makes two jobs unlike → why
     "division": "an open run may have changed anything",
     "precision": "a narrower format is less work",
 }
-NAMED = {  # what may differ, beside the case's mutable keys: shown name → key of the configuration
-    "vendor": "vendor.name",
-    "hardware": "hardware.name",
-    "framework": "framework.name",
-    "runtime": "runtime.kind",
-    "nnodes": "nnodes",
-    "nproc": "nproc",
-}
+NAMED = ("vendor", "hardware", "framework", "runtime", "nnodes", "nproc")  # what may differ, beside the mutable keys
 NOT_SET = (
     "version of ",
     "code of ",
@@ -64,9 +57,8 @@ def check_alike(base: Summary, other: Summary, names: tuple[str, str], across: C
 
 
 def _identity(summary: Summary) -> dict[str, str]:
-    config = summary.config
-    found = {key: str(config.get(key)) for key in MUST}
-    return found | {"revision": str(config.get("revision", 1)), "data": _data(summary)}
+    identity = {"data": _data(summary), **vars(summary.identity)}
+    return {key: str(identity[key]) for key in MUST}
 
 
 def _data(summary: Summary) -> str:
@@ -88,13 +80,13 @@ def differences(base: Summary, other: Summary) -> tuple[Difference, ...]:
 
 
 def _settings(summary: Summary) -> dict[str, str]:
-    return dict([*_platform(summary.config), *_mutable(summary), *_extension(summary.config), *_software(summary)])
+    return dict([*_platform(summary), *_mutable(summary), *_extension(summary.config), *_software(summary)])
 
 
-def _platform(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    flat = leaves(config)
-    for name, key in NAMED.items():
-        yield name, str(flat.get(key))
+def _platform(summary: Summary) -> Iterator[tuple[str, str]]:
+    known = {**vars(summary.identity), "runtime": (summary.config.get("runtime") or {}).get("kind")}
+    for name in NAMED:
+        yield name, str(known[name])
 
 
 def _mutable(summary: Summary) -> Iterator[tuple[str, str]]:

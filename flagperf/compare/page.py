@@ -84,7 +84,7 @@ def _side_by_side(
 ) -> dict[str, Any]:
     """A job and all that are held against it."""
     jobs = [base, *(other for first, other in pairs if first.name == base.name)]
-    case = base.summary.config.get("title") or base.summary.config["case"]
+    case = base.summary.config.get("title") or base.summary.identity.case
     return {
         "title": f"{case}, against {names[base.name]}",
         "columns": [(names[job.name], *_machine(job)) for job in jobs],
@@ -93,8 +93,8 @@ def _side_by_side(
 
 
 def _machine(job: NamedJob) -> tuple[str, str]:
-    config = job.summary.config
-    return f"{config['hardware']['name']} {config['nnodes']}x{config['nproc']}", config["precision"]
+    identity = job.summary.identity
+    return f"{identity.hardware} {identity.scale}", identity.precision
 
 
 def _pair(comparison: Comparison, names: Mapping[str, str], margin: float) -> dict[str, Any]:

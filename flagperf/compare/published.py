@@ -8,6 +8,7 @@ from typing import Any
 
 from flagperf.compare.jobs import NamedJob, Pairs
 from flagperf.config.files.search_path import CONF, find
+from flagperf.contract.identity import Identity
 from flagperf.contract.records import Summary
 from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
@@ -47,13 +48,13 @@ def pair_published(jobs: Iterable[NamedJob]) -> Pairs:
 
 def _read(summary: Summary) -> Mapping[str, Any]:
     """What is published of the job's case; empty where nothing is."""
-    config = summary.config
-    path = find(f"{NAME}/{config['case']}", (CONF,)) if config["framework"].get("main", True) else None
+    identity = summary.identity
+    path = find(f"{NAME}/{identity.case}", (CONF,)) if identity.main_framework else None
     return read_yaml(path) if path else {}
 
 
 def _scale_of(summary: Summary) -> str:
-    return "{nnodes}x{nproc}".format(**summary.config)
+    return summary.identity.scale
 
 
 def _scale(row: Row) -> str:
@@ -62,9 +63,9 @@ def _scale(row: Row) -> str:
 
 
 def _nearness(row: Row, summary: Summary) -> tuple[bool, bool]:
-    config, batch = summary.config, "train_batch_size"
-    wanted = _settings(row, summary).get(batch, config.get(batch))
-    return row["precision"] == config["precision"], wanted == config.get(batch)
+    identity = summary.identity
+    wanted = _settings(row, summary).get("train_batch_size", identity.train_batch_size)
+    return row["precision"] == identity.precision, wanted == identity.train_batch_size
 
 
 def _settings(row: Row, summary: Summary) -> dict[str, Any]:
@@ -86,6 +87,8 @@ def _job(known: Mapping[str, Any], row: Row, job: NamedJob) -> NamedJob:
         "precision": row["precision"],
         "vendor": {"name": VENDOR},
         "hardware": {"name": hardware},
+        "nnodes": nnodes,
+        "nproc": nproc,
     }
     like = usable(summary.results)[0]
     goal = like.target.metric if like.target else ""
@@ -93,12 +96,7 @@ def _job(known: Mapping[str, Any], row: Row, job: NamedJob) -> NamedJob:
     software = {"versions": known.get("versions", {}), "code": {}}
     result = replace(
         like,
-        hardware=hardware,
-        vendor=VENDOR,
-        size="full",
-        nnodes=nnodes,
-        nproc=nproc,
-        division="closed",
+        identity=Identity.of(config),
         sample_data=False,
         synthetic=False,
         other_data="",
@@ -107,7 +105,7 @@ def _job(known: Mapping[str, Any], row: Row, job: NamedJob) -> NamedJob:
         built={**like.built, "software": software},
         monitors={},
     )
-    name = f"{summary.config['case']}-{row['config']}"
+    name = f"{summary.identity.case}-{row['config']}"
     return NamedJob(NAME, summary_of(name, [result], config, ()))
 
 

@@ -44,7 +44,7 @@ def lines(jobs: Sequence[NamedJob]) -> list[Line]:
 
 
 def _lines(jobs: Sequence[Summary]) -> Iterator[Line]:
-    unit = jobs[0].config["throughput_unit"]
+    unit = jobs[0].identity.throughput_unit
     yield _line(f"throughput, {RATE} [{unit}]", "more", jobs, lambda result: result.values.get(RATE))
     for kind, what in ENERGY.items():
         yield _line(f"energy per sample, {what} [J]", "less", jobs, _energy(kind, "energy_per_sample_j"))
@@ -113,4 +113,4 @@ def _power(kind: str) -> Value:
 def _price(job: Summary) -> float | None:
     """Of all devices of the job."""
     price = job.config["hardware"].get("price_per_hour")
-    return None if price is None else float(price) * int(job.config["nnodes"]) * int(job.config["nproc"])
+    return None if price is None else float(price) * job.identity.devices

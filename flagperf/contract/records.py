@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Tuple
 
+from flagperf.contract.identity import Identity
 from flagperf.contract.outcome import Failure, Moment, Outage
 from flagperf.contract.target import Target
 
-Division = Literal["closed", "open"]
 Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
 Finding = Tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
 
@@ -38,14 +38,7 @@ class ProbedDevice:
 class Result:
     """One round. `values` are the fields of FINISHED (docs/results.md), absent ones are None."""
 
-    case: str
-    framework: str
-    hardware: str
-    vendor: str
-    size: str
-    nnodes: int
-    nproc: int
-    division: Division
+    identity: Identity
     round: int
     status: str  # finished, failed, interrupted, not started; from files alone also: unfinished, running, waiting
     verdict: Verdict
@@ -67,7 +60,6 @@ class Result:
     built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
     seed: int | None = None  # as the ranks read it; None: no rank got so far
     synthetic: bool = False  # trained on batches that stay in device memory
-    revision: int = 1  # of the case; results of different revisions do not compare
     notes: tuple[str, ...] = ()  # what to know beside the number, which changes no verdict
     probe: tuple[ProbedDevice, ...] = ()  # with probe=run
     other_data: str = ""  # what sets the data of a full-size case apart from its own; "" where nothing does
@@ -120,3 +112,7 @@ class Summary:
     changes: tuple[Change, ...]
     reasons: tuple[str, ...] = ()  # why the job is SUSPECT where no round alone is
     batch: BatchSearch | None = None  # with train_batch_size=auto
+
+    @property
+    def identity(self) -> Identity:
+        return Identity.of(self.config)

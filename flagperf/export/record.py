@@ -49,6 +49,10 @@ UNITS = {  # figure of a round → its unit; empty text: that of the case's thro
     "final_loss": "loss",
     STEPS: "steps",
 }
+IDENTITY = (  # the fields of a job that say which it is
+    *("case", "size", "nnodes", "nproc", "division", "precision", "framework", "vendor", "hardware"),
+    *("revision", "throughput_unit", "train_batch_size"),
+)
 FINAL = "final_"  # begins the name of a metric's figure
 NO_METRIC = ("final_loss", "final_accuracy")  # the latter is one of the metrics again
 
@@ -73,20 +77,16 @@ def _command(run: Path) -> dict[str, Any] | None:
 
 
 def _job(summary: Summary) -> dict[str, Any]:
-    config, results = summary.config, summary.results
+    identity, results = summary.identity, summary.results
     target = next((result.target for result in results if result.target), None)
     units = {**UNITS, **(dict.fromkeys(map(_figure_of, target.values), target.unit) if target else {})}
     figures = {
-        name: {"unit": units[name] or config["throughput_unit"], **dataclasses.asdict(found)}
+        name: {"unit": units[name] or identity.throughput_unit, **dataclasses.asdict(found)}
         for name, found in summary.statistics.items()
     }
     return {
         "name": summary.name,
-        **{key: config[key] for key in ("case", "size", "nnodes", "nproc", "division", "precision")},
-        **{key: config[key]["name"] for key in ("framework", "vendor", "hardware")},
-        "revision": config.get("revision", 1),
-        "throughput_unit": config["throughput_unit"],
-        "train_batch_size": config.get("train_batch_size"),
+        **{key: getattr(identity, key) for key in IDENTITY},
         "sweep": dict(results[0].sweep) if results else {},
         "verdict": verdict(summary),
         "reasons": list(summary.reasons),

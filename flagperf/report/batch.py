@@ -29,7 +29,7 @@ def batch_rows(summary: Summary) -> list[dict[str, str]]:
         {
             "train_batch_size": str(one.size),
             "peak memory [GiB]": number(one.peak_memory),
-            summary.config["throughput_unit"]: number(one.throughput),
+            summary.identity.throughput_unit: number(one.throughput),
             "fits": "yes" if one.fits else one.note,
         }
         for one in sorted(search.tried if search else (), key=lambda one: one.size)

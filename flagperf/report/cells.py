@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from flagperf.contract.identity import Identity
 from flagperf.contract.outcome import Failure
 from flagperf.contract.records import Result, Statistics, Summary, Verdict
 from flagperf.contract.target import Target
@@ -80,17 +81,17 @@ def spread(figure: Statistics | None) -> str:
 
 def row(summary: Summary) -> dict[str, str]:
     """One job in FlagPerf's columns, with verdict, target and notes: column → text."""
-    figures = summary.statistics
+    figures, identity = summary.statistics, summary.identity
     return {
-        "case": case(summary),
+        "case": case(identity),
         "verdict": verdict(summary),
         "target": target(summary),
-        "config": "{0[name]}x{1[nnodes]}x{1[nproc]}".format(summary.config["hardware"], summary.config),
-        "precision": summary.config["precision"],
+        "config": f"{identity.hardware}x{identity.scale}",
+        "precision": identity.precision,
         "fix_hp": fix_hp(summary),
         "e2e_time [s]": spread(figures.get("e2e_time")),
         **{name: spread(figures.get(name)) for name in RATES},
-        "unit": summary.config["throughput_unit"],
+        "unit": identity.throughput_unit,
         "accuracy": accuracy(summary),
         "mem [GiB]": memory(summary),
         "MFU": mfu(summary),
@@ -99,18 +100,15 @@ def row(summary: Summary) -> dict[str, str]:
     }
 
 
-def case(summary: Summary) -> str:
+def case(identity: Identity) -> str:
     """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
-    config = summary.config
-    size, framework, revision = config["size"], config["framework"]["name"], config.get("revision", 1)
-    apart = {size: size != "full", framework: not is_main(config), f"revision {revision}": revision > 1}
+    apart = {
+        identity.size: identity.size != "full",
+        identity.framework: not identity.main_framework,
+        f"revision {identity.revision}": identity.revision > 1,
+    }
     shown = ", ".join(name for name, is_shown in apart.items() if is_shown)
-    return f"{config['case']} ({shown})" if shown else str(config["case"])
-
-
-def is_main(config: Mapping[str, Any]) -> bool:
-    """Whether nearly every job runs on the framework, so that tables leave its name out; older runs had no other."""
-    return bool(config["framework"].get("main", True))
+    return f"{identity.case} ({shown})" if shown else identity.case
 
 
 def fix_hp(summary: Summary) -> str:
@@ -169,7 +167,7 @@ def target(summary: Summary) -> str:
     if all(answer is None for answer in answers):
         if any(result.synthetic for result in results):
             return "does not apply: synthetic"
-        if on_samples and summary.config["size"] == "full":
+        if on_samples and summary.identity.size == "full":
             return "does not apply: sample data"
         if any(result.other_data for result in results):
             return "does not apply: other data"
@@ -206,7 +204,7 @@ def notes(summary: Summary) -> list[str]:
         found.append("sample data")
     elif any(result.other_data for result in summary.results):
         found.append("other data")
-    if summary.config["division"] == "open":
+    if summary.identity.division == "open":
         found.append("open division")
     found += dict.fromkeys(note for result in summary.results for note in result.notes)
     found += dict.fromkeys(text for result in summary.results for text in _of_hosts(result))
@@ -218,7 +216,7 @@ def notes(summary: Summary) -> list[str]:
         found.append(ext(extension))
     if own := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:
         found.append(f"the user's own: {', '.join(own)}")
-    if f"hardware/{summary.config['hardware']['name']}" in own and not summary.config["hardware"].get("device_names"):
+    if f"hardware/{summary.identity.hardware}" in own and not summary.config["hardware"].get("device_names"):
         found.append("which device it is was not checked: its own file states no device_names")
     lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
     if lost:
@@ -267,7 +265,7 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
     synthetic = any(result.synthetic for result in results)
     sampled = [result for result in results if result.sample_data and not result.synthetic]
     sample_note = SAMPLE_DATA_NOTE if usable(sampled) else SAMPLE_DATA_FAILED_NOTE
-    opened = any(result.division == "open" for result in results)
+    opened = any(result.identity.division == "open" for result in results)
     revised = [REVISIONS_NOTE.format(*found) for found in _revisions(jobs)]
     return [SYNTHETIC_NOTE] * synthetic + [sample_note] * bool(sampled) + [OPEN_NOTE] * opened + revised
 
@@ -275,8 +273,8 @@ def warnings(summaries: Iterable[Summary]) -> list[str]:
 def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
     """The cases that are there in more than one revision, and in which. On another framework it is another case."""
     found: dict[tuple[str, str], set[int]] = {}
-    for result in (result for summary in summaries for result in summary.results):
-        found.setdefault((result.case, result.framework), set()).add(result.revision)
+    for identity in (result.identity for summary in summaries for result in summary.results):
+        found.setdefault((identity.case, identity.framework), set()).add(identity.revision)
     return [(name, " and ".join(map(str, sorted(known)))) for (name, _), known in found.items() if len(known) > 1]
 
 

@@ -47,7 +47,7 @@ def _curves(summary: Summary, logs: Logs) -> Iterator[Chart]:
     def series(event: str, name: str, factor: float = 1.0) -> dict[str, list[Point]]:
         return {f"round {number}": values(events, event, name, factor) for number, events in logs.items()}
 
-    rate, warm_up = summary.config["throughput_unit"], _warm_up(summary)
+    rate, warm_up = summary.identity.throughput_unit, _warm_up(summary)
     yield lines("Loss", "step", "loss", series("STEP_END", "loss"), zero=True)
     if metric := metric_of(summary):
         name, axis, marks = metric

@@ -130,7 +130,7 @@ def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iter
     folder = job / f"round{number}"
     if (folder / results.FILE).exists():
         try:
-            recorded = _of_revision(config.get("revision", 1), results.read(folder), folder)
+            recorded = _of_revision(config.get("revision", 1), results.read(folder, config), folder)
             return read_again(recorded, config, changes, folder)
         except ConfigError as error:
             if error.key in ("schema", "revision"):
@@ -154,12 +154,12 @@ def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iter
 
 def _of_revision(revision: int, result: Result, folder: Path) -> Result:
     """The result, which must be one of the case as the job's configuration states it."""
-    if result.revision != revision:
+    if result.identity.revision != revision:
         raise ConfigError(
             "this round is of another revision of the case than its job",
             where=str(folder / results.FILE),
             key="revision",
-            given=result.revision,
+            given=result.identity.revision,
             allowed=str(revision),
             advice="take the round out of the job's folder: rounds of different revisions make no statistics",
         )

@@ -166,7 +166,7 @@ def _facts(info: Mapping[str, str]) -> list[dict[str, str]]:
 def _bars(summaries: Sequence[Summary]) -> list[str]:
     """p_core of each job in percent of the largest, for the bars of the sweep; 0 % when units differ."""
     values = [summary.statistics["p_core"].mean if "p_core" in summary.statistics else 0.0 for summary in summaries]
-    units = {(summary.config["case"], summary.config["throughput_unit"]) for summary in summaries}
+    units = {(summary.identity.case, summary.identity.throughput_unit) for summary in summaries}
     most = max(values, default=0.0)
     return [f"{100 * value / most:.1f}%" for value in values] if most and len(units) == 1 else ["0%"] * len(values)
 

@@ -25,7 +25,7 @@ def _by_case(jobs: Jobs) -> list[Jobs]:
     groups: dict[str, list[tuple[Summary, Logs]]] = {}
     for summary, logs in jobs:
         if logs:
-            groups.setdefault(cells.case(summary), []).append((summary, logs))
+            groups.setdefault(cells.case(summary.identity), []).append((summary, logs))
     return list(groups.values())
 
 
@@ -38,7 +38,7 @@ def _overlay(group: Jobs) -> Iterator[Chart]:
             for name, (summary, logs) in zip(names, group, strict=True)
         }
 
-    case = cells.case(first)
+    case = cells.case(first.identity)
     yield lines(f"{case}: loss of each job", "step", "loss", series("STEP_END", "loss"), zero=True)
     if found := metric_of(first):
         name, axis, marks = found
@@ -66,7 +66,7 @@ def sweep_charts(summaries: Sequence[Summary]) -> list[Chart]:
     """Throughput and final metric over the values of each swept key, a curve for each choice of the other keys."""
     cases: dict[tuple[str, str], list[Summary]] = {}
     for summary in summaries:
-        cases.setdefault((cells.case(summary), summary.config["throughput_unit"]), []).append(summary)
+        cases.setdefault((cells.case(summary.identity), summary.identity.throughput_unit), []).append(summary)
     several = len(cases) > 1
     return [
         chart

@@ -40,7 +40,7 @@ def scales(summaries: Iterable[Summary]) -> dict[str, list[Scale]]:
     for summary in summaries:
         if RATE in summary.statistics:
             groups.setdefault(_alike(summary), []).append(summary)
-    several = {alike: jobs for alike, jobs in groups.items() if len({_devices(job) for job in jobs}) > 1}
+    several = {alike: jobs for alike, jobs in groups.items() if len({job.identity.devices for job in jobs}) > 1}
     return {cells.apart(alike, several): _held_together(jobs) for alike, jobs in several.items()}
 
 
@@ -72,22 +72,20 @@ def scaling_charts(groups: Groups) -> list[Chart]:
 
 
 def _held_together(jobs: Iterable[Summary]) -> list[Scale]:
-    ordered = sorted(jobs, key=lambda job: (_devices(job), job.config["nnodes"]))
+    ordered = sorted(jobs, key=lambda job: (job.identity.devices, job.identity.nnodes))
     least = ordered[0]
-    return [
-        Scale(job, _devices(job) / _devices(least), job.statistics[RATE].mean / least.statistics[RATE].mean)
-        for job in ordered
-    ]
+    devices, rate = least.identity.devices, least.statistics[RATE].mean
+    return [Scale(job, job.identity.devices / devices, job.statistics[RATE].mean / rate) for job in ordered]
 
 
 def _row(scale: Scale) -> dict[str, str]:
-    job = scale.job
+    job, identity = scale.job, scale.job.identity
     return {
-        "scale": "{nnodes}x{nproc}".format(**job.config),
-        "devices": str(_devices(job)),
-        "batch a device": str(job.config.get("train_batch_size", cells.ABSENT)),
+        "scale": identity.scale,
+        "devices": str(identity.devices),
+        "batch a device": str(identity.train_batch_size or cells.ABSENT),
         RATE: cells.spread(job.statistics[RATE]),
-        "unit": job.config["throughput_unit"],
+        "unit": identity.throughput_unit,
         "speed-up": f"{scale.speed_up:.2f}",
         "efficiency": cells.percent(scale.efficiency),
         "verdict": verdict(job),
@@ -95,13 +93,9 @@ def _row(scale: Scale) -> dict[str, str]:
     }
 
 
-def _devices(summary: Summary) -> int:
-    return int(summary.config["nnodes"]) * int(summary.config["nproc"])
-
-
 def _alike(summary: Summary) -> tuple[str, ...]:
     """What jobs must have in common: case with its size and framework, product, precision, and a sweep's values."""
-    config = summary.config
+    identity = summary.identity
     swept = summary.results[0].sweep if summary.results else {}
-    names = (config["hardware"]["name"], config["precision"])
-    return cells.case(summary), *names, *(f"{key}={value}" for key, value in sorted(swept.items()))
+    of_sweep = (f"{key}={value}" for key, value in sorted(swept.items()))
+    return cells.case(identity), identity.hardware, identity.precision, *of_sweep

@@ -36,7 +36,7 @@ def statistics_rows(summary: Summary) -> list[dict[str, str]]:
 
 def figure_units(summary: Summary) -> dict[str, str]:
     """Unit of each figure of the statistics."""
-    rate = summary.config["throughput_unit"]
+    rate = summary.identity.throughput_unit
     units = {"e2e_time": "s", "mfu": "of peak", "mfu_achieved": "of achieved", "mfu_formula": "of peak"}
     units |= {"peak_memory": "GiB", STEPS: "steps"}
     units |= dict.fromkeys((*RATES, "steady_throughput"), rate)
@@ -178,7 +178,7 @@ def energy_lines(result: Result) -> list[str]:
 
 def formula_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
     """Throughput of one device, and the operations of a unit, as those compare them who count by formula."""
-    unit, devices = summary.config["throughput_unit"], summary.config["nnodes"] * summary.config["nproc"]
+    unit, devices = summary.identity.throughput_unit, summary.identity.devices
     lines = []
     for result in results:
         by_formula, causal = (result.values.get(name) for name in ("formula_flops", "formula_flops_causal"))

@@ -40,8 +40,8 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
             table.add_column(name, no_wrap=name != "unit", max_width=WIDEST_UNIT if name == "unit" else None)
         for summary, row in zip(summaries, rows, strict=True):
             name = summary.name
-            if cells.is_main(summary.config):  # there is little room
-                name = name.replace(f"-{summary.config['framework']['name']}-", "-", 1)
+            if summary.identity.main_framework:  # there is little room
+                name = name.replace(f"-{summary.identity.framework}-", "-", 1)
             table.add_row(Text(name), *(styled(row[column]) for column in SHORT))
     return Group(table, *_remarks(summaries))
 

@@ -12,6 +12,7 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import build
 from flagperf.contract.digest import sha256_of
 from flagperf.contract.extent import extent_of
+from flagperf.contract.identity import Identity
 from flagperf.contract.outcome import Failure, Outage, Outcome
 from flagperf.contract.perflog import Event, decode, encode, fits
 from flagperf.contract.records import Change, Result, Summary
@@ -34,6 +35,7 @@ from flagperf.results.verdict import judge
 SCHEMA = 3  # of result.json and summary.json; raised when a field changes its meaning or goes
 READ = (1, 2, 3)  # what can be read; 1: `failure` is text; up to 2: no revision, seed, built; all rounds have one seed
 FILE = "result.json"
+RECORDED = ("case", "framework", "hardware", "vendor", "size", "nnodes", "nproc", "division", "revision")  # of Identity
 NO_LOG = {"not_available": "there is no log of it"}
 
 
@@ -85,13 +87,13 @@ def result_of_logs(
         outages: of hosts that came back.
         sweep: swept key → value, of a job of a multirun.
     """
-    target, logs = _target(config), read_rank_logs(folder)
+    identity, target, logs = Identity.of(config), _target(config), read_rank_logs(folder)
     probe = probed_devices(logs)
     limits = {key: float(config[key]) for key in TRAINING_LIMITS if config.get(key) is not None}
     asked = [change.key for change in changes if change.key in limits and not change.source.startswith("tuning")]
     evidence = Evidence(
         status=status,
-        world_size=config["nnodes"] * config["nproc"],
+        world_size=identity.devices,
         logs=logs,
         failure=failure,
         round=round_number,
@@ -109,16 +111,9 @@ def result_of_logs(
     values = evidence.finished
     sample_data = bool(values["sample_data"]) if "sample_data" in values else is_sample(config)
     synthetic = bool(config.get("synthetic"))
-    target_applies = not (synthetic or evidence.other_data or (sample_data and config["size"] == "full"))
+    target_applies = not (synthetic or evidence.other_data or (sample_data and identity.size == "full"))
     return Result(
-        case=config["case"],
-        framework=config["framework"]["name"],
-        hardware=config["hardware"]["name"],
-        vendor=config["vendor"]["name"],
-        size=config["size"],
-        nnodes=config["nnodes"],
-        nproc=config["nproc"],
-        division=config["division"],
+        identity=identity,
         round=round_number,
         status=status,
         verdict=verdict,
@@ -137,11 +132,10 @@ def result_of_logs(
         built=with_image(next(iter(evidence.built.values()), {}), folder),
         seed=_seed(logs),
         synthetic=synthetic,
-        revision=config.get("revision", 1),
         notes=(
             *notes(evidence),
             *_beside(evidence),
-            *_crowded(folder, config),
+            *_crowded(folder, config, identity.nproc),
             *evidence.resume_notes,
             *slower_devices(probe),
         ),
@@ -157,13 +151,13 @@ def _beside(evidence: Evidence) -> Iterator[str]:
     yield from took_part(evidence)
 
 
-def _crowded(folder: Path, config: Mapping[str, Any]) -> Iterator[str]:
+def _crowded(folder: Path, config: Mapping[str, Any], nproc: int) -> Iterator[str]:
     """Whether ranks that compute on processors had fewer cores than there were ranks, on the host with the fewest."""
     cores = [
         int(said) for _, _, node in node_folders(folder) if (said := read_sys_info(node).get("cores", "")).isdigit()
     ]
-    if config["vendor"].get("device") == "cpu" and cores and config["nproc"] > min(cores):
-        yield f"{config['nproc']} ranks share {min(cores)} cores"
+    if config["vendor"].get("device") == "cpu" and cores and nproc > min(cores):
+        yield f"{nproc} ranks share {min(cores)} cores"
 
 
 def _seed(logs: Iterable[RankLog]) -> int | None:
@@ -187,7 +181,14 @@ def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
 def write(result: Result, folder: Path) -> Path:
     """Write result.json into the round's folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    return write_json(dataclasses.asdict(result), folder / FILE)
+    return write_json(record_of(result), folder / FILE)
+
+
+def record_of(result: Result) -> dict[str, Any]:
+    """A Result as plain data: what JSON holds of its identity stands among its own fields."""
+    record = dataclasses.asdict(result)
+    identity = record.pop("identity")
+    return {**{name: identity[name] for name in RECORDED}, **record}
 
 
 def digest(folder: Path) -> str:
@@ -196,17 +197,25 @@ def digest(folder: Path) -> str:
     return sha256_of(path) if path.is_file() else ""
 
 
-def read(folder: Path) -> Result:
-    """Read a round's result.json back. Raises ConfigError where it was written by another version or is damaged."""
-    return from_record(read_json(folder / FILE), folder / FILE)
+def read(folder: Path, config: Mapping[str, Any]) -> Result:
+    """Read a round's result.json back. Raises ConfigError where it was written by another version or is damaged.
+
+    Args:
+        config: the configuration of the job, as config.yaml holds it.
+    """
+    return from_record(read_json(folder / FILE), config, folder / FILE)
 
 
-def from_record(record: Mapping[str, Any], path: Path) -> Result:
-    """A Result from the plain data that JSON holds; `path` is named in errors."""
-    known = {field.name: record[field.name] for field in dataclasses.fields(Result) if field.name in record}
+def from_record(record: Mapping[str, Any], config: Mapping[str, Any], path: Path) -> Result:
+    """A Result from the plain data that JSON holds, of a job with this configuration; `path` is named in errors."""
+    of_record = {name: record[name] for name in RECORDED if name in record}
+    build(Identity, of_record, path.name, lambda _: str(path))
+    identity = dataclasses.replace(Identity.of(config), **{"revision": 1, **of_record})
+    fields = [field.name for field in dataclasses.fields(Result) if field.name != "identity"]
+    known = {name: record[name] for name in fields if name in record}
     if isinstance(known.get("failure"), str):  # schema 1
         known["failure"] = {"cause": known["failure"]} if known["failure"] else None
-    found = build(Result, known, path.name, lambda _: str(path))
+    found = build(Result, {**known, "identity": vars(identity)}, path.name, lambda _: str(path))
     if found.values and not fits(Event("FINISHED", found.values)):
         raise ConfigError("a figure of this result has the wrong type", where=str(path), key="values")
     return found

@@ -14,7 +14,7 @@ from flagperf.contract.build import build
 from flagperf.contract.records import BatchSearch, Change, Result, Statistics, Summary, Verdict
 from flagperf.errors import ConfigError
 from flagperf.results import batch_sizes
-from flagperf.results.result import from_record, read_json, write_json
+from flagperf.results.result import from_record, read_json, record_of, write_json
 from flagperf.results.verdict import worst
 
 FILE = "summary.json"
@@ -72,7 +72,8 @@ def metric(summary: Summary) -> str | None:
 
 def write(summary: Summary, folder: Path) -> Path:
     """Write summary.json, which holds the job as a whole: configuration, changes, rounds and statistics."""
-    return write_json({"verdict": verdict(summary), **dataclasses.asdict(summary)}, folder / FILE)
+    record = {"verdict": verdict(summary), **dataclasses.asdict(dataclasses.replace(summary, results=()))}
+    return write_json({**record, "results": list(map(record_of, summary.results))}, folder / FILE)
 
 
 def read(folder: Path) -> Summary:
@@ -82,7 +83,7 @@ def read(folder: Path) -> Summary:
     try:
         return Summary(
             record["name"],
-            tuple(from_record(result, path) for result in record["results"]),
+            tuple(from_record(result, record["config"], path) for result in record["results"]),
             {figure: Statistics(**values) for figure, values in record["statistics"].items()},
             record["config"],
             tuple(Change(**change) for change in record["changes"]),

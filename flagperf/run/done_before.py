@@ -37,7 +37,8 @@ def taken_over(job: JobConfig, folder: Path) -> Summary | None:
         return None  # it was broken off, or never begun
     if len(done.results) != job.repeat or any(found.status != "finished" for found in done.results):
         return None
-    same = job if job.sized is None else job.sized(done.config["train_batch_size"])  # as was found for it
+    size = done.identity.train_batch_size
+    same = job if job.sized is None or size is None else job.sized(size)  # as was found for it
     if _stated(done.config) != _stated(same.config):
         log.info("%s has another configuration than in %s, and runs again", job.name, earlier.parent)
         return None

@@ -903,8 +903,8 @@ def test_a_recorded_run_is_read_as_its_launcher_did(name: str) -> None:
 @pytest.mark.parametrize("path", sorted(RUNS.glob("*/*/round*")), ids=lambda path: path.name)
 def test_a_recorded_round_is_judged_as_its_launcher_did(path: Path) -> None:
     """Logs alone give what the launcher wrote, but for the phases and the time that it alone knew."""
-    known = result.read(path)
     (job,) = (job for job in report.read_run(path.parents[1]) if job.name == path.parent.name)
+    known = result.read(path, job.config)
     found = result.result_of_logs(
         job.config, job.changes, known.round, path,
         status=known.status, failure=known.failure, seconds=known.seconds, sweep=known.sweep,

@@ -276,7 +276,7 @@ def test_result_json_reads_back(tmp_path: Path) -> None:
     path = result.write(given, tmp_path / "round1")
     assert path == tmp_path / "round1" / "result.json"
     assert json.loads(path.read_text())["schema"] == 3
-    found = result.read(path.parent)
+    found = result.read(path.parent, CONFIG)
     assert math.isnan(found.values["final_loss"])
     assert dataclasses.replace(found, values={}) == dataclasses.replace(given, values={})
 
@@ -284,7 +284,7 @@ def test_result_json_reads_back(tmp_path: Path) -> None:
 def test_a_result_without_target_reads_back(tmp_path: Path) -> None:
     given = a_result(target=None, target_reached=None)
     result.write(given, tmp_path)
-    assert result.read(tmp_path) == given
+    assert result.read(tmp_path, CONFIG) == given
 
 
 NO_DATA = Failure("data_dir does not exist", details={"where": "command line", "key": "data_dir", "given": "/gone"})
@@ -331,7 +331,7 @@ def test_a_failure_is_written_as_fields(tmp_path: Path, failure: Failure, record
     given = a_result(status="failed", verdict="INVALID", failure=failure)
     path = result.write(given, tmp_path)
     assert json.loads(path.read_text())["failure"] == record
-    assert result.read(tmp_path) == given
+    assert result.read(tmp_path, CONFIG) == given
     assert str(failure) == text
 
 
@@ -339,8 +339,8 @@ def test_a_failure_is_written_as_fields(tmp_path: Path, failure: Failure, record
 def test_the_text_that_schema_1_has_for_a_failure_is_kept(tmp_path: Path, text: str | None) -> None:
     path = result.write(a_result(), tmp_path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 1, "failure": text}))
-    assert result.read(tmp_path) == a_result(failure=text and Failure(text))
-    assert str(result.read(tmp_path).failure) == str(text)
+    assert result.read(tmp_path, CONFIG) == a_result(failure=text and Failure(text))
+    assert str(result.read(tmp_path, CONFIG).failure) == str(text)
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_the_text_that_schema_1_has_for_a_failure_is_kept(tmp_path: Path, text: 
 def test_unreadable(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "result.json").write_text(text)
     with pytest.raises(ConfigError) as caught:
-        result.read(tmp_path)
+        result.read(tmp_path, CONFIG)
     assert caught.value.problem == problem
 
 

@@ -13,7 +13,8 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.results import summary
 from flagperf.run.done_before import taken_over
 
-DONE = [a_result(round=1), a_result(round=2)]
+IDENTITY = example_job().identity
+DONE = [a_result(round=number, identity=IDENTITY) for number in (1, 2)]
 CASES = {
     "all rounds ended": (DONE, {}, True),
     "other places": (DONE, {"result_dir": "/x", "run_name": "y", "log_level": "debug", "code": {"cases": "z"}}, True),
@@ -48,7 +49,7 @@ def test_a_batch_size_that_was_found(tmp_path: Path) -> None:
     now = replace(configured(tmp_path), sized=lambda size: configured(tmp_path, train_batch_size=size))
     earlier = tmp_path / "earlier" / before.name
     earlier.mkdir(parents=True)
-    done = summary.summarize(before, DONE, earlier)
+    done = summary.summarize(before, [replace(found, identity=before.identity) for found in DONE], earlier)
     summary.write(done, earlier)
     assert taken_over(now, tmp_path / "new") == done
 

@@ -13,8 +13,9 @@ from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.platform import ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.contract.extent import Extent
 from flagperf.contract.fields import ByteSize, Count, Positive, Share
+from flagperf.contract.identity import Division, Identity
 from flagperf.contract.mesh import Mesh
-from flagperf.contract.records import Change, Division
+from flagperf.contract.records import Change
 from flagperf.contract.target import Target
 from flagperf.secret import Mask
 
@@ -121,6 +122,10 @@ class JobConfig:
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
     mask: Mask = field(default_factory=Mask, repr=False, compare=False)  # of all secret values that the ranks know
+
+    @property
+    def identity(self) -> Identity:
+        return Identity.of(self.config)
 
     @property
     def scale(self) -> str:

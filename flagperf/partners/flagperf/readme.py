@@ -49,9 +49,9 @@ FRAGMENT = """\
 def fragment(jobs: Sequence[MeasuredJob]) -> str:
     """The part of FlagPerf's README of a case that tells one product's results, in Markdown; of those jobs that fit."""
     fit = [job for job in jobs if not unfit(job)]
-    hardware = fit[0].config["hardware"]
+    identity = fit[0].identity
     return FRAGMENT.format(
-        hardware=f"{fit[0].config['vendor']['name']} {hardware['name']}",
+        hardware=f"{identity.vendor} {identity.hardware}",
         environment="\n".join(f"- {name}: {value}" for name, value in environment(fit).items()),
         general=table([{"指标名称": name, "指标值": value} for name, value in _general(fit).items()]),
         rows=table([row(job) for job in fit]),
@@ -66,8 +66,8 @@ def row(job: MeasuredJob) -> dict[str, str]:
     accuracy = _number(job.figure(metric(job.summary))) + (goal.unit or "" if goal else "")
     whole = job.trained_to_its_end
     return {
-        "配置": f"{job.config['hardware']['name']}x{job.scale}",
-        "precision": job.config["precision"],
+        "配置": f"{job.identity.hardware}x{job.identity.scale}",
+        "precision": job.identity.precision,
         "fix_hp": cells.fix_hp(job.summary).replace(cells.ABSENT, NONE),
         **told,
         "e2e_time": told["e2e_time"] if whole else NONE,
@@ -82,7 +82,7 @@ def _number(figure: Statistics | None) -> str:
 
 def environment(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
     """Machine and software, as the first host and the ranks told them: those at 1x8, where there are any."""
-    job = next((job for job in jobs if job.scale == WHOLE), jobs[0])
+    job = next((job for job in jobs if job.identity.scale == WHOLE), jobs[0])
     result = usable(job.summary.results)[0]
     node = next(iter(sorted(job.folder.glob(f"round{result.round}/*_noderank0"))), job.folder)
     host = {name: value for name, value in read_sys_info(node).items() if value not in UNKNOWN}
@@ -97,17 +97,17 @@ def environment(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
 
 def _general(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
     """FlagPerf's table of what the columns mean for this case."""
-    config, goal = jobs[0].config, jobs[0].summary.results[0].target
-    unit = config["throughput_unit"]
+    config, identity, goal = jobs[0].config, jobs[0].identity, jobs[0].summary.results[0].target
+    unit = identity.throughput_unit
     suspect = [f"{job.summary.name} SUSPECT: {'; '.join(_reasons(job))}" for job in jobs if _reasons(job)]
     others = dict.fromkeys(_change(change) for job in jobs for change in job.summary.changes if _is_other(change))
     return {
-        "任务类别": config.get("title", config["case"]),
-        "模型": config["case"],
+        "任务类别": config.get("title", identity.case),
+        "模型": identity.case,
         "数据集": (config.get("data") or {}).get("name", NONE),
         "数据精度": "precision，见“性能指标”",
         "超参修改": "fix_hp，见“性能指标”：跑满硬件设备评测吞吐量所需特殊超参",
-        "硬件设备简称": f"{config['vendor']['name']} {config['hardware']['name']}",
+        "硬件设备简称": f"{identity.vendor} {identity.hardware}",
         "硬件存储使用": "mem（实际/总量），见“性能指标”，单位为 GiB",
         "端到端时间": "e2e_time，见“性能指标”：总时间 + 初始化等时间，单位为秒",
         "总吞吐量": f"p_whole，见“性能指标”，单位为 {unit}：训练数据量除以训练总时间",

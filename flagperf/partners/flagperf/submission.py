@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.parts.data_layout import DATA_DIR
+from flagperf.contract.identity import Identity
 from flagperf.contract.records import Change, Statistics, Summary
 from flagperf.errors import ConfigError
-from flagperf.report import cells
 from flagperf.report.files import is_job, read_jobs
 from flagperf.results.summary import RATES, metric, usable, verdict
 
@@ -36,8 +36,8 @@ class MeasuredJob:
         return self.summary.config
 
     @property
-    def scale(self) -> str:
-        return "{nnodes}x{nproc}".format(**self.config)
+    def identity(self) -> Identity:
+        return self.summary.identity
 
     @property
     def trained_to_its_end(self) -> bool:
@@ -65,15 +65,9 @@ def jobs_in(folder: Path) -> list[MeasuredJob]:
 def submissions(jobs: Sequence[MeasuredJob]) -> list[list[MeasuredJob]]:
     """The jobs that belong together: those of one revision of a case, on one framework and product, by their scale."""
     found: dict[tuple[object, ...], list[MeasuredJob]] = {}
-    for job in sorted(jobs, key=lambda job: (job.config["nnodes"], job.config["nproc"])):
-        found.setdefault(belongs_to(job.config), []).append(job)
+    for job in sorted(jobs, key=lambda job: (job.identity.nnodes, job.identity.nproc)):
+        found.setdefault(job.identity.of_submission, []).append(job)
     return list(found.values())
-
-
-def belongs_to(config: Mapping[str, Any]) -> tuple[object, ...]:
-    """What the jobs of one submission have in common: case, revision, framework, vendor and product."""
-    names = (config[part]["name"] for part in ("framework", "vendor", "hardware"))
-    return config["case"], config.get("revision") or 1, *names
 
 
 def check(groups: Sequence[Sequence[MeasuredJob]]) -> None:
@@ -93,10 +87,9 @@ def check(groups: Sequence[Sequence[MeasuredJob]]) -> None:
 
 def holes(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
     """What the jobs of one submission lack."""
-    config = jobs[0].config
-    name = f"{config['case']}-{config['framework']['name']}-{config['hardware']['name']}"
+    name = jobs[0].identity.on_product
     for scale in SCALES:
-        here = [job for job in jobs if job.scale == scale]
+        here = [job for job in jobs if job.identity.scale == scale]
         good = [job for job in here if not unfit(job)]
         if not here:
             yield Hole(f"{name}: no job at {scale}", command(jobs[0], scale))
@@ -111,8 +104,8 @@ def unfit(job: MeasuredJob) -> str:
     if (found := verdict(job.summary)) in ("INVALID", "RUNNING"):
         reasons = [reason for result in job.summary.results for reason in result.reasons]
         return ": ".join([found, *reasons[:1]])
-    if job.config["size"] != "full":
-        return f"size={job.config['size']} is not the case"
+    if job.identity.size != "full":
+        return f"size={job.identity.size} is not the case"
     results = job.summary.results
     kinds = {
         "synthetic batches": any(result.synthetic for result in results),
@@ -132,15 +125,15 @@ def _ended(job: MeasuredJob) -> str:
 
 def command(job: MeasuredJob, scale: str) -> str:
     """The command for the case of a job at another scale, to its end."""
-    config, (nnodes, nproc) = job.config, scale.split("x")
+    config, identity, (nnodes, nproc) = job.config, job.identity, scale.split("x")
     sampled = any(result.sample_data for result in job.summary.results)
     precision = [change.after for change in job.summary.changes if _is_chosen(change, "precision")]
     unknown = sampled or config["data_dir"] in (None, "", DATA_DIR)
     words = {
-        "model": config["case"],
-        "framework": "" if cells.is_main(config) else config["framework"]["name"],
-        "vendor": config["vendor"]["name"],
-        "hardware": config["hardware"]["name"],
+        "model": identity.case,
+        "framework": "" if identity.main_framework else identity.framework,
+        "vendor": identity.vendor,
+        "hardware": identity.hardware,
         "size": "full",  # which not every vendor's file chooses
         "nnodes": nnodes if nnodes != "1" else "",
         "nproc": nproc,

@@ -114,7 +114,7 @@ def _devices(job: JobConfig) -> list[Mapping[str, Any]]:
     if job.vendor.name == "cpu":
         return [CPU]
     words = {"vendor": job.vendor.name, "hardware": job.hardware.name}
-    precision = job.config["precision"]
+    precision = job.identity.precision
     mixed = precision if precision.startswith("amp_") else "amp_fp16"
     return [{"name": job.vendor.device, "words": words, "mixed": mixed}, CPU]
 

@@ -8,7 +8,7 @@ from flagperf.compare.align import Alignment, align
 from flagperf.compare.jobs import NamedJob, pair_runs
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError
-from flagperf.partners.flagperf.submission import MeasuredJob, belongs_to, unfit
+from flagperf.partners.flagperf.submission import MeasuredJob, unfit
 from flagperf.report import cells
 from flagperf.results.summary import usable, verdict
 
@@ -36,15 +36,13 @@ def missing(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[str]:
     """The scales at which the full case was not measured on the product: one device, one card, one machine."""
     card, machine = job.hardware.devices_per_card, job.hardware.devices_per_node or job.hardware.devices_per_card
     there = {
-        measured.config["nproc"]
-        for measured in _own(job, jobs)
-        if measured.config["nnodes"] == 1 and not unfit(measured)
+        measured.identity.nproc for measured in _own(job, jobs) if measured.identity.nnodes == 1 and not unfit(measured)
     }
     return [f"{job.hardware.name} 1x{count}" for count in dict.fromkeys((1, card, machine)) if count not in there]
 
 
 def _own(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
-    return [measured for measured in jobs if belongs_to(measured.config) == belongs_to(job.config)]
+    return [measured for measured in jobs if measured.identity.of_submission == job.identity.of_submission]
 
 
 def of_others(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
@@ -54,18 +52,19 @@ def of_others(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
 
 
 def _is_reference(job: JobConfig, measured: MeasuredJob) -> bool:
-    return bool(measured.config["case"] == job.case and measured.config["vendor"]["name"] != job.vendor.name)
+    return measured.identity.case == job.case and measured.identity.vendor != job.vendor.name
 
 
 def _row(measured: MeasuredJob) -> dict[str, str]:
     cell = cells.row(measured.summary)
-    reduced = [] if measured.config["size"] == "full" else [f"size={measured.config['size']}"]
+    identity = measured.identity
+    reduced = [] if identity.size == "full" else [f"size={identity.size}"]
     notes = [*reduced, *cells.notes(measured.summary)]
     found = {
-        "加速卡": f"{measured.config['vendor']['name']} {measured.config['hardware']['name']}",
-        "节点x设备": measured.scale,
-        "混合精度": measured.config["precision"],
-        "每设备批大小": str(measured.config["train_batch_size"]),
+        "加速卡": f"{identity.vendor} {identity.hardware}",
+        "节点x设备": measured.identity.scale,
+        "混合精度": identity.precision,
+        "每设备批大小": str(identity.train_batch_size),
         "学习率": str(measured.config["lr"]),
         f"性能 ({cell['unit']})": cell["p_train"],
         "精度": cell["accuracy"] if measured.trained_to_its_end else NONE,

@@ -46,9 +46,9 @@ def _row(vendor: str, cases: Mapping[str, str], jobs: Sequence[MeasuredJob], fol
         here = [
             measured
             for measured in jobs
-            if (measured.config["vendor"]["name"], measured.config["framework"]["name"]) == (vendor, framework)
+            if (measured.identity.vendor, measured.identity.framework) == (vendor, framework)
         ]
-        names = dict.fromkeys(f"{measured.config['hardware']['name']}x{measured.scale}" for measured in here)
+        names = dict.fromkeys(f"{measured.identity.hardware}x{measured.identity.scale}" for measured in here)
         parts = {"已测量": names, "有配置": options(f"vendor/{vendor}/{case}", folders)}
         row[framework] = "；".join(f"{what} {', '.join(found)}" for what, found in parts.items() if found) or NONE
     return row

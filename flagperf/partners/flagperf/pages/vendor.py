@@ -29,7 +29,7 @@ def vendor_page(job: JobConfig, jobs: Sequence[MeasuredJob], config_dirs: Sequen
     """
     folders = search_path(config_dirs)
     mine = [measured for measured in jobs if not unfit(measured)]
-    scales = [*SCALES, *(measured.scale for group in submissions(mine) for measured in group)]
+    scales = [*SCALES, *(measured.identity.scale for group in submissions(mine) for measured in group)]
     there = sorted({"/".join(filter(None, _name(measured))) for measured in mine})
     return render(
         "vendor.md.j2",
@@ -78,15 +78,14 @@ def _of_case(case: str, jobs: Sequence[MeasuredJob], scales: Sequence[str]) -> d
     framework, _, name = case.rpartition("/")
     row = {"测例": case}
     for scale in dict.fromkeys(scales):
-        here = [measured for measured in jobs if measured.scale == scale and _name(measured) == (framework, name)]
-        told = [f"{measured.config['hardware']['name']}: {cells.row(measured.summary)['p_train']}" for measured in here]
+        at_scale = [measured for measured in jobs if measured.identity.scale == scale]
+        here = [measured for measured in at_scale if _name(measured) == (framework, name)]
+        told = [f"{measured.identity.hardware}: {cells.row(measured.summary)['p_train']}" for measured in here]
         row[scale] = "；".join(told) or NONE
-    return {
-        **row,
-        "单位": next(measured.config["throughput_unit"] for measured in jobs if _name(measured) == (framework, name)),
-    }
+    units = (measured.identity.throughput_unit for measured in jobs if _name(measured) == (framework, name))
+    return {**row, "单位": next(units)}
 
 
 def _name(measured: MeasuredJob) -> tuple[str, str]:
-    framework = "" if cells.is_main(measured.config) else str(measured.config["framework"]["name"])
-    return framework, str(measured.config["case"])
+    identity = measured.identity
+    return "" if identity.main_framework else identity.framework, identity.case
