@@ -16,7 +16,8 @@ from flagperf.config.compose import compose_jobs
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")])
 CASE_FOLDERS = {"docs/cases": "md", "conf/model": "yaml"}
-LINK = re.compile(r"\]\((?!https?://)([^)#]+)")
+LINK = re.compile(r"\]\((?!https?://)([^)#]*)(#[^)]*)?\)")
+HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -28,8 +29,19 @@ def commands(page: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files(page: Path) -> None:
-    links = LINK.findall(page.read_text(encoding="utf-8"))
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    links = {(page.parent / file if file else page, anchor) for file, anchor in LINK.findall(_text(page))}
+    assert {f"{file}{anchor}" for file, anchor in links if not file.exists() or anchor not in _anchors(file)} == set()
+
+
+def _text(page: Path) -> str:
+    """The page without its code blocks, whose comments would look like headings."""
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a link may have after the page: nothing, or a heading as GitHub writes it there."""
+    headings = HEADING.findall(_text(page)) if page.suffix == ".md" else []
+    return {"", *("#" + re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings)}
 
 
 def test_every_case_has_its_page() -> None:
