@@ -1,4 +1,4 @@
-"""The verdict by the rules of verify, for the evidence that tests of the rules of results make: both must agree."""
+"""Judges evidence by the rules of flagperf.results and of flagperf.verify. Both verdicts must agree."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from flagperf.contract.records import Verdict
 from flagperf.results import verdict as first
 from flagperf.results.evidence import Evidence
 from flagperf.verify import logs
-from flagperf.verify.of_verdict import verdict
+from flagperf.verify.verdict_rules import verdict
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict and its reasons by the rules of results. Raises AssertionError where verify thinks otherwise."""
-    found = first.judge(evidence)
-    assert second_verdict(evidence) == found[0]
-    return found
+    """The verdict and its reasons by the rules of results. Raises AssertionError where verify gives another verdict."""
+    verdict_, reasons = first.judge(evidence)
+    assert second_verdict(evidence) == verdict_
+    return verdict_, reasons
 
 
 def second_verdict(evidence: Evidence) -> str:
+    """The verdict by the rules of verify."""
     base = configuration(evidence)
     read = [event.value["config"] for log in evidence.logs for event in log.all("SUBMIT_INFO")]
     ranks = [
@@ -33,7 +34,7 @@ def second_verdict(evidence: Evidence) -> str:
 
 
 def configuration(evidence: Evidence) -> dict[str, Any]:
-    """A configuration that says what the evidence holds."""
+    """A configuration that agrees with the evidence."""
     return {
         **evidence.config,
         **evidence.limits,

@@ -1,6 +1,7 @@
-"""A run's folder ↔ one file that can be handed on, and held against what it states.
+"""Packs a run's folder into one file that can be handed on, and checks such a file against its own statement.
 
-Comes in: the folder of a run. Goes out: FILE.tar.zst with its files, without secrets, and a statement of their hashes,
-signed with a key if one is given; or, back again, the files in a folder, and which of them are not as stated.
-Not done here: looking at figures. flagperf.verify does it.
+Input: the folder of a run. Output: FILE.tar.zst with the files of the run, without secrets, and a statement of their
+SHA-256. A key, if given, signs the statement. In the other direction: the unpacked files, and a list of the files that
+differ from the statement.
+This package does not look at figures. flagperf.verify does.
 """

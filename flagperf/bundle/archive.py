@@ -1,4 +1,4 @@
-"""tar.zst: written so that the same files give the same bytes, read so that a hostile one can do no harm."""
+"""Writes and reads tar.zst files. The same files give the same bytes. A hostile archive does no harm."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from flagperf.errors import ConfigError
 
 SUFFIX = ".tar.zst"
 LEVEL = 10
-LARGEST = 4 << 30  # bytes of all files, unpacked; neither made nor read beyond
+LARGEST = 4 << 30  # bytes of all files, unpacked; a larger bundle is neither written nor read
 MOST_FILES = 100_000
 LONGEST_NAME = 1024  # characters
-HEADER = 1 << 20  # bytes that a header of the tar may ask for at once
-WINDOW = 128 << 20  # bytes of memory that the file may ask for to be unpacked
+HEADER = 1 << 20  # bytes of the largest header of a tar member
+WINDOW = 128 << 20  # bytes of memory that unpacking may use
 CHUNK = 1 << 20
 FRAME_HEADER = 18  # bytes, at most
 
 
 class Archive:
-    """A tar file that is being written: its files in the order they come, without times, owners and rights."""
+    """A tar file during its writing. It keeps the order of its files, without times, owners and permissions."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self._size = 0
 
     def add(self, name: str, data: bytes) -> None:
-        """Raises ConfigError where all files together are larger than what can be read back."""
+        """Append one file. Raises ConfigError where all files together are larger than LARGEST."""
         self._size += len(data)
         if self._size > LARGEST:
             raise ConfigError("the run is too large for a bundle", given=f"over {LARGEST >> 30} GiB at {name}")
@@ -42,12 +42,13 @@ class Archive:
         self._tar.addfile(member, io.BytesIO(data))
 
     def close(self) -> None:
+        """Write the end of the tar file."""
         self._tar.close()
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[Archive]:
-    """Write an archive to `path`, which is there when the block has ended well, and not before."""
+def create(path: Path) -> Iterator[Archive]:
+    """Write an archive. `path` exists only after the block has ended without an exception."""
     plain, packed = (path.with_name(f".{path.name}.{part}") for part in ("tar", "partial"))
     try:
         with plain.open("wb") as file:
@@ -64,17 +65,17 @@ def writing(path: Path) -> Iterator[Archive]:
 
 
 def unpack(path: Path, folder: Path) -> Path:
-    """Unpack an archive into an empty folder; returns the one folder that it holds.
+    """Unpack an archive into an empty folder; returns the single folder at the top of the archive.
 
-    Only plain files are made, all of them below `folder`, and no more than LARGEST bytes.
+    Only plain files below `folder` are created, and at most LARGEST bytes.
 
     Raises:
-        ConfigError: it is no bundle, it is damaged or cut off, or it holds what no bundle has.
+        ConfigError: the file is no bundle, is damaged or cut off, or holds members that no bundle has.
     """
     plain = folder / "bundle.tar"
     try:
         _decompress(path, plain)
-        with plain.open("rb", buffering=0) as file, tarfile.open(fileobj=_Modest(file), mode="r:") as tar:
+        with plain.open("rb", buffering=0) as file, tarfile.open(fileobj=_LimitedReader(file), mode="r:") as tar:
             tops = {_extract(tar, member, path, folder) for member in _members(tar, path)}
     except (tarfile.TarError, zstandard.ZstdError, UnicodeError) as error:
         raise ConfigError("this bundle is damaged", where=str(path), given=str(error)) from None
@@ -88,7 +89,7 @@ def unpack(path: Path, folder: Path) -> Path:
 
 
 def _decompress(path: Path, target: Path) -> None:
-    """The tar file of a bundle, of exactly the size that the bundle gives for it."""
+    """Write the tar file of a bundle. Its size must be the size that the header announces."""
     with path.open("rb") as source:
         try:
             frame = zstandard.get_frame_parameters(source.read(FRAME_HEADER))
@@ -111,7 +112,7 @@ def _decompress(path: Path, target: Path) -> None:
 
 
 def _members(tar: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
-    """The files in it, if there is nothing else and none is twice there."""
+    """The files of the archive. Refuses every other kind of member, and a file that appears twice."""
     names: set[str] = set()
     size = 0
     for member in tar:
@@ -129,7 +130,7 @@ def _members(tar: tarfile.TarFile, path: Path) -> Iterator[tarfile.TarInfo]:
 
 
 def _is_harmless(name: str) -> bool:
-    """A relative path below one folder, as this module writes it."""
+    """Whether a name is a relative path below one folder, as this module writes paths."""
     path = PurePosixPath(name)
     parts = len(path.parts) > 1 and not path.is_absolute() and not {"..", "."} & set(path.parts)
     return parts and str(path) == name and len(name) <= LONGEST_NAME and name.isprintable() and "\\" not in name
@@ -138,7 +139,7 @@ def _is_harmless(name: str) -> bool:
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path, folder: Path) -> str:
     """Write one file; returns the folder at the top of its path."""
     target, source = folder / member.name, tar.extractfile(member)
-    assert source is not None  # it is a plain file
+    assert source is not None  # _members yields plain files only
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as file:
@@ -152,8 +153,8 @@ def _refused(path: Path, problem: str, given: str) -> ConfigError:
     return ConfigError(f"this is no bundle of flagperf: {problem}", where=str(path), given=given)
 
 
-class _Modest(io.BufferedReader):
-    """A file that gives a header no more memory than one needs."""
+class _LimitedReader(io.BufferedReader):
+    """A file that refuses to read more than HEADER bytes at once."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or not 0 <= size <= HEADER:

@@ -1,4 +1,4 @@
-"""What of a run's folder goes into a bundle, and what is hidden in it."""
+"""Selects the files of a run that a bundle holds, and hides the secrets in them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from flagperf.config.schema.cluster import Secret
 from flagperf.errors import ConfigError
 from flagperf.secret import HIDDEN, Mask, is_secret, without_values
 
-STATEMENT, ENVELOPE = "statement.json", "statement.dsse.json"  # of a bundle; an unpacked one is a run's folder too
+STATEMENT, ENVELOPE = "statement.json", "statement.dsse.json"  # of a bundle; an unpacked bundle is a run's folder, too
 CHECKPOINTS = "checkpoint"  # folder of a round
 
 
 def files(run: Path) -> Iterator[tuple[str, Path]]:
-    """Name and path of every file of a run that a bundle holds, by name.
+    """Name and path of every file of a run that a bundle holds, sorted by name.
 
-    Checkpoints are left out: they are large, and no figure comes from them. So are links and hidden files.
+    Checkpoints are left out: they are large, and no figure comes from them. Links and hidden files are left out, too.
     """
     names = {path.relative_to(run).as_posix(): path for path in run.rglob("*") if _belongs(path.relative_to(run))}
     for name in sorted(names):
@@ -33,29 +33,29 @@ def _belongs(path: Path) -> bool:
 
 
 class Hiding:
-    """Takes secrets out of files: values of variables whose names say so or that the cluster's file names, and logins.
+    """Removes secrets from files: the values of secret variables, and logins in URLs.
 
-    The run hid those that it knew. This looks once more, also for values that the shell knows in which the bundle
-    is made.
+    A variable is secret because of its name, or because the cluster's file lists it. The run hid the values that its
+    own shell knew. The shell that makes the bundle may know other values, so all files are searched again.
     """
 
     def __init__(self, configs: Iterable[Mapping[str, Any]]) -> None:
-        named: dict[str, Any] = {}
+        declared: dict[str, Any] = {}
         for config in configs:
-            named |= (config.get("cluster") or {}).get("secrets") or {}
-        self._named = tuple(named)
-        known = [value for name, value in os.environ.items() if is_secret(name) or name in named]
-        self._mask = Mask([*known, *_values(named)])
+            declared |= (config.get("cluster") or {}).get("secrets") or {}
+        self._named = tuple(declared)
+        values = [value for name, value in os.environ.items() if is_secret(name) or name in declared]
+        self._mask = Mask([*values, *_values(declared)])
 
     def hide(self, data: bytes) -> tuple[bytes, int]:
-        """The data without secrets, and how many were hidden in it now."""
+        """The data without secrets, and the number of values that this call has hidden."""
         lines = self._mask.sub(data).decode("utf-8", "surrogateescape").splitlines(keepends=True)
         hidden = "".join(without_values(line, self._named) for line in lines).encode("utf-8", "surrogateescape")
         return hidden, hidden.count(HIDDEN.encode()) - data.count(HIDDEN.encode())
 
 
 def _values(named: Mapping[str, Any]) -> Iterator[str]:
-    """The values of a cluster's secrets, those that can be had here and now."""
+    """The values of a cluster's secrets that can be read on this machine now."""
     for name, source in named.items():
         with suppress(ConfigError, TypeError):
             yield read_secret(Secret(**source), f"cluster.secrets.{name}", lambda _: "config.yaml")

@@ -1,4 +1,4 @@
-"""Makes the bundle of a run."""
+"""Writes the bundle of a run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from flagperf.run.folder import is_held
 
 @dataclass(frozen=True)
 class Packed:
-    """What went into a bundle."""
+    """The contents of a bundle, counted."""
 
     files: int
     hidden: dict[str, int]  # file → secret values that were left out of it
 
 
 def pack(run: Path, target: Path, key: Ed25519PrivateKey | None = None) -> Packed:
-    """Write the bundle of a run; the same run gives the same bytes.
+    """Write the bundle of a run. The same run gives the same bytes.
 
     Raises:
-        ConfigError: there is no run, it goes on, or `target` cannot be written.
+        ConfigError: the run is missing or not finished, or `target` cannot be written.
     """
     run = run.resolve()
     if is_held(run):
@@ -41,7 +41,7 @@ def pack(run: Path, target: Path, key: Ed25519PrivateKey | None = None) -> Packe
     hashes: dict[str, str] = {}
     hidden: dict[str, int] = {}
     try:
-        with archive.writing(target) as out:
+        with archive.create(target) as out:
             for name, path in files(run):
                 data, count = hiding.hide(path.read_bytes())
                 hashes[name] = hashlib.sha256(data).hexdigest()
@@ -64,4 +64,6 @@ def _check_target(target: Path, run: Path) -> None:
     if not target.parent.is_dir():
         raise ConfigError("no such folder", given=target.parent)
     if run in target.resolve().parents:
-        raise ConfigError("the bundle would lie in the run that it holds", given=target, advice="choose another folder")
+        raise ConfigError(
+            "the bundle would lie inside the run that it packs", given=target, advice="choose another folder"
+        )

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from flagperf.errors import ConfigError
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-OPENSSH = (b"-----BEGIN OPENSSH PRIVATE KEY-----", b"ssh-")  # how its keys begin; others are PEM
+OPENSSH = (b"-----BEGIN OPENSSH PRIVATE KEY-----", b"ssh-")  # how OpenSSH keys begin; all others are PEM
 MAKE = "ssh-keygen -t ed25519 -N '' -f FILE, or openssl genpkey -algorithm ed25519 -out FILE"
 
 
 def private_key(path: Path) -> Ed25519PrivateKey:
-    """Raises ConfigError where the file holds no Ed25519 key that can be used without a passphrase."""
+    """Read a private key. Raises ConfigError where the file holds no Ed25519 key without a passphrase."""
     data = _read(path)
     load = serialization.load_ssh_private_key if data.startswith(OPENSSH) else serialization.load_pem_private_key
     key: object
@@ -33,12 +33,12 @@ def private_key(path: Path) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         allowed = "an Ed25519 private key without a passphrase, as OpenSSH or OpenSSL write it"
-        raise ConfigError("no key to sign with", key="key", given=path, allowed=allowed, advice=f"make one: {MAKE}")
+        raise ConfigError("no key to sign with", key="key", given=path, allowed=allowed, advice=f"make a key: {MAKE}")
     return key
 
 
 def public_key(path: Path) -> Ed25519PublicKey:
-    """The public key in a file; of a private key, its public half."""
+    """Read a public key. A file with a private key gives its public half."""
     data = _read(path)
     if b"PRIVATE KEY-----" in data:
         return private_key(path).public_key()
@@ -62,20 +62,20 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 def sign(statement: bytes, key: Ed25519PrivateKey) -> dict[str, Any]:
-    """The envelope of a statement."""
+    """Sign a statement; returns its envelope."""
     signature = {"keyid": key_id(key.public_key()), "sig": _base64(key.sign(_encoding(statement)))}
     return {"payload": _base64(statement), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
 
 
 def signers(envelope: bytes) -> list[str]:
-    """The ids of the keys that an envelope names. Raises ValueError where it is none."""
-    return [str(one["keyid"]) for one in _parts(envelope)[1]]
+    """The ids of the keys that an envelope names. Raises ValueError where the data is no envelope."""
+    return [str(signature["keyid"]) for signature in _parts(envelope)[1]]
 
 
 def is_signed(envelope: bytes, statement: bytes, key: Ed25519PublicKey) -> bool:
-    """Whether an envelope holds this statement, signed with this key. Raises ValueError where it is none."""
+    """Whether an envelope holds this statement with a signature of this key. Raises ValueError for any other data."""
     payload, signatures = _parts(envelope)
-    return payload == statement and any(_is_good(one, statement, key) for one in signatures)
+    return payload == statement and any(_is_good(signature, statement, key) for signature in signatures)
 
 
 def _is_good(signature: dict[str, Any], statement: bytes, key: Ed25519PublicKey) -> bool:
@@ -87,19 +87,19 @@ def _is_good(signature: dict[str, Any], statement: bytes, key: Ed25519PublicKey)
 
 
 def _parts(envelope: bytes) -> tuple[bytes, list[dict[str, Any]]]:
-    """Payload and signatures of an envelope."""
+    """Payload and signatures of an envelope. Raises ValueError where the data is no envelope."""
     try:
         record = json.loads(envelope)
         if record["payloadType"] != PAYLOAD_TYPE:
-            raise ValueError(f"a payload of another type, {record['payloadType']}")
-        signatures = [{"keyid": one.get("keyid", ""), "sig": one["sig"]} for one in record["signatures"]]
+            raise ValueError(f"the payload has another type, {record['payloadType']}")
+        signatures = [{"keyid": item.get("keyid", ""), "sig": item["sig"]} for item in record["signatures"]]
         return base64.b64decode(record["payload"], validate=True), signatures
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not an envelope: {error}") from None
 
 
 def _encoding(statement: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: what is signed."""
+    """The bytes that are signed: DSSE's pre-authentication encoding."""
     return b"DSSEv1 %d %b %d %b" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(statement), statement)
 
 

@@ -1,8 +1,9 @@
-"""A run's figures, computed a second time from the logs of its ranks and monitors, and held against those it states.
+"""Computes the figures of a run a second time, and compares them with the figures that the run states.
 
-Comes in: the folder of a run. Goes out: a Row for each figure: what is stated, what the logs give, whether they agree.
-This package imports nothing of flagperf, so that no mistake of the code that wrote a figure can hide in it. What each
-figure is, it has from docs/perflog.md, docs/results.md and docs/monitors.md.
+Input: the folder of a run. Output: one Row for each figure, with the stated value, the value from the logs of ranks and
+monitors, and whether they agree.
+This package imports nothing of flagperf. So an error in the code that wrote a figure cannot hide here. The definitions
+of the figures come from docs/perflog.md, docs/results.md and docs/monitors.md.
 """
 
 from flagperf.verify.check import check

@@ -1,4 +1,4 @@
-"""All figures of a run, one row each."""
+"""Checks all figures of a run. Each figure gives one row."""
 
 from __future__ import annotations
 
@@ -8,81 +8,81 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flagperf.verify.job_figures import job_rows
 from flagperf.verify.logs import Round, read_json, read_round, read_yaml
-from flagperf.verify.of_job import rows_of_job
-from flagperf.verify.of_monitors import rows_of_monitors
-from flagperf.verify.of_ranks import rows_of_ranks
-from flagperf.verify.of_result import rows_of_result
-from flagperf.verify.of_rounds import rows_of_rounds, rows_of_verdicts
-from flagperf.verify.of_verdict import row_of_verdict, verdict
-from flagperf.verify.values import Row, UnknownError, held
+from flagperf.verify.monitor_figures import monitor_rows
+from flagperf.verify.rank_figures import rank_rows
+from flagperf.verify.result_fields import result_rows
+from flagperf.verify.round_statistics import statistic_rows, verdict_rows
+from flagperf.verify.values import Row, UnknownError, compare
+from flagperf.verify.verdict_rules import verdict, verdict_row
 
 ROUND = re.compile(r"round([0-9]+)")
 
 
 def check(run: Path) -> list[Row]:
-    """Every figure that the files of a run state, held against its logs; nothing that they hold ends it."""
-    return [row for path in sorted(run.glob("*/config.yaml")) for row in _job(path.parent)]
+    """Compare every figure of a run with its logs. No content of the files raises an exception."""
+    return [row for path in sorted(run.glob("*/config.yaml")) for row in _job_rows(path.parent)]
 
 
-def _job(job: Path) -> Iterator[Row]:
+def _job_rows(job: Path) -> Iterator[Row]:
     config, changes = read_yaml(job / "config.yaml"), read_yaml(job / "changes.yaml")
     if not isinstance(config, dict):
-        yield Row(job.name, "config.yaml", None, None, "not recomputed", "it cannot be read")
+        yield Row(job.name, "config.yaml", None, None, "not recomputed", "the file cannot be read")
         return
-    asked = tuple(_asked(changes if isinstance(changes, list) else []))
+    changed_keys = tuple(_changed_by_user(changes if isinstance(changes, list) else []))
     numbers = sorted(int(match[1]) for path in job.iterdir() if (match := ROUND.fullmatch(path.name)))
-    rounds = [read_round(job / f"round{number}", config, asked) for number in numbers]
-    for one in rounds:
-        place = f"{job.name}/{one.folder.name}"
-        for rows in (
-            (rows_of_job, rows_of_result, rows_of_ranks, rows_of_monitors) if one.figures else (_without_figures,)
-        ):
-            yield from _guarded(place, partial(rows, place, one))
+    rounds = [read_round(job / f"round{number}", config, changed_keys) for number in numbers]
+    for round_ in rounds:
+        location = f"{job.name}/{round_.folder.name}"
+        with_figures = (job_rows, result_rows, rank_rows, monitor_rows)
+        for rows in with_figures if round_.figures else (_without_figures,):
+            yield from _guarded(location, partial(rows, location, round_))
     summary = read_json(job / "summary.json")
-    yield from _guarded(job.name, partial(_verdicts, job.name, summary, config, rounds))
-    yield from _guarded(job.name, partial(_asked_rounds, job, config))
-    yield from _guarded(job.name, partial(rows_of_rounds, job.name, summary, [one.stated for one in rounds]))
+    yield from _guarded(job.name, partial(_all_verdict_rows, job.name, summary, config, rounds))
+    yield from _guarded(job.name, partial(_repeat_row, job, config))
+    yield from _guarded(job.name, partial(statistic_rows, job.name, summary, [round_.stated for round_ in rounds]))
 
 
-def _asked(changes: list[object]) -> Iterator[str]:
-    """The keys that the user changed, not a vendor's tuning."""
+def _changed_by_user(changes: list[object]) -> Iterator[str]:
+    """The keys that the user changed. Changes of a vendor's tuning are left out."""
     for change in changes:
         if isinstance(change, dict) and not str(change.get("source", "")).startswith("tuning"):
             yield str(change.get("key"))
 
 
-def _verdicts(
+def _all_verdict_rows(
     name: str, summary: Mapping[str, Any], config: Mapping[str, Any], rounds: Sequence[Round]
 ) -> Iterator[Row]:
-    """The verdicts of rounds and job."""
-    found = [verdict(one) for one in rounds]
-    for one, (by_rules, why) in zip(rounds, found, strict=True):
-        if "verdict" in one.stated:
-            yield row_of_verdict(f"{name}/{one.folder.name}", one.stated, by_rules, why)
-    missing = int(config.get("repeat") or 1) - len(found)
-    rest = [("INVALID", ["a round is missing"])] * missing
-    yield from rows_of_verdicts(name, summary, config, [*found, *rest])
+    """The verdicts of the rounds and of the job."""
+    verdicts = [verdict(round_) for round_ in rounds]
+    for round_, (by_rules, reasons) in zip(rounds, verdicts, strict=True):
+        if "verdict" in round_.stated:
+            yield verdict_row(f"{name}/{round_.folder.name}", round_.stated, by_rules, reasons)
+    missing = int(config.get("repeat") or 1) - len(verdicts)
+    verdicts += [("INVALID", ["a round is missing"])] * missing
+    yield from verdict_rows(name, summary, config, verdicts)
 
 
-def _asked_rounds(job: Path, config: Mapping[str, Any]) -> Iterator[Row]:
-    """The number of rounds against that of the command, where one was given for all jobs."""
+def _repeat_row(job: Path, config: Mapping[str, Any]) -> Iterator[Row]:
+    """Compare `repeat` of config.yaml with the command, if the command sets one value for all jobs."""
     command = read_json(job.parent / "command.json")
-    given = [text for text in command.get("overrides") or () if re.fullmatch(r"repeat=[0-9]+", text)]
-    if given and not command.get("multirun"):
-        yield held(job.name, "repeat of config.yaml", config.get("repeat"), int(given[-1][7:]), "command.json")
+    settings = [text for text in command.get("overrides") or () if re.fullmatch(r"repeat=[0-9]+", text)]
+    if settings and not command.get("multirun"):
+        repeat = int(settings[-1].removeprefix("repeat="))
+        yield compare(job.name, "repeat of config.yaml", config.get("repeat"), repeat, "command.json")
 
 
-def _without_figures(place: str, round_: Round) -> Iterator[Row]:
-    """A round that did not get so far, or whose result is missing."""
-    why = f"it has no figures: {round_.stated.get('status')}" if round_.stated else "no result.json that can be read"
-    yield Row(place, "FINISHED", None, None, "not recomputed", why)
+def _without_figures(location: str, round_: Round) -> Iterator[Row]:
+    """The row of a round that stopped early, or whose result is missing."""
+    why = f"no figures: the status is {round_.stated.get('status')}" if round_.stated else "no readable result.json"
+    yield Row(location, "FINISHED", None, None, "not recomputed", why)
 
 
-def _guarded(place: str, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """The rows; where a file holds what flagperf never writes, a row that says so ends them."""
+def _guarded(location: str, rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+    """Yield the rows. Content that flagperf never writes ends them with a row that says so."""
     try:
         yield from rows()
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, OSError, UnknownError) as error:
-        how = f"a file is not as flagperf writes it: {type(error).__name__} {error}"
-        yield Row(place, "its files", None, None, "differs", how)
+        why = f"flagperf does not write files like this: {type(error).__name__} {error}"
+        yield Row(location, "its files", None, None, "differs", why)

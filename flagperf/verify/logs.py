@@ -1,4 +1,4 @@
-"""Reads the PerfLog lines of a round's ranks. Their format: docs/perflog.md."""
+"""Reads the PerfLog lines of a round's ranks. docs/perflog.md defines their format."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import yaml
 from flagperf.verify.values import UnknownError
 
 MARK = b"[PerfLog] "
-LONGEST = 1 << 20  # bytes of a line that counts
-MARKS = 8  # of a line that are looked at
-NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}  # what JSON has no number for
+LONGEST = 1 << 20  # bytes of the longest line that counts
+MARKS = 8  # number of marks that are searched in one line
+NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}  # JSON has no numbers for these
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Event:
 
     name: str
     value: Mapping[str, Any]
-    seconds: float  # since the epoch, by the clock of its node
+    seconds: float  # since the epoch, by the clock of the rank's node
 
 
 @dataclass(frozen=True)
@@ -34,87 +34,91 @@ class Rank:
     """The log of one rank."""
 
     number: int
-    node: Path  # folder of its node
+    node: Path  # folder of the rank's node
     events: tuple[Event, ...]
-    unread: int = 0  # lines of PerfLog that are torn, or too long
+    unread: int = 0  # number of PerfLog lines that are torn or too long
 
     def all(self, name: str) -> list[Event]:
+        """The events of one name, in the order of the log."""
         return [event for event in self.events if event.name == name]
 
     def last(self, name: str) -> Event:
-        found = self.all(name)
-        if not found:
+        """The last event of one name. Raises UnknownError where the log has none."""
+        events = self.all(name)
+        if not events:
             raise UnknownError(f"rank {self.number} logged no {name}")
-        return found[-1]
+        return events[-1]
 
     @property
     def finished(self) -> Mapping[str, Any]:
+        """The fields of the last FINISHED. Raises UnknownError where the rank logged none."""
         return self.last("FINISHED").value
 
     @property
     def measured(self) -> Mapping[str, Any]:
-        """What this rank itself measured, as FINISHED lists it."""
-        own = [one for one in self.finished.get("ranks") or () if one.get("rank") == self.number]
-        if len(own) != 1:
+        """The figures that this rank itself measured, from the list in its FINISHED."""
+        figures = [entry for entry in self.finished.get("ranks") or () if entry.get("rank") == self.number]
+        if len(figures) != 1:
             raise UnknownError(f"FINISHED lists no figures of rank {self.number}")
-        return dict(own[0])
+        return dict(figures[0])
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a job: what it states and what its ranks logged."""
+    """One round of a job: the figures that it states, and the logs of its ranks."""
 
     folder: Path
-    stated: Mapping[str, Any]  # result.json; empty where there is none
+    stated: Mapping[str, Any]  # the content of result.json; empty where the file is missing
     config: Mapping[str, Any]
-    asked: tuple[str, ...]  # keys that the user changed
+    changed_keys: tuple[str, ...]  # keys that the user changed
     ranks: tuple[Rank, ...]
 
     @property
     def number(self) -> int:
+        """1 for the first round."""
         return int(self.folder.name.removeprefix("round"))
 
     @property
     def seed(self) -> int:
-        """That the ranks were to read: each round has its own, unless `repeat_seed` is "same"."""
+        """The seed for the ranks of this round. Rounds have different seeds, unless `repeat_seed` is "same"."""
         return int(self.config["seed"]) + (self.number - 1 if self.config.get("repeat_seed") == "own" else 0)
 
     @property
     def figures(self) -> Mapping[str, Any]:
-        """Those of result.json, which are the fields of FINISHED."""
-        found = self.stated.get("values")
-        return found if isinstance(found, dict) else {}
+        """The figures of result.json. They are the fields of FINISHED."""
+        values = self.stated.get("values")
+        return values if isinstance(values, dict) else {}
 
     @cached_property
     def measured(self) -> list[Mapping[str, Any]]:
-        """What every rank measured, each from its own log."""
+        """The figures that each rank measured, from its own log. Raises UnknownError where a log is missing."""
         if not self.ranks:
-            raise UnknownError("no log of a rank is there")
+            raise UnknownError("no rank has a log")
         world = int(self.config["nnodes"]) * int(self.config["nproc"])
         if len(self.ranks) != world or [rank.number for rank in self.ranks] != list(range(world)):
             raise UnknownError(f"there are logs of {len(self.ranks)} of {world} ranks")
         return [rank.measured for rank in self.ranks]
 
 
-def read_round(folder: Path, config: Mapping[str, Any], asked: tuple[str, ...]) -> Round:
+def read_round(folder: Path, config: Mapping[str, Any], changed_keys: tuple[str, ...]) -> Round:
     """Read a round. A file that cannot be read counts as missing."""
     pattern = re.compile(r"rank(\d+)\.out\.log")
     logs = [(int(match[1]), path) for path in folder.glob("*/rank*") if (match := pattern.fullmatch(path.name))]
     ranks = tuple(Rank(number, path.parent, *_events(path)) for number, path in sorted(logs))
-    return Round(folder, read_json(folder / "result.json"), config, asked, ranks)
+    return Round(folder, read_json(folder / "result.json"), config, changed_keys, ranks)
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """A file of results; empty where it is not there or no such file."""
+    """The object in a JSON file; empty where the file is missing or holds anything else."""
     try:
-        found = _with_numbers(json.loads(path.read_bytes()))
+        content = _with_numbers(json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def read_yaml(path: Path) -> Any:
-    """A file of configuration; None where it is not there or cannot be read."""
+    """The content of a YAML file; None where the file is missing or cannot be read."""
     try:
         return yaml.load(path.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (OSError, ValueError, yaml.YAMLError, RecursionError):
@@ -122,22 +126,22 @@ def read_yaml(path: Path) -> Any:
 
 
 def _events(path: Path) -> tuple[tuple[Event, ...], int]:
-    """The events of a log, and how many lines of it cannot be read."""
+    """The events of a log, and the number of lines that cannot be read."""
     with path.open("rb") as file:
-        found = [_event_of(line) for line in file if MARK in line or len(line) > LONGEST]
-    events = tuple(event for event in found if event is not None)
-    return events, len(found) - len(events)
+        parsed = [_event_of_line(line) for line in file if MARK in line or len(line) > LONGEST]
+    events = tuple(event for event in parsed if event is not None)
+    return events, len(parsed) - len(events)
 
 
-def _event_of(line: bytes) -> Event | None:
-    """The event that begins at one of the marks of a line: the first may be a half line of a killed process."""
+def _event_of_line(line: bytes) -> Event | None:
+    """The first event in a line that can be read. The first mark may belong to a half line of a killed process."""
     texts = line.split(MARK)[1 : 1 + MARKS] if len(line) <= LONGEST else []
     starts = (MARK.join(texts[number:]) for number in range(len(texts)))
     return next((event for text in starts if (event := _event(text)) is not None), None)
 
 
 def _event(text: bytes) -> Event | None:
-    """None: a torn line."""
+    """Parse one event; None where the line is torn."""
     try:
         record = _with_numbers(json.loads(text))
         value = record.get("value", {})
@@ -149,9 +153,9 @@ def _event(text: bytes) -> Event | None:
 
 
 def _with_numbers(value: Any) -> Any:
-    """The numbers that JSON cannot hold, in place of their names."""
+    """Replace the names "nan", "inf" and "-inf" by numbers. JSON has no numbers for them."""
     if isinstance(value, dict):
-        return {key: _with_numbers(one) for key, one in value.items()}
+        return {key: _with_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_numbers(one) for one in value]
+        return [_with_numbers(item) for item in value]
     return NUMBERS.get(value, value) if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Was the target reached, and what ended the training? From the last evaluation and the limits of the configuration."""
+"""Recomputes whether the target was reached, and which limit ended the training."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ LIMITS = {  # key of the configuration → the figure that it limits
     "max_samples_termination": "global_samples",
     "max_time": "raw_train_time",
 }
-BESIDE = ("step", "samples", "time", "epoch")  # of EVALUATE: no metrics
+NO_METRICS = ("step", "samples", "time", "epoch")  # fields of EVALUATE that are no metrics
 
 
 def metrics(round_: Round) -> dict[str, Any]:
-    """The metrics of the last evaluation of the training, as rank 0 logged them; empty where there was none."""
+    """The metrics of the last evaluation, as rank 0 logged them; empty where the training was not evaluated."""
     if not round_.ranks or not round_.ranks[0].all("FINISHED"):
-        raise UnknownError("no log of a rank that finished")
-    found = round_.ranks[0].all("EVALUATE")
-    return {name: value for name, value in found[-1].value.items() if name not in BESIDE} if found else {}
+        raise UnknownError("no rank that finished has a log")
+    events = round_.ranks[0].all("EVALUATE")
+    return {name: value for name, value in events[-1].value.items() if name not in NO_METRICS} if events else {}
 
 
-def is_reached(target: Mapping[str, Any] | None, found: Mapping[str, Any]) -> bool:
-    """Whether these metrics are all at least as good as the target wants them."""
+def is_reached(target: Mapping[str, Any] | None, measured: Mapping[str, Any]) -> bool:
+    """Whether all metrics are at least as good as the target requires."""
     if not target:
         return False
-    wanted = {target["metric"]: target["value"], **(target.get("also") or {})}
+    required = {target["metric"]: target["value"], **(target.get("also") or {})}
     is_good = operator.ge if target["direction"] == "higher" else operator.le
-    return all(found.get(name) is not None and is_good(found[name], value) for name, value in wanted.items())
+    return all(measured.get(name) is not None and is_good(measured[name], value) for name, value in required.items())
 
 
 def asked_limits(round_: Round) -> str:
-    """The limits that the user set."""
-    return ", ".join(key for key in LIMITS if key in round_.asked)
+    """The limits that the user set, as a text."""
+    return ", ".join(key for key in LIMITS if key in round_.changed_keys)
 
 
 def stop_reasons(round_: Round) -> list[str]:
-    """What may have ended the training; one of them did."""
+    """All limits that may have ended the training."""
     figures, config = round_.figures, round_.config
     if is_reached(figures.get("target"), metrics(round_)):
         return ["target"]
@@ -55,14 +55,14 @@ def stop_reasons(round_: Round) -> list[str]:
 
 
 def target_reached(round_: Round) -> bool | None:
-    """True, False, or None: none applies, its metric was not measured, or a limit of the user came first."""
+    """None where no target applies, its metric was not measured, or a limit of the user ended the training."""
     stated, target = round_.stated, round_.config.get("target")
-    elsewhere = stated.get("sample_data") and round_.config.get("size") == "full"
-    if not target or elsewhere or stated.get("synthetic") or stated.get("other_data"):
+    other_data = stated.get("sample_data") and round_.config.get("size") == "full"
+    if not target or other_data or stated.get("synthetic") or stated.get("other_data"):
         return None
-    found = metrics(round_)
-    if any(name not in found for name in (target["metric"], *(target.get("also") or {}))):
+    measured = metrics(round_)
+    if any(name not in measured for name in (target["metric"], *(target.get("also") or {}))):
         return None
-    if is_reached(target, found):
+    if is_reached(target, measured):
         return True
-    return None if round_.figures.get("stop_reason") in round_.asked else False
+    return None if round_.figures.get("stop_reason") in round_.changed_keys else False

@@ -1,4 +1,4 @@
-"""What the second look at a figure came to."""
+"""Compares a stated figure with its recomputed value."""
 
 from __future__ import annotations
 
@@ -9,73 +9,77 @@ from typing import Any, Literal
 
 Answer = Literal["agrees", "differs", "not recomputed"]
 
-EXACT = (
-    1e-9,
-    0.0,
-)  # share and absolute value by which two numbers may differ: the same numbers, added in another order
-CLOCKS = (0.02, 0.5)  # wall clock, in whole ms, against the clock of the training; as the verdict allows it
+EXACT = (1e-9, 0.0)  # relative and absolute tolerance: a different order of summation
+CLOCKS = (0.02, 0.5)  # tolerance of the wall clock (whole ms) against the training's clock, as in the verdict
 
 
 class UnknownError(Exception):
-    """A figure cannot be computed again; its text says why."""
+    """A figure cannot be recomputed. The text says why."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One figure."""
+    """The comparison of one figure."""
 
-    place: str  # <job>/round<N>; <job> alone for what is said of all rounds
+    location: str  # <job>/round<N>, or <job> for statements about all rounds
     figure: str
     stated: Any
-    found: Any  # None: not known, or not recomputed
+    recomputed: Any  # None: unknown, or not recomputed
     answer: Answer
-    how: str  # it was computed, or why it cannot be
+    how: str  # the source of the recomputed value, or the reason why there is none
 
 
 @dataclass(frozen=True)
 class Derivation:
     """How a figure follows from the logs."""
 
-    compute: Callable[[Any], Any]  # raises UnknownError where it cannot
+    compute: Callable[[Any], Any]  # raises UnknownError where the logs lack the figure
     how: str
     within: tuple[float, float] = EXACT
 
 
-def rows(place: str, stated: Mapping[str, Any], ways: Mapping[str, Derivation], source: Any) -> Iterator[Row]:
-    """Hold every stated figure that has a derivation against what that gives of `source`."""
-    for figure, way in ways.items():
+def compare_all(
+    location: str, stated: Mapping[str, Any], derivations: Mapping[str, Derivation], source: Any
+) -> Iterator[Row]:
+    """Recompute every stated figure that has a derivation, from `source`."""
+    for figure, derivation in derivations.items():
         if figure in stated:
-            yield row(place, figure, stated[figure], way, source)
+            yield recompute(location, figure, stated[figure], derivation, source)
 
 
-def row(place: str, figure: str, stated: Any, way: Derivation, source: Any) -> Row:
-    """Hold one figure against what the logs give. Nobody vouches for a log: it may lack, or hold, anything."""
+def recompute(location: str, figure: str, stated: Any, derivation: Derivation, source: Any) -> Row:
+    """Compare one figure with the logs. A log may lack fields, or hold values of any type."""
     try:
-        found = way.compute(source)
+        value = derivation.compute(source)
     except UnknownError as why:
-        return Row(place, figure, stated, None, "not recomputed", str(why))
+        return Row(location, figure, stated, None, "not recomputed", str(why))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        lacking = f"the logs do not hold what it needs: {type(error).__name__} {error}"
-        return Row(place, figure, stated, None, "not recomputed", lacking)
-    return held(place, figure, stated, found, way.how, way.within)
+        lacking = f"the logs lack data for this figure: {type(error).__name__} {error}"
+        return Row(location, figure, stated, None, "not recomputed", lacking)
+    return compare(location, figure, stated, value, derivation.how, derivation.within)
 
 
-def held(place: str, figure: str, stated: Any, found: Any, how: str, within: tuple[float, float] = EXACT) -> Row:
-    """Two values side by side."""
-    return Row(place, figure, stated, found, "agrees" if same(stated, found, within) else "differs", how)
+def compare(
+    location: str, figure: str, stated: Any, recomputed: Any, how: str, within: tuple[float, float] = EXACT
+) -> Row:
+    """Compare two values of one figure."""
+    answer: Answer = "agrees" if same(stated, recomputed, within) else "differs"
+    return Row(location, figure, stated, recomputed, answer, how)
 
 
-def same(one: Any, other: Any, within: tuple[float, float] = EXACT) -> bool:
+def same(left: Any, right: Any, within: tuple[float, float] = EXACT) -> bool:
+    """Whether two values are equal. `within` is the relative and the absolute tolerance of numbers."""
     """Whether two values are the same; numbers may differ by a share and an absolute value."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(same(one[key], other[key], within) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(lambda a, b: same(a, b, within), one, other))
-    if is_number(one) and is_number(other):
-        both_nan = math.isnan(one) and math.isnan(other)
-        return both_nan or math.isclose(one, other, rel_tol=within[0], abs_tol=within[1])
-    return bool(one == other) and type(one) is type(other)
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(same(left[key], right[key], within) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(lambda a, b: same(a, b, within), left, right))
+    if is_number(left) and is_number(right):
+        both_nan = math.isnan(left) and math.isnan(right)
+        return both_nan or math.isclose(left, right, rel_tol=within[0], abs_tol=within[1])
+    return bool(left == right) and type(left) is type(right)
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value is a number. True and False are no numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,4 +1,4 @@
-"""tar.zst files: the same bytes each time; what a hostile one is told, and that it leaves nothing behind."""
+"""tar.zst files: equal files give equal bytes. A hostile file is refused and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FILES = {"run/a.log": b"one\n", "run/job/b.json": b"{}", "run/" + "long" * 60 + 
 NO_BUNDLE = "this is no bundle of flagperf: "
 
 
-def written(path: Path) -> Path:
-    with archive.writing(path) as out:
+def write_bundle(path: Path) -> Path:
+    with archive.create(path) as out:
         for name, data in FILES.items():
             out.add(name, data)
     return path
 
 
-def made(path: Path, *members: tarfile.TarInfo, data: bytes = b"x") -> Path:
-    """An archive with these members, as anybody can make it."""
+def archive_of(path: Path, *members: tarfile.TarInfo, data: bytes = b"x") -> Path:
+    """An archive with these members, without the checks of flagperf."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for member in members:
@@ -52,22 +52,22 @@ def a_long_header() -> tarfile.TarInfo:
 
 
 def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
-    one, two = written(tmp_path / "one.tar.zst"), written(tmp_path / "two.tar.zst")
-    assert one.read_bytes() == two.read_bytes()
+    first, second = write_bundle(tmp_path / "one.tar.zst"), write_bundle(tmp_path / "two.tar.zst")
+    assert first.read_bytes() == second.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.tar.zst", "two.tar.zst"]
 
 
-def test_what_was_written_is_unpacked(tmp_path: Path) -> None:
-    path = written(tmp_path / "one.tar.zst")
+def test_unpacking_gives_the_same_files(tmp_path: Path) -> None:
+    path = write_bundle(tmp_path / "one.tar.zst")
     folder = tmp_path / "out"
     folder.mkdir()
     assert archive.unpack(path, folder) == folder / "run"
-    found = {one.relative_to(folder).as_posix(): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
-    assert found == FILES
+    unpacked = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert unpacked == FILES
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), archive.writing(tmp_path / "one.tar.zst") as out:
+    with pytest.raises(RuntimeError), archive.create(tmp_path / "one.tar.zst") as out:
         out.add("run/a", b"x")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
@@ -92,15 +92,13 @@ MEMBERS: dict[str, tuple[list[tarfile.TarInfo], str, str]] = {
 
 
 @pytest.mark.parametrize(("members", "problem", "given"), MEMBERS.values(), ids=MEMBERS)
-def test_what_no_bundle_holds_is_refused(
-    tmp_path: Path, members: list[tarfile.TarInfo], problem: str, given: str
-) -> None:
-    path, folder = made(tmp_path / "bad.tar.zst", *members), tmp_path / "deep" / "out"
+def test_a_hostile_archive_is_refused(tmp_path: Path, members: list[tarfile.TarInfo], problem: str, given: str) -> None:
+    path, folder = archive_of(tmp_path / "bad.tar.zst", *members), tmp_path / "deep" / "out"
     folder.mkdir(parents=True)
     with pytest.raises(ConfigError) as caught:
         archive.unpack(path, folder)
     assert str(caught.value) == f"{NO_BUNDLE}{problem}\n  where:   {path}\n  given:   {given}"
-    outside = [one for one in tmp_path.rglob("*") if one.is_file() and folder not in one.parents]
+    outside = [item for item in tmp_path.rglob("*") if item.is_file() and folder not in item.parents]
     assert (outside, list(folder.rglob("bundle.tar"))) == ([path], [])
 
 
@@ -114,7 +112,7 @@ def of_unknown_size(_: bytes) -> bytes:
 
 
 def of_many_bytes(_: bytes) -> bytes:
-    """A few bytes that say they are 8 GiB: a frame whose header has that size."""
+    """A few bytes whose header announces 8 GiB."""
     return b"\x28\xb5\x2f\xfd" + bytes([0b11000000, 0x50]) + (8 << 30).to_bytes(8, "little")
 
 
@@ -149,7 +147,7 @@ DAMAGED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_file_gets_one_message(tmp_path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
-    path = written(tmp_path / "one.tar.zst")
+    path = write_bundle(tmp_path / "one.tar.zst")
     path.write_bytes(damage(path.read_bytes()))
     (tmp_path / "out").mkdir()
     with pytest.raises(ConfigError) as caught:
@@ -159,7 +157,7 @@ def test_a_damaged_file_gets_one_message(tmp_path: Path, damage: Callable[[bytes
 
 def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "one.tar.zst"
-    with archive.writing(path) as out:
+    with archive.create(path) as out:
         out.add("run/a", bytes(range(256)) * 4096)
         out.add("run/b", bytes(reversed(range(256))) * 4096)
     data = path.read_bytes()
@@ -170,8 +168,8 @@ def test_a_file_that_is_cut_off(tmp_path: Path) -> None:
             archive.unpack(path, tmp_path / "out")
 
 
-def test_a_header_gets_no_more_memory_than_one_needs(tmp_path: Path) -> None:
-    path = made(tmp_path / "bad.tar.zst", a_long_header())
+def test_the_memory_of_a_header_is_limited(tmp_path: Path) -> None:
+    path = archive_of(tmp_path / "bad.tar.zst", a_long_header())
     (tmp_path / "out").mkdir()
     with pytest.raises(ConfigError, match=r"this bundle is damaged\n.*\n  given:   a header of [0-9]+ bytes"):
         archive.unpack(path, tmp_path / "out")

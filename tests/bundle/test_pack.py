@@ -1,4 +1,4 @@
-"""Bundles of a recorded run: what is in them, what is hidden, who signed them."""
+"""Bundles of a recorded run: their files, their hidden secrets and their signatures."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from signing_key import write_key
 
 from flagperf import __version__
 from flagperf.bundle.archive import unpack
+from flagperf.bundle.check import BundleCheck, check_bundle
 from flagperf.bundle.contents import Hiding
-from flagperf.bundle.held import Held, hold
 from flagperf.bundle.pack import pack
 from flagperf.bundle.signature import key_id, private_key, public_key
 from flagperf.errors import ConfigError
@@ -61,12 +61,12 @@ def test_a_bundle_holds_the_run_and_states_its_hashes(run: Path, tmp_path: Path)
         (run / name).write_text("no")
     (run / "link").symlink_to("/etc/passwd")
     assert pack(run, tmp_path / "b.tar.zst").files == len(expected)
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
-    assert hold(found, None) == Held(len(expected), (), "none", True, 0)
-    statement = json.loads((found / "statement.json").read_bytes())
-    (found / "statement.json").unlink()
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    assert check_bundle(folder, None) == BundleCheck(len(expected), (), "none", True, 0)
+    statement = json.loads((folder / "statement.json").read_bytes())
+    (folder / "statement.json").unlink()
     assert {
-        path.relative_to(found).as_posix(): path.read_bytes() for path in found.rglob("*") if path.is_file()
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     } == expected
     assert statement == {
         "_type": "https://in-toto.io/Statement/v1",
@@ -104,21 +104,21 @@ def test_a_bundle_holds_the_run_and_states_its_hashes(run: Path, tmp_path: Path)
 
 
 def test_code_image_and_data_are_stated(run: Path, tmp_path: Path) -> None:
-    """As the ranks and the first host told them, once each."""
-    for folder in (run / JOB).glob("round*/vm_noderank0"):
-        for log in folder.glob("rank*.out.log"):
+    """Each record appears once, as the ranks and the first host logged it."""
+    for node in (run / JOB).glob("round*/vm_noderank0"):
+        for log in node.glob("rank*.out.log"):
             built = '[PerfLog] {"event": "BUILT", "value": {"software": {"code": {"flagperf": "aa"}}}, '
             built += '"metadata": {"file": "", "lineno": 1, "time_ms": 1, "rank": 0}}\n'
-            told = log.read_text().replace(
+            text = log.read_text().replace(
                 '"rank": 0, "host"', '"data_files": 7, "data_fingerprint": "ff", "rank": 0, "host"'
             )
-            log.write_text(built + told)
-        info = (folder / "sys_info.log").read_text()
-        (folder / "sys_info.log").write_text(f"image: lab/x:1\nimage_id: sha256:1\nimage_digest: sha256:2\n{info}")
-        (folder.parent / "result.json").unlink()
+            log.write_text(built + text)
+        info = (node / "sys_info.log").read_text()
+        (node / "sys_info.log").write_text(f"image: lab/x:1\nimage_id: sha256:1\nimage_digest: sha256:2\n{info}")
+        (node.parent / "result.json").unlink()
     pack(run, tmp_path / "b.tar.zst")
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
-    (job,) = json.loads((found / "statement.json").read_bytes())["predicate"]["jobs"]
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    (job,) = json.loads((folder / "statement.json").read_bytes())["predicate"]["jobs"]
     assert {key: job[key] for key in ("code", "images", "data")} == {
         "code": [{"flagperf": "aa"}],
         "images": [{"reference": "lab/x:1", "id": "sha256:1", "digest": "sha256:2"}],
@@ -149,13 +149,13 @@ def test_secrets_are_left_out_and_counted(run: Path, tmp_path: Path, monkeypatch
     name = log.relative_to(run).as_posix()
     packed = pack(run, tmp_path / "b.tar.zst")
     assert packed.hidden == {name: 6}
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
-    assert (found / name).read_text() == kept
-    assert json.loads((found / "statement.json").read_bytes())["predicate"]["hidden"] == {
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    assert (folder / name).read_text() == kept
+    assert json.loads((folder / "statement.json").read_bytes())["predicate"]["hidden"] == {
         "values": 6,
         "files": {name: 6},
     }
-    assert hold(found, None).hidden == 6
+    assert check_bundle(folder, None).hidden == 6
     assert "value-of-a-login" in log.read_text()  # the run itself stays as it is
 
 
@@ -168,7 +168,7 @@ def test_secrets_are_left_out_and_counted(run: Path, tmp_path: Path, monkeypatch
         '{"said": "{\\"HF_TOKEN\\": \\"abc\\"}"}',
     ],
 )
-def test_what_is_json_stays_json(line: str) -> None:
+def test_json_stays_json(line: str) -> None:
     hidden, _ = Hiding([]).hide(line.encode())
     assert b"abc" not in hidden
     assert json.loads(hidden).keys() == json.loads(line).keys()
@@ -192,18 +192,18 @@ def test_keys_of_openssh_and_openssl_sign(run: Path, tmp_path: Path, made_by: st
         subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
         subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", public], check=True)
     pack(run, tmp_path / "b.tar.zst", private_key(key))
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
     name = key_id(public_key(public))
-    assert hold(found, public_key(public)).signature == f"good, by {name}"
-    said = hold(found, None)
-    assert (said.signature, said.is_trusted) == (
-        f"by {name}; not checked: give key=FILE with the public key of who made it",
+    assert check_bundle(folder, public_key(public)).signature == f"good, by {name}"
+    unchecked = check_bundle(folder, None)
+    assert (unchecked.signature, unchecked.is_trusted) == (
+        f"by {name}; not checked: give key=FILE with the signer's public key",
         True,
     )
     other = public_key(a_key(tmp_path, "other"))
-    refused = hold(found, other)
+    refused = check_bundle(folder, other)
     assert (refused.signature, refused.is_trusted) == (
-        f"not by {key_id(other)}, or of another statement; it names {name}",
+        f"not by {key_id(other)}, or for another statement; the envelope names {name}",
         False,
     )
     if made_by == "ssh-keygen":
@@ -212,36 +212,36 @@ def test_keys_of_openssh_and_openssl_sign(run: Path, tmp_path: Path, made_by: st
 
 
 def test_others_can_check_the_signature(run: Path, tmp_path: Path) -> None:
-    """By in-toto's own library."""
+    """The library of in-toto verifies the signature."""
     key = private_key(a_key(tmp_path))
     pack(run, tmp_path / "b.tar.zst", key)
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
-    envelope = Envelope.from_dict(json.loads((found / "statement.dsse.json").read_bytes()))
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    envelope = Envelope.from_dict(json.loads((folder / "statement.dsse.json").read_bytes()))
     raw = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     name = key_id(key.public_key())
     theirs = SSlibKey(name, "ed25519", "ed25519", {"public": raw.hex()})
     assert list(envelope.verify([theirs], 1)) == [name]
-    assert envelope.payload == (found / "statement.json").read_bytes()
+    assert envelope.payload == (folder / "statement.json").read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "description"),
     [
         pytest.param(lambda text: text.replace(b'"nproc": 2', b'"nproc": 4'), "not by", id="statement"),
         pytest.param(None, "none, although a key was given", id="taken away"),
     ],
 )
-def test_another_statement_is_not_signed(run: Path, tmp_path: Path, change: object, said: str) -> None:
+def test_another_statement_is_not_signed(run: Path, tmp_path: Path, change: object, description: str) -> None:
     key = private_key(a_key(tmp_path))
     pack(run, tmp_path / "b.tar.zst", key)
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
     if change is None:
-        (found / "statement.dsse.json").unlink()
+        (folder / "statement.dsse.json").unlink()
     else:
-        path = found / "statement.json"
+        path = folder / "statement.json"
         path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]
-    held_ = hold(found, key.public_key())
-    assert (held_.signature.startswith(said), held_.is_trusted) == (True, False)
+    result = check_bundle(folder, key.public_key())
+    assert (result.signature.startswith(description), result.is_trusted) == (True, False)
 
 
 @pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs ssh-keygen (Debian: openssh-client)")
@@ -260,11 +260,11 @@ def test_another_kind_of_key_is_refused(tmp_path: Path, options: tuple[str, ...]
     assert str(caught.value) == (
         f"no key to sign with\n  where:   command line\n  key:     key\n  given:   {key}\n"
         "  allowed: an Ed25519 private key without a passphrase, as OpenSSH or OpenSSL write it\n"
-        "  do:      make one: ssh-keygen -t ed25519 -N '' -f FILE, or openssl genpkey -algorithm ed25519 -out FILE"
+        "  do:      make a key: ssh-keygen -t ed25519 -N '' -f FILE, or openssl genpkey -algorithm ed25519 -out FILE"
     )
 
 
-# ---------------------------------------------------------------- what cannot be packed, and what was changed
+# ---------------------------------------------------------------- refusals and changed files
 
 
 def test_a_run_that_goes_on_is_refused(run: Path, tmp_path: Path) -> None:
@@ -276,15 +276,15 @@ def test_a_run_that_goes_on_is_refused(run: Path, tmp_path: Path) -> None:
     )
 
 
-def test_files_that_are_not_as_stated_are_named(run: Path, tmp_path: Path) -> None:
+def test_changed_files_are_named(run: Path, tmp_path: Path) -> None:
     pack(run, tmp_path / "b.tar.zst")
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
-    changed = found / JOB / "summary.json"
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    changed = folder / JOB / "summary.json"
     changed.write_text(changed.read_text().replace("0", "1", 1))
-    (found / JOB / "changes.yaml").unlink()
-    (found / "more").write_text("")
+    (folder / JOB / "changes.yaml").unlink()
+    (folder / "more").write_text("")
     digests = [hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in (changed, run / JOB / "summary.json")]
-    assert hold(found, None).wrong == (
+    assert check_bundle(folder, None).wrong == (
         "more: is not in the statement",
         f"{JOB}/changes.yaml: is missing",
         f"{JOB}/summary.json: sha256 is {digests[0]}…, the statement says {digests[1]}…",
@@ -307,7 +307,7 @@ def test_files_that_are_not_as_stated_are_named(run: Path, tmp_path: Path) -> No
 def test_a_statement_that_cannot_be_read(tmp_path: Path, text: str) -> None:
     (tmp_path / "statement.json").write_text(text)
     with pytest.raises(ConfigError, match="the statement of this bundle cannot be read"):
-        hold(tmp_path, None)
+        check_bundle(tmp_path, None)
 
 
 @pytest.mark.parametrize(
@@ -326,6 +326,6 @@ def test_a_statement_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 )
 def test_an_envelope_that_cannot_be_read(run: Path, tmp_path: Path, text: str) -> None:
     pack(run, tmp_path / "b.tar.zst")
-    found = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
-    (found / "statement.dsse.json").write_text(text)
-    assert not hold(found, private_key(a_key(tmp_path)).public_key()).is_trusted
+    folder = unpacked(tmp_path / "b.tar.zst", tmp_path / "out")
+    (folder / "statement.dsse.json").write_text(text)
+    assert not check_bundle(folder, private_key(a_key(tmp_path)).public_key()).is_trusted

@@ -1,4 +1,4 @@
-"""`flagperf export` and `verify`: what they print, their exit codes, and what a wrong line is told."""
+"""`flagperf export` and `verify`: their output, their exit codes and their error messages."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def changed(bundle: Path, name: str, old: str, new: str, *, hashes: bool = False
                 one["digest"]["sha256"] = hashlib.sha256((top / one["name"]).read_bytes()).hexdigest()
             (top / "statement.json").write_text(json.dumps(statement))
         bundle.unlink()
-        with archive.writing(bundle) as out:
+        with archive.create(bundle) as out:
             for file in sorted(one for one in top.rglob("*") if one.is_file()):
                 out.add(file.relative_to(folder).as_posix(), file.read_bytes())
 
 
 def last_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """What is said below the tables."""
+    """The lines below the tables."""
     lines = capsys.readouterr().out.splitlines()
     return lines[next(number for number, line in enumerate(lines) if line.startswith("hashes: ")) :]
 
@@ -107,19 +107,19 @@ def test_a_bundle_that_is_what_it_states(bundle: Path, capsys: pytest.CaptureFix
 def test_a_changed_digit(
     bundle: Path, capsys: pytest.CaptureFixture[str], name: str, old: str, new: str, figure: str, hashes: bool
 ) -> None:
-    """The file is named by its hash, or the signature is not that of the statement; the figure is named anyway."""
+    """A wrong hash names the file. With new hashes the signature is wrong. Either way the figure is named."""
     changed(bundle, name, old, new, hashes=hashes)
     capsys.readouterr()
     assert run_command(["verify", str(bundle), f"key={bundle.parent / 'key.pub'}"]) == 9
-    said = last_lines(capsys)
+    output = last_lines(capsys)
     if hashes:
-        assert said[0] == "hashes: all 17 files agree"
-        assert said[1].startswith("signature: not by SHA256:")
+        assert output[0] == "hashes: all 17 files agree"
+        assert output[1].startswith("signature: not by SHA256:")
     else:
-        assert said[0] == "hashes: 1 files differ from the statement"
-        assert said[1].startswith(f"  {JOB}/{name}: sha256 is ")
-        assert said[2].startswith("signature: good, by SHA256:")
-    assert any(line.startswith(f"  {JOB}/round1: {figure}") for line in said)
+        assert output[0] == "hashes: 1 files differ from the statement"
+        assert output[1].startswith(f"  {JOB}/{name}: sha256 is ")
+        assert output[2].startswith("signature: good, by SHA256:")
+    assert any(line.startswith(f"  {JOB}/round1: {figure}") for line in output)
 
 
 def test_figures_without_logs_are_not_believed(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,21 +127,21 @@ def test_figures_without_logs_are_not_believed(bundle: Path, capsys: pytest.Capt
         changed(bundle, f"round1/vm_noderank0/rank{rank}.out.log", r"(?s)\A.*\Z", "", hashes=True)
     capsys.readouterr()
     assert run_command(["verify", str(bundle)]) == 9
-    said = last_lines(capsys)
-    figures = [line.split(": ")[1].split(" is ")[0] for line in said[said.index("secret values left out: 0") + 2 :]]
+    output = last_lines(capsys)
+    figures = [line.split(": ")[1].split(" is ")[0] for line in output[output.index("secret values left out: 0") + 2 :]]
     assert figures == ["p_whole", "p_train", "p_core", "target_reached", "verdict", "round 1", "verdict"]
 
 
-def test_a_bundle_without_figures_shows_nothing(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bundle_without_figures(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in (1, 2):
         changed(bundle, f"round{number}/result.json", r"(?s)\A.*\Z", '{"status": "failed"}', hashes=True)
     changed(bundle, "summary.json", r"(?s)\A.*\Z", "{}", hashes=True)
     capsys.readouterr()
     assert run_command(["verify", str(bundle)]) == 9
-    said = last_lines(capsys)
-    assert (said[0], said[-1]) == (
+    output = last_lines(capsys)
+    assert (output[0], output[-1]) == (
         "hashes: all 17 files agree",
-        "  no round of this bundle states a throughput: nothing is shown",
+        "  no round of this bundle states a throughput: the bundle proves nothing",
     )
 
 
@@ -204,7 +204,7 @@ def wrong(words: str, message: str) -> object:
         ),
         wrong(
             "export {}/run {}/run/b.tar.zst",
-            "the bundle would lie in the run that it holds\n  where:   command line\n  given:   {}/run/b.tar.zst\n"
+            "the bundle would lie inside the run that it packs\n  where:   command line\n  given:   {}/run/b.tar.zst\n"
             "  do:      choose another folder",
         ),
         wrong(
@@ -227,7 +227,8 @@ def wrong(words: str, message: str) -> object:
         wrong("verify {}/there.csv", "not a bundle of flagperf\n  where:   {}/there.csv\n  allowed: a file .tar.zst"),
         wrong(
             "verify {}/there.tar.zst",
-            "this is no bundle of flagperf: no statement is in it\n  where:   command line\n  given:   statement.json",
+            "this is no bundle of flagperf: the statement is missing\n"
+            "  where:   command line\n  given:   statement.json",
         ),
     ],
 )
@@ -235,13 +236,13 @@ def test_a_wrong_line_gets_one_message(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorded_run(tmp_path, "two-rounds").rename(tmp_path / "run")
-    for number in (1, 2):  # as this version leaves it
+    for number in (1, 2):  # this version writes config.yaml into each round
         shutil.copy(tmp_path / "run" / JOB / "config.yaml", tmp_path / "run" / JOB / f"round{number}")
     (tmp_path / "there.csv").write_text("something else, of more than a few bytes\n")
-    with archive.writing(tmp_path / "there.tar.zst") as out:
+    with archive.create(tmp_path / "there.tar.zst") as out:
         out.add("run/a", b"")
     before = sorted(tmp_path.rglob("*"))
-    *arguments, said = (text.replace("{}", str(tmp_path)).replace("JOB", JOB) for text in (*words, message))
+    *arguments, expected = (text.replace("{}", str(tmp_path)).replace("JOB", JOB) for text in (*words, message))
     assert run_command(arguments) == 2
-    assert capsys.readouterr() == ("", f"flagperf: {said}\n")
+    assert capsys.readouterr() == ("", f"flagperf: {expected}\n")
     assert sorted(tmp_path.rglob("*")) == before

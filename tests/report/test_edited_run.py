@@ -1,4 +1,4 @@
-"""A recorded run whose files somebody edited: report and verify hold them against what the ranks logged."""
+"""A recorded run with edited files. The report and flagperf verify compare the files with the logs of the ranks."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ JOB = "resnet50-pytorch-cpux1x2"
 Edit = Callable[[Path], object]
 
 
-def replaced(files: str, old: str, new: str) -> Edit:
-    """Replaces a text in each of the files of the job; it is in all of them."""
+def replace(files: str, old: str, new: str) -> Edit:
+    """Replaces a text in each of the files of the job. Every file must contain the text."""
 
     def edit(job: Path) -> None:
         for path in sorted(job.glob(files)):
@@ -52,25 +52,25 @@ def recorded(number: int, **values: Any) -> Edit:
 
 
 def without_round(job: Path) -> None:
-    """Round 1 of two is gone, and the other one bears its number."""
+    """Removes round 1 of two, and gives its number to the other round."""
     shutil.rmtree(job / "round1")
     (job / "round2").rename(job / "round1")
     recorded(1, round=1)(job)
 
 
 def asked_for(rounds: int) -> Edit:
-    """Keeps the command of the run."""
+    """Writes the command of the run."""
     command = command_file.Command((f"repeat={rounds}",), False, (), "/home/me", 5.0)
     return lambda job: command_file.keep(command, job.parent)
 
 
-def linked(job: Path) -> None:
+def with_hash_of_round_1(job: Path) -> None:
     """Records the hash of round 1 in round 2."""
     recorded(2, previous=hashlib.sha256((job / "round1/result.json").read_bytes()).hexdigest())(job)
 
 
 def finished_run(folder: Path) -> Path:
-    """A copy of a recorded run whose launcher saw it to its end."""
+    """A copy of a recorded run, as if the launcher had waited for its end."""
     run = recorded_run(folder)
     for number in (1, 2):
         recorded(number, status="finished", verdict="VALID", reasons=[])(run / JOB)
@@ -79,39 +79,43 @@ def finished_run(folder: Path) -> Path:
 
 
 OWN_SEEDS = together(
-    replaced("config.yaml", "(?m)^seed: 0$", "seed: 0\nrepeat_seed: own"),
-    replaced("round*/*/rank*.out.log", '"seed": 0', '"seed": 0, "repeat_seed": "own"'),
-    replaced("round2/*/rank*.out.log", '"seed": 0', '"seed": 1'),
+    replace("config.yaml", "(?m)^seed: 0$", "seed: 0\nrepeat_seed: own"),
+    replace("round*/*/rank*.out.log", '"seed": 0', '"seed": 0, "repeat_seed": "own"'),
+    replace("round2/*/rank*.out.log", '"seed": 0', '"seed": 1'),
     recorded(2, seed=1),
 )
 NOT_READ = "config.yaml is not what the ranks read: "
 CHAIN = "the round before it was another one: the hash of that result.json is not the recorded one"
 LONGER = "the ranks measured {} s of training, the launcher saw it go on for 62.00 s"
 LOGS, EACH = "round*/*/rank*.out.log", ("round1", "round2")
-BY_BOTH = {(place, "verdict") for place in (*EACH, "")}
+BY_BOTH = {(location, "verdict") for location in (*EACH, "")}
 EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...], set[tuple[str, str]]]] = {
-    # what was done to the run → by report the reasons of each round, by verify where and what differs
+    # the edit → the reasons of each round in the report, and the locations and figures that differ in verify
     "nothing": (lambda _: None, ((), ()), set()),
-    "nothing, with hashes, seeds and the command": (together(OWN_SEEDS, linked, asked_for(2)), ((), ()), set()),
+    "nothing, with hashes, seeds and the command": (
+        together(OWN_SEEDS, with_hash_of_round_1, asked_for(2)),
+        ((), ()),
+        set(),
+    ),
     "the product": (
-        replaced("config.yaml", "(?m)^  name: cpu$", "  name: H100"),
+        replace("config.yaml", "(?m)^  name: cpu$", "  name: H100"),
         ((NOT_READ + "hardware.name",),) * 2,
-        {*BY_BOTH, *((place, "hardware of config.yaml") for place in EACH)},
+        {*BY_BOTH, *((location, "hardware of config.yaml") for location in EACH)},
     ),
     "the division": (
-        replaced("config.yaml", "division: closed", "division: open"),
+        replace("config.yaml", "division: closed", "division: open"),
         ((NOT_READ + "division",),) * 2,
-        {*BY_BOTH, *((place, "division of config.yaml") for place in EACH)},
+        {*BY_BOTH, *((location, "division of config.yaml") for location in EACH)},
     ),
     "the fingerprint": (
-        replaced(LOGS, '"seed": 0', '"seed": 0, "fingerprint": {"network": {"parameters": 5}}'),
+        replace(LOGS, '"seed": 0', '"seed": 0, "fingerprint": {"network": {"parameters": 5}}'),
         ((NOT_READ + "fingerprint.network.parameters",),) * 2,
-        {*BY_BOTH, *((place, "fingerprint of config.yaml") for place in EACH)},
+        {*BY_BOTH, *((location, "fingerprint of config.yaml") for location in EACH)},
     ),
-    "what of the user's own took part": (
-        replaced(LOGS, '"seed": 0', '"seed": 0, "own": {"PYTHONPATH": "cheat"}'),
+    "code of the user in a rank": (
+        replace(LOGS, '"seed": 0', '"seed": 0, "own": {"PYTHONPATH": "cheat"}'),
         ((NOT_READ + "own.PYTHONPATH",),) * 2,
-        {*BY_BOTH, *((place, "own of config.yaml") for place in EACH)},
+        {*BY_BOTH, *((location, "own of config.yaml") for location in EACH)},
     ),
     "a round is gone": (
         together(OWN_SEEDS, without_round),
@@ -119,7 +123,7 @@ EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...], set[tuple[str, str]]]]
         {("round1", "seed of round 1"), ("round1", "verdict"), ("", "verdict")},
     ),
     "a round is gone, and the number of rounds changed": (
-        together(OWN_SEEDS, without_round, replaced("config.yaml", "repeat: 2", "repeat: 1")),
+        together(OWN_SEEDS, without_round, replace("config.yaml", "repeat: 2", "repeat: 1")),
         ((NOT_READ + "repeat",),),
         {("round1", "seed of round 1"), ("round1", "repeat of config.yaml"), ("round1", "verdict"), ("", "verdict")},
     ),
@@ -129,7 +133,7 @@ EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...], set[tuple[str, str]]]]
         {("", "repeat of config.yaml")},
     ),
     "an earlier result, after its hash was recorded": (
-        together(linked, recorded(1, seconds=99.0)),
+        together(with_hash_of_round_1, recorded(1, seconds=99.0)),
         ((), (CHAIN,)),
         {("round2", "previous")},
     ),
@@ -149,7 +153,7 @@ EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...], set[tuple[str, str]]]]
         {("round1", "verdict"), ("", "verdict")},
     ),
     "the verdict of a rank that finished twice": (
-        replaced("round2/*/rank1.out.log", r"(?m)^(.*FINISHED.*)$", r"\1\n\1"),
+        replace("round2/*/rank1.out.log", r"(?m)^(.*FINISHED.*)$", r"\1\n\1"),
         ((), ("rank 1 logged FINISHED 2 times: the last one counts",)),
         {("round2", "verdict"), ("", "verdict")},
     ),
@@ -157,27 +161,31 @@ EDITS: dict[str, tuple[Edit, tuple[tuple[str, ...], ...], set[tuple[str, str]]]]
 
 
 @pytest.mark.parametrize(("edit", "reasons", "differing"), EDITS.values(), ids=EDITS)
-def test_report_and_verify_say_what_does_not_fit(
+def test_an_edit_is_reported(
     tmp_path: Path, edit: Edit, reasons: tuple[tuple[str, ...], ...], differing: set[tuple[str, str]]
 ) -> None:
     run = finished_run(tmp_path)
     edit(run / JOB)
     (job,) = report.read_run(run)
-    found = [[re.sub(r"measured [0-9.]+", "measured {}", one) for one in round_.reasons] for round_ in job.results]
-    assert found == [list(said) for said in reasons]
+    reported = [tuple(re.sub(r"measured [0-9.]+", "measured {}", text) for text in one.reasons) for one in job.results]
+    assert reported == list(reasons)
     assert [round_.verdict for round_ in job.results] == [
-        "VALID" if not said else "SUSPECT" if "saw" in said[0] or "times" in said[0] else "INVALID" for said in reasons
+        "VALID" if not texts else "SUSPECT" if "saw" in texts[0] or "times" in texts[0] else "INVALID"
+        for texts in reasons
     ]
-    rows = {(row.place.removeprefix(JOB).strip("/"), row.figure) for row in check(run) if row.answer == "differs"}
-    of_files = ("verdict", "repeat of config.yaml")  # summary.json itself is as old as the rest
-    assert {(place, figure) for place, figure in rows if place or figure in of_files} == differing
+    rows = {(row.location.removeprefix(JOB).strip("/"), row.figure) for row in check(run) if row.answer == "differs"}
+    of_job = (
+        "verdict",
+        "repeat of config.yaml",
+    )  # other figures of the job come from summary.json, which is not edited
+    assert {(location, figure) for location, figure in rows if location or figure in of_job} == differing
 
 
-def test_what_reads_no_logs_says_the_same_as_the_report(tmp_path: Path) -> None:
+def test_list_shows_the_verdict_of_the_report(tmp_path: Path) -> None:
     run = finished_run(tmp_path)
     (run / RUN_LOG).touch()
     before = [job.verdict for job in listed(tmp_path)]
-    replaced("config.yaml", "division: closed", "division: open")(run / JOB)
+    replace("config.yaml", "division: closed", "division: open")(run / JOB)
     assert run_command(["report", str(run)]) == 0
     after = [job.verdict for job in listed(tmp_path)]
     assert (before, after, summary.verdict(summary.read(run / JOB))) == (["VALID"], ["INVALID"], "INVALID")

@@ -19,7 +19,7 @@ from flagperf.verify import Row, check
 from flagperf.verify.logs import Event as LoggedEvent
 from flagperf.verify.logs import Rank
 from flagperf.verify.monitor_logs import Sample, samples
-from flagperf.verify.of_ranks import OF_A_RANK
+from flagperf.verify.rank_figures import RANK_FIGURES
 
 JOB = "resnet50-pytorch-cpux1x2"
 RESULT = f"{JOB}/round1/result.json"
@@ -32,8 +32,8 @@ def run(tmp_path: Path) -> Path:
 
 
 def differing(run: Path) -> set[tuple[str, str]]:
-    """Place, without the job, and name of each figure that differs."""
-    return {(row.place.removeprefix(JOB).strip("/"), row.figure) for row in check(run) if row.answer == "differs"}
+    """Location, without the job, and name of each figure that differs."""
+    return {(row.location.removeprefix(JOB).strip("/"), row.figure) for row in check(run) if row.answer == "differs"}
 
 
 @pytest.mark.parametrize("name", ["two-rounds", "sweep"])
@@ -43,9 +43,9 @@ def test_a_recorded_run_agrees(tmp_path: Path, name: str) -> None:
     assert (answers["differs"], answers["agrees"] > answers["not recomputed"]) == (0, True)
 
 
-def test_what_is_recomputed_and_what_is_not(run: Path) -> None:
-    """The most important figures are; each other has its reason."""
-    rows = [row for row in check(run) if row.place == f"{JOB}/round1"]
+def test_recomputed_figures(run: Path) -> None:
+    """The most important figures are recomputed. Each other figure has a reason."""
+    rows = [row for row in check(run) if row.location == f"{JOB}/round1"]
     agreeing = {row.figure for row in rows if row.answer == "agrees"}
     rates = {"p_whole", "p_train", "p_core", "steady_throughput", "training_sequences_per_second"}
     times = {"e2e_time", "raw_train_time", "step_time_p50", "step_time_p90", "step_time_p99", "eval_time", "data_wait"}
@@ -54,13 +54,13 @@ def test_what_is_recomputed_and_what_is_not(run: Path) -> None:
     assert agreeing >= rates | times | outcome | of_ranks | {"vm_noderank0 cpu mean"}
     assert all(row.how for row in rows)
     assert next(row.how for row in rows if row.figure == "rank 0: step_time_p50") == (
-        "not every step was logged: log_freq=1 logs them; the same of all 2 ranks"
+        "some steps were not logged; log_freq=1 logs every step; the same for all 2 ranks"
     )
 
 
 ROUND = "round1"
 DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
-    # what is changed: file, what is found in it, what takes its place, which figures then differ
+    # change: file, pattern, replacement, and the figures that differ afterwards
     "p_train of a result": (
         RESULT,
         r'"p_train": 112\.',
@@ -92,7 +92,11 @@ DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
         f"{JOB}/config.yaml",
         "train_batch_size: 32",
         "train_batch_size: 64",
-        {(place, name) for place in ("round1", "round2") for name in ("train_batch_size of config.yaml", "verdict")}
+        {
+            (location, name)
+            for location in ("round1", "round2")
+            for name in ("train_batch_size of config.yaml", "verdict")
+        }
         | {("", name) for name in ("verdict", "round 1: verdict", "round 2: verdict")},
     ),
     "monitor of a result": (
@@ -143,7 +147,7 @@ DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
     "clock of the training": (
         LOGS,
         r'("event": "TRAIN_END".*?"time_ms": [0-9]{8})[0-9]',
-        lambda found: f"{found[1]}{(int(found[0][-1]) + 5) % 10}",  # type: ignore[dict-item]
+        lambda match: f"{match[1]}{(int(match[0][-1]) + 5) % 10}",  # type: ignore[dict-item]
         {(ROUND, "rank 0: raw_train_time"), (ROUND, "vm_noderank0 cpu coverage"), (ROUND, "vm_noderank0 mem coverage")},
     ),
 }
@@ -151,30 +155,35 @@ DIGITS: dict[str, tuple[str, str, str, set[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize(("files", "old", "new", "expected"), DIGITS.values(), ids=DIGITS)
 def test_a_changed_digit_is_named(run: Path, files: str, old: str, new: str, expected: set[tuple[str, str]]) -> None:
-    """Also where every hash was made anew, and in the logs of all ranks alike."""
+    """The check needs no hash. The same change in the logs of all ranks is seen, too."""
     for path in sorted(run.glob(files)):
         text, count = re.subn(old, new, path.read_text(), count=1)
         assert count == 1
         path.write_text(text)
-    found = differing(run)
-    assert {(place, name.replace("rank 1", "rank 0")) for place, name in found} == expected
+    assert {(location, name.replace("rank 1", "rank 0")) for location, name in differing(run)} == expected
 
 
-def test_a_rank_that_states_other_figures(run: Path) -> None:
+def test_one_rank_with_other_figures(run: Path) -> None:
     (log,) = run.glob(LOGS.replace("*", "1"))
     log.write_text(re.sub(r'"p_core": [0-9]', '"p_core": 9', log.read_text()))
     row, *verdicts = [row for row in check(run) if row.answer == "differs"]
-    assert [(one.figure, one.stated, one.found, one.how) for one in verdicts][:1] == [
+    assert [(verdict.figure, verdict.stated, verdict.recomputed, verdict.how) for verdict in verdicts][:1] == [
         ("verdict", "SUSPECT", "INVALID", "ranks disagree about p_core")
     ]
-    assert (row.place, row.figure, row.how) == (f"{JOB}/round1", "p_core", "FINISHED of rank 1")
-    assert (str(row.stated)[:3], str(row.found)[:3]) == ("116", "916")
+    assert (row.location, row.figure, row.how) == (f"{JOB}/round1", "p_core", "FINISHED of rank 1")
+    assert (str(row.stated)[:3], str(row.recomputed)[:3]) == ("116", "916")
 
 
-def test_percentiles_of_a_training_whose_every_step_was_logged(tmp_path: Path) -> None:
+def test_percentiles_where_every_step_was_logged(tmp_path: Path) -> None:
     times = (0.5, 0.3, 0.2, 0.4, 0.1)
-    own = {"rank": 0, "step_time_p50": 0.25, "step_time_p90": 0.37, "step_time_p99": 0.5}
-    values = {"global_steps": 5, "warmup_steps": 1, "resumed_from_step": None, "ranks": [own], "step_time_p50": 0.25}
+    of_rank = {"rank": 0, "step_time_p50": 0.25, "step_time_p90": 0.37, "step_time_p99": 0.5}
+    values = {
+        "global_steps": 5,
+        "warmup_steps": 1,
+        "resumed_from_step": None,
+        "ranks": [of_rank],
+        "step_time_p50": 0.25,
+    }
     events = [
         *(Event("STEP_END", {"step": n, "step_time": s, "throughput": 8 / s}) for n, s in enumerate(times, 1)),
         Event("FINISHED", values),
@@ -184,8 +193,8 @@ def test_percentiles_of_a_training_whose_every_step_was_logged(tmp_path: Path) -
     (node / "rank0.out.log").write_text("".join(f"{event.line()}\n" for event in events))
     (tmp_path / "job" / "config.yaml").write_text("{nnodes: 1, nproc: 1}")
     (node.parent / "result.json").write_text(json.dumps({"schema": 3, "values": values}))
-    found = {row.figure: (row.found, row.answer) for row in check(tmp_path) if "step_time_p" in row.figure}
-    assert found == {
+    rows = {row.figure: (row.recomputed, row.answer) for row in check(tmp_path) if "step_time_p" in row.figure}
+    assert rows == {
         "step_time_p50": (0.25, "agrees"),
         "rank 0: step_time_p50": (0.25, "agrees"),
         "rank 0: step_time_p90": (pytest.approx(0.37), "agrees"),
@@ -206,8 +215,8 @@ def test_percentiles_of_a_training_whose_every_step_was_logged(tmp_path: Path) -
 def test_which_ranks_hold_the_same_parameters(sides: tuple[int, int, int] | None, groups: tuple[int, ...]) -> None:
     mesh = {"parallel": {"mesh": dict(zip(("dp_replicate", "dp_shard", "tp"), sides, strict=True))}} if sides else {}
     submitted = (LoggedEvent("SUBMIT_INFO", {"config": {"nnodes": 2, "nproc": 4, **mesh}}, 0.0),)
-    way = OF_A_RANK["parameters_group"].compute
-    assert tuple(way(Rank(number, Path(), submitted)) for number in range(8)) == groups
+    group_of = RANK_FIGURES["parameters_group"].compute
+    assert tuple(group_of(Rank(number, Path(), submitted)) for number in range(8)) == groups
 
 
 # ---------------------------------------------------------------- energy
@@ -224,14 +233,16 @@ def write_monitors(round_folder: Path) -> None:
             (
                 t,
                 [
-                    Device(40.0 + place, 200.0 + t % 9, 1024.0, 40960.0, 90.0, t * 250.0, 1400.0 + t)
-                    for place in range(8)
+                    Device(40.0 + number, 200.0 + t % 9, 1024.0, 40960.0, 90.0, t * 250.0, 1400.0 + t)
+                    for number in range(8)
                 ],
             )
             for t in times
         ]
         blocks[3][1][2] = Device(power=65535.0)
-        text = "".join(f"{stamp(t)}\n" + "".join(f"{one.line()}\n" for one in devices) + "\n" for t, devices in blocks)
+        text = "".join(
+            f"{stamp(t)}\n" + "".join(f"{device.line()}\n" for device in devices) + "\n" for t, devices in blocks
+        )
         (node / "nvidia_monitor.log").write_text(text)
         (node / "cpu_monitor.log").write_text("".join(f"{stamp(t)}\t0.{t % 10 + 1}\n" for t in times if t != 1010))
         (node / "sys_info.log").write_text("clock_offset: +0.000\n")
@@ -239,7 +250,7 @@ def write_monitors(round_folder: Path) -> None:
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu", "America/St_Johns"])
 def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
-    """Whatever time zone the launcher had: the logs' local times are placed by the ranks' own."""
+    """The ranks' clocks reveal the time zone of the monitor logs, whatever time zone the launcher has."""
     import time
 
     monkeypatch.setenv("TZ", zone)
@@ -257,7 +268,7 @@ def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zo
         monkeypatch.undo()
         time.tzset()
     rows = {row.figure: row for row in check(tmp_path) if "node" in row.figure or "energy" in row.figure}
-    assert {name: (row.stated, row.found) for name, row in rows.items() if row.answer == "differs"} == {}
+    assert {name: (row.stated, row.recomputed) for name, row in rows.items() if row.answer == "differs"} == {}
     agreeing = {name for name, row in rows.items() if row.answer == "agrees"}
     assert agreeing >= {
         "node0_noderank0 cpu mean",
@@ -296,7 +307,7 @@ def test_a_line_of_a_device(tmp_path: Path, line: str, device: dict[str, float])
     assert samples(tmp_path / "acme_monitor.log", 1767225600.0) == [Sample(1767225600.0, (device,))]
 
 
-# ---------------------------------------------------------------- whatever the files hold
+# ---------------------------------------------------------------- damaged files
 
 
 @pytest.mark.parametrize(
@@ -318,33 +329,35 @@ def test_a_line_of_a_device(tmp_path: Path, line: str, device: dict[str, float])
         pytest.param(f"{JOB}/round1/vm_noderank0/sys_info.log", "clock_offset: much\n", id="sys_info"),
     ],
 )
-def test_damaged_files_end_nothing(run: Path, file: str, text: str) -> None:
-    """Something of the file is no longer shown; what other files tell stays as it was."""
+def test_damaged_files(run: Path, file: str, text: str) -> None:
+    """A damaged file loses its own figures only. The figures of other files stay as they were."""
     before = check(run)
     (run / file).write_text(text)
     after = check(run)
-    agreeing = [{row for row in map(_told, rows) if row[2] == "agrees"} for rows in (before, after)]
+    agreeing = [{row for row in map(_without_rank, rows) if row[2] == "agrees"} for rows in (before, after)]
     assert agreeing[1] <= agreeing[0]
-    assert (agreeing[1] == agreeing[0]) == file.endswith("changes.yaml")  # there were none
+    assert (agreeing[1] == agreeing[0]) == file.endswith("changes.yaml")  # the run has no changes
     if file.startswith(f"{JOB}/round1"):
         assert {row for row in agreeing[0] if row[0] == f"{JOB}/round2"} <= agreeing[1]
 
 
-def _told(row: Row) -> tuple[str, str, str]:
-    """The row, of whichever rank it is."""
-    return row.place, re.sub("rank [0-9]+", "rank", row.figure), row.answer
+def _without_rank(row: Row) -> tuple[str, str, str]:
+    """Location, figure and answer of a row, without the number of the rank."""
+    return row.location, re.sub("rank [0-9]+", "rank", row.figure), row.answer
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        pytest.param('{"schema": 3, "status": "failed", "values": {}}', "it has no figures: failed", id="failed"),
-        pytest.param(None, "no result.json that can be read", id="none"),
+        pytest.param(
+            '{"schema": 3, "status": "failed", "values": {}}', "no figures: the status is failed", id="failed"
+        ),
+        pytest.param(None, "no readable result.json", id="none"),
     ],
 )
-def test_a_round_that_states_nothing(run: Path, text: str | None, why: str) -> None:
+def test_a_round_without_figures(run: Path, text: str | None, why: str) -> None:
     (run / RESULT).unlink()
     if text is not None:
         (run / RESULT).write_text(text)
-    (row,) = [row for row in check(run) if row.place == f"{JOB}/round1"]
+    (row,) = [row for row in check(run) if row.location == f"{JOB}/round1"]
     assert (row.figure, row.answer, row.how) == ("FINISHED", "not recomputed", why)

@@ -1,4 +1,4 @@
-"""The verdict of a round by the rules of docs/results.md, written a second time: what its figures and events give."""
+"""Recomputes the verdict of a round. This is a second implementation of the rules of docs/results.md."""
 
 from __future__ import annotations
 
@@ -9,91 +9,94 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from flagperf.verify.built_rules import built_findings
 from flagperf.verify.logs import Rank, Round
-from flagperf.verify.of_built import other_than_the_case
 from flagperf.verify.target import LIMITS, is_reached
 from flagperf.verify.values import CLOCKS, Row, is_number, same
 
-Found = Iterator[tuple[str, str]]  # SUSPECT or INVALID, and why
-VERDICTS = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # the worst last
+Findings = Iterator[tuple[str, str]]  # SUSPECT or INVALID, and the reason
+VERDICTS = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # from the best to the worst
 EXACT = (1e-3, 0.0)
-SEEN = (0.02, 3.0)  # what the launcher saw of a training, against what its ranks measured
-OUTSIDE = (0.1, 0.5)  # of a training may lie outside its steps
+SEEN = (0.02, 3.0)  # tolerance of the launcher's training time against that of the ranks
+OUTSIDE = (0.1, 0.5)  # share and seconds of a training that may lie outside its steps
 RATES = {"p_whole": "raw_train_time", "p_train": "train_no_eval_time", "p_core": "pure_training_computing_time"}
 NESTED = ("e2e_time", "raw_train_time", "train_no_eval_time", "pure_training_computing_time")
-PARTS = ("run_name", "result_dir", "reports", "log_level", "deadlines", "monitor", "code")  # a node may have its own
-OF_A_ROUND = ("seed", "resume", "clear_caches", "cluster")  # a round may have its own
+NODE_KEYS = ("run_name", "result_dir", "reports", "log_level", "deadlines", "monitor")  # may differ between nodes
+ROUND_KEYS = ("seed", "resume", "clear_caches", "cluster")  # may differ between rounds
 
 
 def verdict(round_: Round) -> tuple[str, list[str]]:
-    """The worst verdict of the rules, and why."""
-    rules = (*OF_EACH, *(OF_FINISHED if any(rank.all("FINISHED") for rank in round_.ranks) else ()))
-    found = [one for rule in rules for one in rule(round_)]
-    worst = max((one for one, _ in found), key=VERDICTS.index, default="VALID")
-    return worst, [why for one, why in found if one == worst]
+    """The worst verdict of the rules, and its reasons."""
+    has_finished = any(rank.all("FINISHED") for rank in round_.ranks)
+    rules = (*ALWAYS, *(WITH_FINISHED if has_finished else ()))
+    findings = [finding for rule in rules for finding in rule(round_)]
+    worst = max((severity for severity, _ in findings), key=VERDICTS.index, default="VALID")
+    return worst, [why for severity, why in findings if severity == worst]
 
 
-def row_of_verdict(
-    place: str, stated: Mapping[str, Any], found: str, why: Sequence[str], figure: str = "verdict"
+def verdict_row(
+    location: str, stated: Mapping[str, Any], recomputed: str, why: Sequence[str], figure: str = "verdict"
 ) -> Row:
-    """A verdict beside the one by the rules. A worse one that has its reasons may come of a rule that is not here."""
-    said, how = stated.get("verdict"), "; ".join(why) or "the rules of docs/results.md"
-    if said in VERDICTS and VERDICTS.index(said) > VERDICTS.index(found) and stated.get("reasons"):
-        return Row(place, figure, said, None, "not recomputed", f"by a rule that is not here: {stated['reasons'][0]}")
-    return Row(place, figure, said, found, "agrees" if said == found else "differs", how)
+    """Compare a stated verdict with the rules. A worse one with reasons is not compared: other rules may give it."""
+    value, how = stated.get("verdict"), "; ".join(why) or "the rules of docs/results.md"
+    if value in VERDICTS and VERDICTS.index(value) > VERDICTS.index(recomputed) and stated.get("reasons"):
+        reason = f"by a rule that flagperf verify does not have: {stated['reasons'][0]}"
+        return Row(location, figure, value, None, "not recomputed", reason)
+    return Row(location, figure, value, recomputed, "agrees" if value == recomputed else "differs", how)
 
 
-def differing_keys(one: Mapping[str, Any], other: Mapping[str, Any], but: Sequence[str]) -> Iterator[str]:
-    """Keys of two configurations that differ; a path is any path, and what the log hides may be anything."""
-    for key in sorted((one.keys() | other.keys()) - {*but}):
-        if "***" not in str(other.get(key)) and not same(_plain(one.get(key)), _plain(other.get(key)), (0.0, 0.0)):
+def differing_keys(left: Mapping[str, Any], logged: Mapping[str, Any], ignored: Sequence[str]) -> Iterator[str]:
+    """Keys of two configurations that differ. All paths are equal. A value that the log hides never differs."""
+    for key in sorted((left.keys() | logged.keys()) - {*ignored}):
+        values = _plain(left.get(key)), _plain(logged.get(key))
+        if "***" not in str(logged.get(key)) and not same(*values, (0.0, 0.0)):
             yield key
 
 
 def _plain(value: Any) -> Any:
-    """As the log has it, with each path the same."""
+    """The value in the form of the log, with "/" for every path."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items() if _plain(one) != {}}
+        return {str(key): _plain(item) for key, item in value.items() if _plain(item) != {}}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return "/" if isinstance(value, str) and value.startswith(("/", "~")) else value
 
 
-def read_by(rank: Rank) -> Mapping[str, Any]:
-    """The configuration that a rank says it read; empty where it does not say."""
-    found = [event.value.get("config") for event in rank.all("SUBMIT_INFO")]
-    return found[0] if found and isinstance(found[0], dict) else {}
+def config_of(rank: Rank) -> Mapping[str, Any]:
+    """The configuration that a rank has logged; empty where the rank logged none."""
+    configs = [event.value.get("config") for event in rank.all("SUBMIT_INFO")]
+    return configs[0] if configs and isinstance(configs[0], dict) else {}
 
 
 def _first(round_: Round) -> Mapping[str, Any]:
-    """FINISHED of the lowest rank that logged it."""
+    """FINISHED of the lowest rank that logged that event."""
     return next(rank.finished for rank in round_.ranks if rank.all("FINISHED"))
 
 
 def _per_rank(round_: Round, name: str) -> dict[int, Any]:
-    return {one["rank"]: one[name] for one in _first(round_).get("ranks") or () if one.get(name) is not None}
+    return {rank["rank"]: rank[name] for rank in _first(round_).get("ranks") or () if rank.get(name) is not None}
 
 
 def _numbers(values: Mapping[str, Any], *names: str) -> tuple[float, ...]:
-    """Figures by their names; NaN, of which no comparison holds, where one is not there."""
-    found: list[Any] = [values.get(name) for name in names]
-    return tuple(float(value) if is_number(value) else math.nan for value in found)
+    """Figures by their names; NaN for a missing figure, because every comparison with NaN is false."""
+    figures: list[Any] = [values.get(name) for name in names]
+    return tuple(float(value) if is_number(value) else math.nan for value in figures)
 
 
-def _near(one: float, other: float, within: tuple[float, float] = CLOCKS) -> bool:
-    return abs(one - other) <= within[0] * max(one, other) + within[1]
+def _near(left: float, right: float, within: tuple[float, float] = CLOCKS) -> bool:
+    return abs(left - right) <= within[0] * max(left, right) + within[1]
 
 
-# ---------------------------------------------------------------- is everything there?
+# ---------------------------------------------------------------- completeness
 
 
-def _ended(round_: Round) -> Found:
+def _ended(round_: Round) -> Findings:
     status = round_.stated.get("status")
     if status != "finished":
         yield "SUSPECT" if status == "unfinished" else "INVALID", f"status {status}"
 
 
-def _complete(round_: Round) -> Found:
+def _complete(round_: Round) -> Findings:
     world = int(round_.config["nnodes"]) * int(round_.config["nproc"])
     if round_.stated.get("status") in ("failed", "interrupted", "not started"):
         return
@@ -106,44 +109,41 @@ def _complete(round_: Round) -> Found:
             yield "SUSPECT", f"{rank.unread} lines of rank {rank.number} cannot be read"
 
 
-def _one_configuration(round_: Round) -> Found:
-    read = {rank.number: found for rank in round_.ranks if (found := read_by(rank))}
-    if not read:
+def _one_configuration(round_: Round) -> Findings:
+    configs = {rank.number: config for rank in round_.ranks if (config := config_of(rank))}
+    if not configs:
         return
-    first = read[min(read)]
-    for rank, config in read.items():
-        if keys := [*differing_keys(first, config, PARTS)]:
+    first = configs[min(configs)]
+    for rank, config in configs.items():
+        if keys := [*differing_keys(first, config, (*NODE_KEYS, "code"))]:
             yield "INVALID", f"rank {rank} read another {', '.join(keys)}"
-    if keys := [*differing_keys(round_.config, first, (*PARTS[:-1], *OF_A_ROUND))]:
+    if keys := [*differing_keys(round_.config, first, (*NODE_KEYS, *ROUND_KEYS))]:
         yield "INVALID", f"config.yaml has another {', '.join(keys)} than the ranks read"
     if "repeat_seed" in round_.config and first["seed"] != (seed := round_.seed):
         yield "INVALID", f"seed {first['seed']} in place of {seed}"
 
 
-# ---------------------------------------------------------------- do the figures fit together?
+# ---------------------------------------------------------------- agreement of the figures
 
 
-def _ranks_agree(round_: Round) -> Found:
+def _ranks_agree(round_: Round) -> Findings:
     first = _first(round_)
     logged = [rank.finished for rank in round_.ranks if rank.all("FINISHED")]
     if names := sorted(
-        {key for one in logged for key in one.keys() | first if not same(one.get(key), first.get(key), (0, 0))}
+        {key for event in logged for key in event.keys() | first if not same(event.get(key), first.get(key), (0, 0))}
     ):
         yield "INVALID", f"ranks disagree about {', '.join(names)}"
     groups = _per_rank(round_, "parameters_group")
-    for what in ("loss", "parameters"):
+    for figure in ("loss", "parameters"):
         sums = {
-            (groups.get(rank, 0) if what == "parameters" else 0, one)
-            for rank, one in _per_rank(round_, f"{what}_checksum").items()
+            (groups.get(rank, 0) if figure == "parameters" else 0, checksum)
+            for rank, checksum in _per_rank(round_, f"{figure}_checksum").items()
         }
         if len(sums) > len({group for group, _ in sums}):
-            yield "INVALID", f"checksums of the {what} differ"
+            yield "INVALID", f"checksums of the {figure} differ"
     samples = _per_rank(round_, "samples")
-    if (
-        samples
-        and is_number(first.get("num_trained_samples"))
-        and sum(samples.values()) != first["num_trained_samples"]
-    ):
+    total = first.get("num_trained_samples")
+    if samples and is_number(total) and sum(samples.values()) != total:
         yield "INVALID", "the samples of the ranks do not add up"
     times = _per_rank(round_, "raw_train_time").values()
     if times and not _near(max(times), min(times)):
@@ -152,7 +152,7 @@ def _ranks_agree(round_: Round) -> Found:
         yield "SUSPECT", "the files of the ranks differ"
 
 
-def _possible(round_: Round) -> Found:
+def _possible(round_: Round) -> Findings:
     first, hardware = _first(round_), round_.config.get("hardware") or {}
     final, memory, limit = first.get("final_loss"), first.get("peak_memory"), hardware.get("memory_gib")
     losses = [event.value.get("loss") for rank in round_.ranks for event in rank.all("STEP_END")]
@@ -161,7 +161,7 @@ def _possible(round_: Round) -> Found:
     elif any(loss is not None and not math.isfinite(loss) for loss in losses):
         yield "SUSPECT", "a loss was not finite"
     if first.get("peak_memory_kind") == "device" and memory and limit and memory > limit:
-        yield "INVALID", f"{memory} GiB are more than the hardware's"
+        yield "INVALID", f"{memory} GiB are more than the hardware has"
     finals = {name.removeprefix("final_"): value for name, value in first.items()}
     if first.get("converged") and round_.config.get("target") and not is_reached(round_.config["target"], finals):
         yield "INVALID", "converged, but the target is missed"
@@ -169,7 +169,7 @@ def _possible(round_: Round) -> Found:
         yield "SUSPECT", "MFU is over 1"
 
 
-def _fit(round_: Round) -> Found:
+def _rates_and_times(round_: Round) -> Findings:
     first = _first(round_)
     counts = {**dict.fromkeys(RATES, "num_trained_units"), "training_sequences_per_second": "num_trained_samples"}
     for name, count in counts.items():
@@ -188,17 +188,18 @@ def _fit(round_: Round) -> Found:
         yield "SUSPECT", f"the launcher saw {trained:.6g} s of training, the ranks measured {measured:.6g} s"
 
 
-def _enough(round_: Round) -> Found:
+def _enough(round_: Round) -> Findings:
     first, stop = _first(round_), _first(round_).get("stop_reason")
     if not first.get("global_steps"):
         yield "INVALID", "no step was trained"
     for limit, figure in LIMITS.items():
-        (asked,), (done,) = _numbers(round_.config, limit), _numbers(first, figure)
-        if done < asked and stop not in ("target", "non_finite_loss") and (stop == limit or limit in round_.asked):
-            yield "INVALID" if stop == limit else "SUSPECT", f"{limit}={asked}, but {figure} is {done}"
+        (allowed,), (reached,) = _numbers(round_.config, limit), _numbers(first, figure)
+        is_asked = stop == limit or limit in round_.changed_keys
+        if reached < allowed and stop not in ("target", "non_finite_loss") and is_asked:
+            yield "INVALID" if stop == limit else "SUSPECT", f"{limit}={allowed}, but {figure} is {reached}"
 
 
-def _clocks(round_: Round) -> Found:
+def _clocks(round_: Round) -> Findings:
     first, steps, times = _first(round_), _per_rank(round_, "step_time_sum"), _per_rank(round_, "raw_train_time")
     elsewhere = (first.get("eval_time") or 0) + (first.get("checkpoint_time") or 0)
     for number in sorted(steps.keys() & times):
@@ -219,28 +220,30 @@ def _clocks(round_: Round) -> Found:
                 yield "SUSPECT", f"the clock of rank {rank.number} went back"
 
 
-def _data(round_: Round) -> Found:
-    counted = [event.value.get("data") for rank in round_.ranks for event in rank.all("BUILT")[-1:]]
-    counts = [{name: n for name, n in one.items() if isinstance(n, int)} for one in counted if isinstance(one, dict)]
-    if any(one != counts[0] for one in counts if one and counts[0]):
+def _data(round_: Round) -> Findings:
+    logged = [event.value.get("data") for rank in round_.ranks for event in rank.all("BUILT")[-1:]]
+    counts = [{key: n for key, n in data.items() if isinstance(n, int)} for data in logged if isinstance(data, dict)]
+    if any(count != counts[0] for count in counts if count and counts[0]):
         yield "SUSPECT", "the ranks counted other data"
     extent = (round_.config.get("data") or {}).get("extent") or {}
     if round_.config.get("size") != "full" or round_.config.get("synthetic") or _first(round_).get("sample_data"):
         return
     for name in ("train", "eval", "classes"):
-        wanted, share = extent.get(name), 0.0 if name == "classes" else extent.get("tolerance", 0.0)
-        if wanted is not None and any(abs(one.get(name, wanted) - wanted) > share * wanted for one in counts):
+        expected, share = extent.get(name), 0.0 if name == "classes" else extent.get("tolerance", 0.0)
+        if expected is not None and any(
+            abs(count.get(name, expected) - expected) > share * expected for count in counts
+        ):
             yield "SUSPECT", f"not the data of the case: {name}"
 
 
-def _learned(round_: Round) -> Found:
+def _learned(round_: Round) -> Findings:
     first = _first(round_)
     logged = [event.value.get("loss") for event in round_.ranks[0].all("STEP_END")]
     losses = [loss for loss in logged if loss is not None and math.isfinite(loss)]
     if len(losses) < 8 or (first.get("global_steps") or 0) - (first.get("resumed_from_step") or 0) < 100:
         return
     window = max(4, len(losses) // 4)
-    means = [statistics.fmean(losses[at : at + window]) for at in range(len(losses) - window + 1)]
+    means = [statistics.fmean(losses[start : start + window]) for start in range(len(losses) - window + 1)]
     began, least, ended = statistics.fmean(losses[:4]), min(means), means[-1]
     noise = 3 * statistics.stdev(after - before for before, after in pairwise(losses)) / math.sqrt(2)
     if ended - began > max(noise * math.sqrt(1 / window + 1 / 4), 0.01 * abs(began)):
@@ -249,24 +252,24 @@ def _learned(round_: Round) -> Found:
         yield "SUSPECT", f"the loss diverged: from {began:.4g} to {least:.4g}, and back to {ended:.4g}"
 
 
-def _as_built(round_: Round) -> Found:
+def _built(round_: Round) -> Findings:
     names = (round_.config.get("hardware") or {}).get("device_names") or ()
     devices = [event.value.get("device_name") for rank in round_.ranks for event in rank.all("BUILT")[-1:]]
     for device in devices:
         if names and device is not None and not any(re.fullmatch(name, device) for name in names):
             yield "INVALID", f"the device is {device}"
     if round_.config.get("division") == "closed":
-        yield from other_than_the_case(round_)
+        yield from built_findings(round_)
 
 
-OF_EACH: tuple[Callable[[Round], Found], ...] = (_ended, _complete, _one_configuration)
-OF_FINISHED: tuple[Callable[[Round], Found], ...] = (
+ALWAYS: tuple[Callable[[Round], Findings], ...] = (_ended, _complete, _one_configuration)
+WITH_FINISHED: tuple[Callable[[Round], Findings], ...] = (
     _ranks_agree,
     _possible,
-    _fit,
+    _rates_and_times,
     _enough,
     _clocks,
     _data,
     _learned,
-    _as_built,
+    _built,
 )
