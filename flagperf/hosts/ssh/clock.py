@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import asyncssh
+
 from flagperf.errors import HostError
 from flagperf.hosts.shell import script, shell
 from flagperf.hosts.ssh.connection import SshConnection
@@ -15,8 +17,10 @@ LOOKS = 5  # at the clock, at most; the quickest answer counts
 QUICK = 0.05  # seconds of an answer that is quick enough to be the last; half of them are its error
 
 
-async def clock_offset(connection: SshConnection) -> float:
-    """Seconds that the host's clock is ahead of the launcher's.
+async def clock_offset(connection: SshConnection) -> tuple[float, asyncssh.SSHClientProcess[str]]:
+    """Seconds that the host's clock is ahead of the launcher's, and the shell that told so.
+
+    The shell waits for the line of one command: a session of ssh costs a host as much as what a short command does.
 
     The host is asked for its time, which it is taken to have told in the middle of the round trip (Cristian's
     algorithm, 1989). The error is at most half of the quickest round trip.
@@ -36,15 +40,15 @@ async def clock_offset(connection: SshConnection) -> float:
             found.append((trip, float(told) - asked - trip / 2))
             if trip < QUICK:
                 break
+        return min(found)[1], channel
     except asyncio.TimeoutError:
-        raise HostError(connection.host, f"no command starts within {connection.timeout:g} s", advice=LOOK) from None
+        problem = HostError(connection.host, f"no command starts within {connection.timeout:g} s", advice=LOOK)
     except (OSError, ValueError):
         user = (await connection.established()).get_extra_info("username")
-        raise _bad_shell(connection.host, user, told) from None
-    finally:
-        channel.close()
-        await channel.wait_closed()
-    return min(found)[1]
+        problem = _bad_shell(connection.host, user, told)
+    channel.close()
+    await channel.wait_closed()
+    raise problem
 
 
 def _bad_shell(host: str, user: str, told: str) -> HostError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -50,6 +51,7 @@ class SshTransport:
         self.connection = SshConnection(node, ssh, timeout, gate or asyncio.Semaphore(AT_ONCE))
         self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
+        self._shell: asyncssh.SSHClientProcess[str] | None = None  # has told the clock; the first command runs in it
         self._started: list[SshProcess] = []
 
     async def __aenter__(self) -> SshTransport:
@@ -58,7 +60,7 @@ class SshTransport:
             peer = (await self.connection.established()).get_extra_info("peername")
             if peer and peer[0]:  # there is none through a proxy command, and an empty one through a jump host
                 self.address = peer[0]
-            self.clock_offset = await clock_offset(self.connection)
+            self.clock_offset, self._shell = await clock_offset(self.connection)
         except BaseException:
             await self.connection.close()
             raise
@@ -84,7 +86,7 @@ class SshTransport:
         ended_there = ("timeout", "-k", "1", f"{timeout:g}")  # whatever happens here
         bare = command.argv[0] == "sh" and not command.env and not command.cwd  # a script, which needs no second shell
         words = command.argv if bare else ("sh", "-c", command.line())
-        channel = await self.connection.channel((*ended_there, *words))
+        channel = await self._channel((*ended_there, *words))
         try:
             output = await asyncio.wait_for(channel.communicate(stdin.decode()), timeout + self.connection.timeout)
         except asyncio.TimeoutError:
@@ -94,6 +96,16 @@ class SshTransport:
         if channel.returncode == TIMED_OUT:
             raise self._no_answer(command, timeout)
         return Completed(command, channel.returncode, *output)
+
+    async def _channel(self, argv: tuple[str, ...]) -> asyncssh.SSHClientProcess[str]:
+        """A command on a channel: the first one on that of the shell that told the clock, where this is still there."""
+        line, shell, self._shell = shlex.join(argv), self._shell, None
+        if shell is not None and not shell.is_closing() and "\n" not in line:
+            shell.stdin.write(f"{line}\n")
+            return shell
+        if shell is not None:
+            shell.close()
+        return await self.connection.channel(argv)
 
     def _no_answer(self, command: Command, timeout: float) -> HostError:
         return HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}")
