@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flagperf.config.compose import compose_jobs
-from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.parts.platform import check_hosts
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, NoValidCaseError, nearest
 

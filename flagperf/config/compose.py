@@ -10,7 +10,7 @@ from flagperf.config.files.layers import Load
 from flagperf.config.files.search_path import search_path
 from flagperf.config.files.sweep import make_jobs
 from flagperf.config.job import compose_job
-from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.parts.platform import check_hosts
 from flagperf.config.schema.keys import SCALE
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError

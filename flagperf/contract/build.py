@@ -18,7 +18,7 @@ def build(cls: type[T], values: Any, key: str, where: Where) -> T:
     """Make a `cls` of a mapping.
 
     Args:
-        key: the dotted key of the mapping, for messages.
+        key: the dotted key of the mapping, for messages; empty: it is the whole configuration.
         where: dotted key → the file or "command line" that set it, for messages.
 
     Raises:
@@ -41,22 +41,23 @@ def read_fields(cls: type, values: Any, key: str, where: Where) -> tuple[dict[st
         return {}, [ConfigError("wrong type of value", where=where(key), key=key, given=values, allowed="a mapping")]
     hints = hints_of(cls)
     known = {field.name: field for field in dataclasses.fields(cls)}
-    refused = [_unknown(str(name), known, key, where) for name in values if name not in known]
+    above = f"{key}." if key else ""
+    refused = [_unknown(str(name), known, above + str(name), where) for name in values if name not in known]
     for name, field in known.items():
         optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if name not in values and not optional:
-            refused.append(_missing(hints[name], f"{key}.{name}", where(key)))
+            refused.append(_missing(hints[name], above + name, where(key)))
     fields = {}
     for name in (name for name in values if name in known):
         try:
-            fields[name] = _value(hints[name], values[name], f"{key}.{name}", where)
+            fields[name] = _value(hints[name], values[name], above + name, where)
         except ConfigError as error:
             refused.append(error)
     return fields, refused
 
 
 def _unknown(name: str, known: Mapping[str, object], key: str, where: Where) -> ConfigError:
-    return ConfigError("unknown key", where=where(f"{key}.{name}"), key=f"{key}.{name}", advice=nearest(name, known))
+    return ConfigError("unknown key", where=where(key), key=key, advice=nearest(name, known))
 
 
 def _missing(hint: Any, key: str, where: str) -> ConfigError:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import flagperf
-from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.parts.platform import check_hosts
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command

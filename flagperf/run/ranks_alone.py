@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from flagperf.config.parts.resolve import check_hosts
+from flagperf.config.parts.platform import check_hosts
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import InterruptedRunError, TrainingError
 from flagperf.plan.plan import make_plan

@@ -13,7 +13,7 @@ from docker.types import Mount as SdkMount
 from example import example_job
 
 from flagperf.config.parts.data_layout import sample_folder
-from flagperf.config.parts.resolve import merged
+from flagperf.config.parts.platform import merged
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.platform import ContainerOptions, Image
 from flagperf.contract.command import Command

@@ -2,15 +2,78 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from string import Template
 from typing import Any, NamedTuple
 
+from flagperf.config.files.layer import Layer
+from flagperf.contract.build import Where, build
+from flagperf.contract.extent import Extent, extent_of
 from flagperf.contract.sample_data import sample_name
 from flagperf.errors import ConfigError
 
 DATA_DIR = "<data_dir>"  # stands for the folder in a dry run without data_dir
+
+
+def data_dir(final: Layer) -> tuple[str, str | None]:
+    """Where the data lies, and a note for the log unless the user chose the place."""
+    given = final.get("data_dir")
+    if given is not None:
+        if not (given.startswith("/") or _has_same_files(final)):
+            raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
+        folder = Path(given).expanduser().absolute()
+        return str(folder), _missing(folder, final)
+    sample = final.get("data.sample")
+    # A full case trains on generated data only when data_dir says so, or when it is synthetic and only shapes count.
+    if sample and (final.choices["size"] != "full" or final.get("synthetic")):
+        folder = sample_folder(final.get("sample_dir"), final.get("case"), sample)
+        return str(folder), f"sample data: {folder}"
+    if final.get("dry_run"):
+        return DATA_DIR, f"no data_dir is given: {DATA_DIR} stands for it"
+    tree = final.get("data.tree") or ""
+    allowed = f"a folder with {final.get('data.name')}" + "".join(f"\n    {line}" for line in tree.splitlines())
+    raise ConfigError("the case needs its data", key="data_dir", allowed=allowed, advice="size=tiny has sample data")
+
+
+def _missing(folder: Path, final: Layer) -> str | None:
+    """What a dry run says of a folder that is not there. A run makes sample data where there is none yet."""
+    made = folder.is_relative_to(Path(final.get("sample_dir")).expanduser().absolute())
+    if made or folder.is_dir() or not (final.get("dry_run") and _has_same_files(final)):
+        return None
+    return f"data_dir {folder} is no folder of this machine: a run would be refused"
+
+
+def _has_same_files(final: Layer) -> bool:
+    """Whether all hosts have this machine's files."""
+    if final.get("cluster.kubernetes") is not None:
+        return False
+    slurm = final.get("cluster.slurm")
+    if slurm is not None:
+        return not isinstance(slurm, dict) or bool(slurm.get("shared", True))
+    nodes = final.get("cluster.nodes") or []
+    return all(isinstance(node, dict) and (node.get("local") or node.get("shared")) for node in nodes)
+
+
+def data_section(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The case's `data`. `require` also asks for the weights to start from, if they lie below data_dir.
+
+    ${…} is replaced in its globs, which are keys: OmegaConf resolves values only.
+    """
+    found, weights = config.get("data", {}), Path(config["init_checkpoint"] or "")
+    require = {Template(pattern).safe_substitute(config): least for pattern, least in found.get("require", {}).items()}
+    if weights.is_relative_to(config["data_dir"]):
+        require[glob.escape(str(weights.relative_to(config["data_dir"])))] = 1
+    return {**found, "require": require}
+
+
+def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
+    """The extent that the data must have, all of whose fields are of the right type."""
+    if stated := config["data"].get("extent"):
+        build(Extent, stated, "data.extent", where)
+    return extent_of(config)
 
 
 def sample_folder(sample_dir: str, case: str, sample: Mapping[str, Any]) -> Path:

@@ -18,6 +18,7 @@ from flagperf.config.files.search_path import CONF, VENDORS
 from flagperf.config.schema.platform import Extension, Framework, Vendor
 from flagperf.contract.build import Where
 from flagperf.contract.digest import sha256_of
+from flagperf.contract.identity import Division
 from flagperf.contract.sent_code import files
 from flagperf.errors import ConfigError
 
@@ -112,22 +113,21 @@ def recorded(maker: Vendor, config: Mapping[str, Any]) -> dict[str, Any] | None:
     }
 
 
-def without_proof(config: dict[str, Any], chosen: bool) -> str | None:
-    """A note for the log where nothing shows that a closed job's extension does what the case does.
+def without_proof(config: Mapping[str, Any], chosen: bool) -> tuple[Division, str | None]:
+    """The division of a job; and a note where nothing shows that a closed job's extension does what the case does.
 
     Such a job is open. Where the user asks for a closed one it stays closed, and its result is INVALID.
 
     Args:
-        config: the resolved configuration, whose division may change.
+        config: the resolved configuration.
         chosen: whether the division was asked for.
     """
-    found = config.get("extension")
-    if not found or not found["has_code"] or found["proof"] or config["prove"] or config["division"] != "closed":
-        return None
-    if not chosen:
-        config["division"] = "open"
+    found, division = config.get("extension"), config["division"]
+    if not found or not found["has_code"] or found["proof"] or config["prove"] or division != "closed":
+        return division, None
     then = "its result is INVALID" if chosen else "the run is open"
-    return f"no proof that the vendor's own code does what the case does ({found['no_proof']}): {then}"
+    note = f"no proof that the vendor's own code does what the case does ({found['no_proof']}): {then}"
+    return ("closed" if chosen else "open"), note
 
 
 def replaced(own: Extension) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.files.sweep import JobOverrides
-from flagperf.config.parts.resolve import OWN_VARIABLES
+from flagperf.config.parts.platform import OWN_VARIABLES
 from flagperf.config.rules.own_code import DECIDES
 from flagperf.config.schema.cluster import Cluster, Secret
 from flagperf.config.schema.keys import is_under

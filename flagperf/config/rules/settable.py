@@ -12,7 +12,7 @@ from flagperf.config.files.layer import Layer
 from flagperf.config.files.layers import Layers
 from flagperf.config.files.search_path import CONF, find, is_shipped, options
 from flagperf.config.files.sweep import JobOverrides
-from flagperf.config.parts.resolve import check_ascii
+from flagperf.config.parts.names import check_ascii
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.keys import (
     GROUPS,

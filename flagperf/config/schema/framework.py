@@ -11,7 +11,7 @@ from string import Formatter
 from typing import Any
 
 from flagperf.config.schema.platform import Framework
-from flagperf.contract.build import Where, build
+from flagperf.contract.build import Where
 from flagperf.contract.rank_environment import Place
 from flagperf.errors import ConfigError
 
@@ -20,13 +20,12 @@ LAUNCH = ("python", "nnodes", "nproc", "node_rank", "master_address", "master_po
 PLACE = tuple(field.name for field in fields(Place))
 
 
-def framework(config: Mapping[str, Any], where: Where) -> Framework:
-    """The framework, whose templates and expressions can be used.
+def check_framework(made: Framework, config: Mapping[str, Any], where: Where) -> None:
+    """Refuse templates and expressions that cannot be used, and what the framework cannot do.
 
     Raises:
-        ConfigError: a key is wrong, a template has a field that nobody fills in, or an expression lacks a group.
+        ConfigError: a template has a field that nobody fills in, or an expression lacks a group.
     """
-    made = build(Framework, config["framework"], "framework", where)
     if config.get("probe") and not made.probes:
         problem, advice = "the devices are measured through PyTorch alone", "framework=pytorch, or leave out probe="
         raise ConfigError(problem, where=where("probe"), key="probe", given=config["probe"], advice=advice)
@@ -43,7 +42,6 @@ def framework(config: Mapping[str, Any], where: Where) -> Framework:
             key, problem = "framework.failures.exits", "a group of the expression is missing"
             allowed = "an expression with the groups exit_status, and rank or local_rank"
             raise ConfigError(problem, where=where(key), key=key, given=pattern, allowed=allowed)
-    return made
 
 
 def _check_template(text: str, known: Collection[str], key: str, where: Where) -> None:

@@ -61,6 +61,21 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Typed:
+    """The parts of a resolved configuration that have types of their own, by their keys."""
+
+    framework: Framework
+    hardware: Hardware
+    vendor: Vendor
+    cluster: Cluster
+    runtime: RuntimeSettings
+    target: Target | None
+    deadlines: Deadlines
+    monitor: MonitorIntervals
+    auto_batch: AutoBatch
+
+
+@dataclass(frozen=True)
 class JobConfig:
     """One configured case.
 

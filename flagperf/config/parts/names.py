@@ -1,0 +1,56 @@
+"""The names in a configuration: of the chosen options, of hosts, of users whose homes are meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from socket import gethostname
+from typing import Any
+
+from flagperf.config.files.layer import Layer
+from flagperf.config.files.search_path import find
+from flagperf.config.files.user_path import user_path
+from flagperf.contract.build import Where
+from flagperf.contract.leaves import Leaves
+from flagperf.errors import ConfigError
+
+ASCII_NAME = re.compile(r"[A-Za-z0-9._+-]+")
+NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
+
+
+def names(final: Layer) -> dict[str, Any]:
+    """The names of the chosen options, and of nodes without a name: this machine's host name, or the address."""
+    found: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
+    nodes = final.get("cluster.nodes")
+    if isinstance(nodes, list):
+        found["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
+    return found
+
+
+def size(final: Layer, folders: Sequence[Path]) -> str:
+    """The size's name; "full" where no file says how it reduces the case, which then stays as it is written."""
+    chosen = final.choices["size"]
+    return chosen if find(f"size/{chosen}/{final.choices['model']}", folders) else "full"
+
+
+def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    if node.get("name") is not None:
+        return node
+    return {**node, "name": gethostname() if node.get("local") else node.get("address")}
+
+
+def check_users(values: Leaves, where: Where) -> None:
+    """Refuse a path in the home of a user who is not there."""
+    for key, value in values.items():
+        if isinstance(value, str) and value.startswith("~"):
+            user_path(value, where=where(key), key=key)
+
+
+def check_ascii(key: str, name: str, where: str) -> None:
+    """Refuse the name of a case or product that could look like that of another one."""
+    if not ASCII_NAME.fullmatch(name):
+        allowed = "ASCII letters, digits, and any of . _ + -"
+        raise ConfigError(
+            "this name may look like another one", where=where, key=key, given=ascii(name), allowed=allowed
+        )
