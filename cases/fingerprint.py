@@ -63,7 +63,7 @@ def config_of(case: str, size: str, folders: Iterable[Path] = ()) -> Mapping[str
 
 def stated(config: Mapping[str, Any]) -> dict[str, Any]:
     """What a case states in the size of the configuration, as the trainer of its framework makes it."""
-    trainer = importlib.import_module(f"flagperf.trainer.{config['framework']['name']}.stated")
+    trainer = importlib.import_module(f"flagperf.trainer.{config['framework']['name']}.identity")
     found: dict[str, Any] = trainer.stated(config)
     return found
 

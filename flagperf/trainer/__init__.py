@@ -3,15 +3,13 @@
 config.yaml comes in; a rank's PerfLog and exit status go out. Here lies what every framework shares:
 
 __main__.py     one rank from start to exit status
-framework.py    finds the package of the configuration's framework
-start.py        starts the ranks of a node, for a framework without a launcher of its own
-settings.py     the settings of a training, with their defaults
-agenda.py       when to log, evaluate, save and stop
-clock.py        where the time goes; records.py: what is logged of a step
-batches.py      which samples each rank gets
-trained.py      what a training measured on one rank
-figures.py      the figures of the whole job; finish.py: FINISHED
+ranks.py        the ranks of a job, and what they tell each other
+loop/           the training: training.py is the loop, engine.py what the loop asks of a framework
+data/           which samples each rank gets, and whether all ranks see the same
+checkpoints/    files of checkpoints and weights
+identity/       what identifies hardware, software, network and recipe
+start/          how ranks start, and what they import
 sinks/          log formats beside PerfLog
 
-A folder, such as pytorch/, has the loop of one framework and all that knows it.
+A folder, such as pytorch/, has the engine of one framework and all that knows the framework.
 """

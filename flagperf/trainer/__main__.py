@@ -21,6 +21,7 @@ import yaml
 from flagperf.contract.perflog import PerfLog
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.trainer.data.sample_data import ensure_sample_data
+from flagperf.trainer.loop.train import train
 from flagperf.trainer.sinks import close_sinks, open_sinks
 from flagperf.trainer.start.extension import extended, import_modules
 from flagperf.trainer.start.framework import import_framework
@@ -69,7 +70,7 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     if proving:
         framework.prove(config, perflog)
     else:
-        framework.train(config, perflog, began)
+        train(framework.engine(config), perflog, began)
 
 
 def read_config(argv: list[str]) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def test_a_compiled_network_is_the_same(tiny: Tiny, tmp_path: Path) -> None:
 
 def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
     """One rank of `python -m flagperf.trainer`, in this process."""
-    from flagperf.trainer.pytorch.entry import train
+    from flagperf.trainer.loop.train import train
+    from flagperf.trainer.pytorch.entry import engine
     from flagperf.trainer.start.imports import import_components
 
     sys.path.insert(0, str(code))
@@ -189,7 +190,7 @@ def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
     perflog = PerfLog(0, os.open(log, os.O_WRONLY | os.O_CREAT))
     perflog.log("SUBMIT_INFO", {"config": config})
     import_components(config)
-    train(config, perflog, time.perf_counter())
+    train(engine(config), perflog, time.perf_counter())
 
 
 def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str, names: str = "[]") -> Result:

@@ -178,10 +178,10 @@ BUILD = """
 import importlib, json, sys
 import yaml
 from flagperf.errors import ConfigError
-build = importlib.import_module(f"flagperf.trainer.{sys.argv[1]}.build").build
+engine = importlib.import_module(f"flagperf.trainer.{sys.argv[1]}.entry").engine
 for path in sys.argv[2:]:
     try:
-        build(yaml.safe_load(open(path)))
+        engine(yaml.safe_load(open(path)))
     except ConfigError as error:
         print(json.dumps(str(error)))
 """
@@ -222,7 +222,7 @@ rank = 1 if os.fork() == 0 else 0
 cluster = {"cluster": {"worker": sys.argv[1:]}, "task": {"type": "worker", "index": rank}}
 os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "TF_CONFIG": json.dumps(cluster)}
 from flagperf.trainer.tensorflow2.ranks import World
-world = World.of().connected("gloo", 100)
+world = World.of().joined("gloo", 100)
 world.wait()
 if rank == 1:
     os._exit(0)

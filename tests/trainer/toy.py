@@ -156,18 +156,17 @@ def train(
 ) -> list[Event]:
     """Train in this process, as the only rank, the loop itself under `watched`; the events that it logged."""
     from flagperf.trainer.loop.finish import finished
-    from flagperf.trainer.pytorch.finish import own
-    from flagperf.trainer.pytorch.loop import Training
-    from flagperf.trainer.pytorch.parts import build_parts
+    from flagperf.trainer.loop.training import Training
+    from flagperf.trainer.pytorch.entry import engine
 
     began = time.perf_counter()
     path = folder / f"log{len(list(folder.glob('log*')))}"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:
-        perflog, parts = PerfLog(0, fd), build_parts(configuration)
+        perflog, own = PerfLog(0, fd), engine(configuration)
         with watched or nullcontext():
-            trained = Training(parts, perflog).run()
-        perflog.log("FINISHED", finished(parts.config, parts.settings, parts.world, trained, own(parts), began))
+            trained = Training(own, perflog).run()
+        perflog.log("FINISHED", finished(own, trained, began))
     finally:
         os.close(fd)
     return read_log(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Dict
 
 import paddle
@@ -13,8 +13,7 @@ from paddle.nn import functional
 from cases.bert.paddle.network import Config
 from cases.bert.paddle.weights import from_transformers
 from cases.bert.shards import NOT_MASKED
-from flagperf.trainer.paddle.ranks import World
-from flagperf.trainer.paddle.task import Task
+from flagperf.trainer.loop.task import Task
 
 Batch = Dict[str, Tensor]  # as cases.bert.paddle.data.ShardedExamples gives them
 
@@ -25,6 +24,7 @@ class Pretraining(Task):
     """Batches of examples: two texts with masked words."""
 
     metrics = ("mlm_accuracy", "eval_loss")
+    counts = 5
 
     def parameters(self, network: nn.Layer) -> list[dict[str, Any]]:
         """Weight decay acts on matrices and embeddings, not on biases and layer norms: these have one dimension."""
@@ -51,7 +51,7 @@ class Pretraining(Task):
     def samples(self, batch: Batch) -> int:
         return int(batch["input_ids"].shape[0])
 
-    def operations(self, config: Mapping[str, Any]) -> float:
+    def operations(self, network: nn.Layer, config: Mapping[str, Any]) -> float:  # noqa: ARG002
         """Two for each multiplication of the matrices, as PyTorch's counter has them for the same network."""
         sizes = Config(**{name: value for name, value in config["network"]["config"].items() if name != "_target_"})
         hidden, words = sizes.hidden_size, config["recipe"]["max_predictions_per_seq"]
@@ -60,21 +60,19 @@ class Pretraining(Task):
         heads = hidden * hidden + 2 * hidden + words * hidden * (hidden + sizes.vocab_size)
         return 2.0 * (sizes.num_hidden_layers * layer + heads)
 
-    def evaluate(self, network: nn.Layer, batches: Iterable[Batch], world: World) -> dict[str, float]:
+    def count(self, network: nn.Layer, batch: Batch) -> Tensor:
+        """Words that are found, words, their loss, the loss of the pairs, and pairs."""
+        words, follows = network(*(batch[name] for name in INPUTS))
+        labels = batch["masked_words"].flatten()
+        masked = labels != NOT_MASKED
+        found = (words.argmax(-1) == labels) & masked
+        words_loss = functional.cross_entropy(words, labels, ignore_index=NOT_MASKED, reduction="sum")
+        follows_loss = functional.cross_entropy(follows, batch["not_next"], reduction="sum")
+        pairs = paddle.to_tensor(float(self.samples(batch)))
+        counted = (found.sum(), masked.sum(), words_loss, follows_loss, pairs)
+        return paddle.stack([number.astype("float64") for number in counted])
+
+    def measure(self, counted: NDArray[Any]) -> dict[str, float]:
         """`mlm_accuracy`: the share of masked words that are found. `eval_loss`: the loss over all examples."""
-        sums = paddle.zeros([5], dtype="float64")  # found, words, their loss, loss of the pairs, pairs
-        for batch in batches:
-            words, follows = network(*(batch[name] for name in INPUTS))
-            labels = batch["masked_words"].flatten()
-            masked = labels != NOT_MASKED
-            found = (words.argmax(-1) == labels) & masked
-            words_loss = functional.cross_entropy(words, labels, ignore_index=NOT_MASKED, reduction="sum")
-            follows_loss = functional.cross_entropy(follows, batch["not_next"], reduction="sum")
-            pairs = paddle.to_tensor(float(self.samples(batch)))
-            counted = (found.sum(), masked.sum(), words_loss, follows_loss, pairs)
-            sums += paddle.stack([number.astype("float64") for number in counted])
-        found, masked, words_loss, follows_loss, pairs = world.sum(sums).tolist()
-        return {
-            "mlm_accuracy": round(found / masked, 6),
-            "eval_loss": words_loss / masked + follows_loss / pairs,
-        }
+        found, words, words_loss, follows_loss, pairs = counted.tolist()
+        return {"mlm_accuracy": round(found / words, 6), "eval_loss": words_loss / words + follows_loss / pairs}

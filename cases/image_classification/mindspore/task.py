@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cases.image_classification.mindspore.network import multiplications
 from cases.image_classification.mindspore.weights import from_torchvision
-from flagperf.trainer.mindspore.task import Task
+from flagperf.trainer.loop.task import Task
 
 Batch = Sequence[Tensor]  # images [n, 3, height, width], labels [n]
 
@@ -51,7 +51,7 @@ class ImageClassification(Task):
     def samples(self, batch: Batch) -> int:
         return int(batch[1].shape[0])
 
-    def operations(self, network: nn.Cell) -> float:
+    def operations(self, network: nn.Cell, config: Mapping[str, Any]) -> float:  # noqa: ARG002
         """Two for each multiplication of convolutions and of the last layer, as PyTorch's counter has them."""
         return 2.0 * multiplications(network)
 

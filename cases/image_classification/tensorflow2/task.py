@@ -11,7 +11,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from cases.image_classification.tensorflow2.weights import from_torchvision
-from flagperf.trainer.tensorflow2.task import Task
+from flagperf.trainer.loop.task import Task
 
 Batch = Tuple[tf.Tensor, tf.Tensor]  # images [n, height, width, 3], labels [n]
 
@@ -53,7 +53,7 @@ class ImageClassification(Task):
     def samples(self, batch: Batch) -> int:
         return int(batch[1].shape[0])
 
-    def operations(self, network: keras.Model) -> float:
+    def operations(self, network: keras.Model, config: Mapping[str, Any]) -> float:  # noqa: ARG002
         """Two for each multiplication of convolutions and of the last layer, as PyTorch's counter has them."""
         matrices = [layer for layer in network.layers if hasattr(layer, "kernel")]
         places = [math.prod(layer.output.shape[1:-1]) for layer in matrices]

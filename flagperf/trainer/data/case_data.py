@@ -19,6 +19,7 @@ import yaml
 
 from flagperf.contract.components import component
 from flagperf.errors import FlagperfError
+from flagperf.trainer.data.datasets import read_first_samples
 from flagperf.trainer.data.sample_data import write_sample_data
 from flagperf.trainer.start.framework import import_framework
 
@@ -41,7 +42,7 @@ def prepare(config: Mapping[str, Any], source: Path, folder: Path) -> None:
 
 def read(config: Mapping[str, Any]) -> None:
     """Open the data sets as a training does, and read the first sample of each."""
-    import_framework(config).read_first_samples(config)
+    read_first_samples(config, import_framework(config).read_first)
 
 
 ACTIONS: dict[str, Callable[..., None]] = {"sample": write_sample_data, "prepare": prepare, "read": read}

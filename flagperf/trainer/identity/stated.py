@@ -1,6 +1,6 @@
 """What a case states of its recipe: what its optimizer and schedule are, beside what its configuration says of them.
 
-`stated(config)` of flagperf/trainer/<framework>/stated.py makes it, with the network; `python -m cases.fingerprint`
+`stated(config)` of flagperf/trainer/<framework>/identity.py makes it, with the network; `python -m cases.fingerprint`
 writes it to conf/fingerprint/, and a verdict holds BUILT against it.
 """
 
@@ -46,4 +46,29 @@ def stated_schedule(config: Mapping[str, Any], made: Any) -> dict[str, Any]:
     return {
         "made_by": f"{maker.__module__}.{maker.__qualname__}",
         "scheduler": path_of(made),
+    }
+
+
+def stated_case(
+    config: Mapping[str, Any],
+    network: Mapping[str, Any],
+    operations: float | None,
+    optimizer: Mapping[str, Any],
+    own: Sequence[Mapping[str, Any]],
+    schedule: Any,
+    within: float = 0.001,
+) -> dict[str, Any]:
+    """What a case states in the size of a configuration.
+
+    Args:
+        network: what identifies it.
+        operations: of one forward pass over a sample; None where nobody says.
+        optimizer, own, schedule: as above.
+        within: the share by which the operations of two networks alike may differ.
+    """
+    return {
+        "network": network,
+        "forward": None if operations is None else {"operations": round(operations), "within": within},
+        "optimizer": stated_optimizer(optimizer, config, own),
+        "schedule": stated_schedule(config, schedule),
     }

@@ -6,44 +6,20 @@ import platform
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import flagperf
 from flagperf.contract.data_files import data_fingerprint
-from flagperf.contract.settings import Settings
 from flagperf.trainer.identity.hardware import peak_flops, peak_name
+from flagperf.trainer.loop.engine import Engine
 from flagperf.trainer.loop.figures import RankFigures, job_figures, metric_figures, percentiles, utilisation
-from flagperf.trainer.loop.trained import Trained
-from flagperf.trainer.ranks import Ranks
+from flagperf.trainer.loop.trained import FrameworkFigures, Trained
 
 
-@dataclass(frozen=True)
-class Own:
-    """What only the framework can tell of this rank when the training is over."""
-
-    parameters: int
-    parameters_checksum: str
-    peak_memory: float  # GiB
-    peak_memory_kind: str
-    device_name: str
-    versions: Mapping[str, str]  # of the framework's packages
-    forward: Mapping[str, Any]  # operations of a forward pass: per_unit, per_sample or note; example, example_note
-    parameters_group: int = 0  # ranks with the same number hold the same parameters
-    formula: Mapping[str, float] = field(default_factory=dict)  # operations of a unit's training by the field's formula
-
-
-def finished(
-    config: Mapping[str, Any], settings: Settings, ranks: Ranks, trained: Trained, own: Own, began: float
-) -> dict[str, Any]:
-    """The value of FINISHED, the same on every rank.
-
-    Args:
-        own: only the `forward` of rank 0 is looked at.
-        began: when the process began, by time.perf_counter.
-    """
-    figures = rank_figures(config, settings, ranks, trained, own, began)
-    gathered = ranks.gather((figures, own.forward))
+def finished(engine: Engine, trained: Trained, began: float) -> dict[str, Any]:
+    """The value of FINISHED, the same on every rank. `began`: when the process began, by time.perf_counter."""
+    config, settings, own = engine.config, engine.settings, engine.framework_figures(trained)
+    gathered = engine.world.gather((rank_figures(engine, trained, own, began), own.forward))  # that of rank 0 is used
     job = job_figures([figures for figures, _ in gathered])
     forward, rate = gathered[0][1], job["steady_throughput"] or job["p_train"]
     return {
@@ -60,7 +36,7 @@ def finished(
         "target": config["target"] if trained.target else None,
         "sample_data": trained.sample_data,
         "synthetic": settings.synthetic,
-        **mfu(config, settings, ranks.size, own, forward, rate),
+        **mfu(engine, own.formula, forward, rate),
         "example_flops": forward["example"],
         "example_note": forward["example_note"],
         "parameters": own.parameters,
@@ -69,17 +45,16 @@ def finished(
         "clock": trained.clock,
         **trained.comparisons,
         "precision": settings.precision,
-        "device_name": own.device_name,
-        "versions": {"flagperf": flagperf.__version__, **own.versions, "python": platform.python_version()},
+        "device_name": engine.device_name,
+        "versions": {"flagperf": flagperf.__version__, **engine.versions, "python": platform.python_version()},
     }
 
 
-def rank_figures(
-    config: Mapping[str, Any], settings: Settings, ranks: Ranks, trained: Trained, own: Own, began: float
-) -> RankFigures:
+def rank_figures(engine: Engine, trained: Trained, own: FrameworkFigures, began: float) -> RankFigures:
     """What this rank measured, and which files it found, if it is the first of its node."""
     e2e_time = time.perf_counter() - began  # without the look at the files
-    files = data_fingerprint(config) if ranks.local_rank == 0 else None
+    ranks, settings = engine.world, engine.settings
+    files = data_fingerprint(engine.config) if ranks.local_rank == 0 else None
     steady_units, steady_times = trained.steady(settings.warmup_steps)
     p50, p90, p99 = percentiles(steady_times)
     return RankFigures(
@@ -112,17 +87,14 @@ def rank_figures(
 
 
 def mfu(
-    config: Mapping[str, Any],
-    settings: Settings,
-    size: int,
-    own: Own,
-    forward: Mapping[str, Any],
-    throughput: float | None,
+    engine: Engine, by_formula: Mapping[str, float], forward: Mapping[str, Any], throughput: float | None
 ) -> dict[str, Any]:
-    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note` and those by formula, of a job of so many ranks."""
-    peak, note = peak_flops(config["hardware"], own.device_name, peak_name(settings))
-    by_formula = own.formula.get("formula_flops")
-    formula = None if by_formula is None or throughput is None else by_formula * throughput
+    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note` and those by formula, of the whole job."""
+    settings = engine.settings
+    peak, note = peak_flops(engine.config["hardware"], engine.device_name, peak_name(settings))
+    peak = peak and peak * engine.world.size
+    operations = by_formula.get("formula_flops")
+    formula = None if operations is None or throughput is None else operations * throughput
     needed = None
     if "per_unit" not in forward:
         note = forward["note"]
@@ -133,11 +105,11 @@ def mfu(
     return {
         "flops_per_sample": forward.get("per_sample"),
         "model_flops": needed,
-        "mfu": utilisation(needed, peak and peak * size),
+        "mfu": utilisation(needed, peak),
         "mfu_note": note,
-        "formula_flops": by_formula,
-        "formula_flops_causal": own.formula.get("formula_flops_causal"),
-        "mfu_formula": utilisation(formula, peak and peak * size),
+        "formula_flops": operations,
+        "formula_flops_causal": by_formula.get("formula_flops_causal"),
+        "mfu_formula": utilisation(formula, peak),
     }
 
 

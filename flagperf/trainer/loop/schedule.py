@@ -1,9 +1,40 @@
-"""The steps whose learning rates identify a schedule."""
+"""What identifies a schedule: the learning rates of chosen steps."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from flagperf.contract.components import path_of
 from flagperf.contract.settings import Settings
 from flagperf.trainer.data.batches import EndlessBatches
+
+Intervals = Mapping[int, int]  # step, from 1 → how often the schedule has stepped before it
+
+
+def schedule_identity(
+    config: Mapping[str, Any],
+    settings: Settings,
+    batches: EndlessBatches,
+    schedule: Any,
+    rates: Callable[[Intervals], Any],
+    rates_of_case: Callable[[str, Intervals], Any],
+) -> dict[str, Any]:
+    """The learning rates of chosen steps, as this training will have them and as the case's own classes give them.
+
+    Args:
+        rates: of the schedule that the training uses, by step.
+        rates_of_case: of the one that the case's own classes make, as they lie on the disk: a plug-in may have changed
+            them. It is given module and name of what makes it; empty: the case has no schedule.
+    """
+    stated = (config.get("fingerprint") or {}).get("schedule")
+    intervals = intervals_of(settings, batches)
+    return {
+        "scheduler": None if schedule is None else path_of(schedule),
+        "interval": settings.lr_interval,
+        "rates": rates(intervals),
+        "rates_of_case": rates_of_case(stated["made_by"], intervals) if stated else None,
+    }
 
 
 def intervals_of(settings: Settings, batches: EndlessBatches) -> dict[int, int]:

@@ -40,6 +40,19 @@ class Diverged(NamedTuple):
 
 
 @dataclass(frozen=True)
+class FrameworkFigures:
+    """What only the framework can tell of this rank when the training is over."""
+
+    parameters: int
+    parameters_checksum: str
+    peak_memory: float  # GiB
+    peak_memory_kind: str
+    forward: Mapping[str, Any]  # operations of a forward pass: per_unit, per_sample or note; example, example_note
+    parameters_group: int = 0  # ranks with the same number hold the same parameters
+    formula: Mapping[str, float] = field(default_factory=dict)  # operations of a unit's training by the field's formula
+
+
+@dataclass(frozen=True)
 class Trained:
     """One training on one rank, from TRAIN_START to TRAIN_END. All times in seconds."""
 

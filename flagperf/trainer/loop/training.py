@@ -1,287 +1,241 @@
-"""The training of every case on a framework other than PyTorch, from top to bottom, but for what the framework does.
+"""The one loop of every training, from top to bottom. An engine (engine.py) makes steps; the loop knows what is due.
 
-A framework's loop.py makes an optimizer step, evaluates, saves, and brings numbers to the host.
+An accelerator may run behind the host: the engine's `lag` says so. The figures of a step then arrive during the next
+one, and a record is settled a step after it was opened. Where there is no lag, it is settled at once.
 """
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Mapping
+from functools import partial
 from time import perf_counter, time
-from typing import Any, Protocol
+from typing import Any
 
 from flagperf.contract.extent import other_data
 from flagperf.contract.perflog import PerfLog
 from flagperf.contract.sample_data import is_sample_data
-from flagperf.contract.settings import ON_SAMPLE_DATA, Settings, sample_target
+from flagperf.contract.settings import ON_SAMPLE_DATA, sample_target
 from flagperf.contract.target import check_target
-from flagperf.trainer.data.batches import EndlessBatches
-from flagperf.trainer.loop.agenda import Agenda, Position
-from flagperf.trainer.loop.clock import CHECKPOINT, DATA, EVALUATE, STEP, Clock
-from flagperf.trainer.loop.records import HEARTBEAT, HOLD, Step, StepRecords, Sums
+from flagperf.trainer.loop.agenda import Agenda
+from flagperf.trainer.loop.clock import CHECKPOINT, DATA, EVALUATE, STEP
+from flagperf.trainer.loop.engine import Engine
+from flagperf.trainer.loop.records import HEARTBEAT, HOLD, Step, StepRecords
 from flagperf.trainer.loop.trained import Diverged, Trained
-from flagperf.trainer.ranks import Ranks
-
-
-class Saved(Protocol):
-    """What the loop asks of the checkpoint that it goes on from."""
-
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-    @property
-    def position(self) -> Position: ...
-
-
-class Data(Protocol):
-    """What the loop asks of the data: `train` has batches of this rank without end."""
-
-    @property
-    def train_batches(self) -> EndlessBatches: ...
-    @property
-    def train(self) -> Any: ...
-    @property
-    def counts(self) -> Mapping[str, int]: ...
-
-
-class Task(Protocol):
-    """What the loop asks of the task."""
-
-    def samples(self, batch: Any, /) -> int: ...
-    def units(self, batch: Any, /) -> int: ...
-
-
-class Parts(Protocol):
-    """What the loop asks of the parts that a framework's build.py makes."""
-
-    @property
-    def config(self) -> Mapping[str, Any]: ...
-    @property
-    def settings(self) -> Settings: ...
-    @property
-    def world(self) -> Ranks: ...
-    @property
-    def saved(self) -> Saved | None: ...
-    @property
-    def data(self) -> Data: ...
-    @property
-    def task(self) -> Task: ...
-    @property
-    def rendezvous(self) -> float: ...
 
 
 class Training:
-    """One training on this rank; `run` runs it and says what it measured.
+    """One training on this rank; `run` runs it and says what it measured."""
 
-    Attributes:
-        losses: of the micro steps of the last step, which `make_step` leaves.
-        grad_norm: of that step, or None.
-    """
-
-    losses: list[Any]
-    grad_norm: Any = None
-
-    def __init__(self, parts: Parts, perflog: PerfLog, clock: Clock) -> None:
-        self._parts, self.settings, self.perflog, self.clock = parts, parts.settings, perflog, clock
-        self.sample_data = is_sample_data(parts.config["data_dir"])
+    def __init__(self, engine: Engine, perflog: PerfLog) -> None:
+        config, self.engine, self.perflog = engine.config, engine, perflog
+        self.settings, self.clock = engine.settings, engine.clock
+        self.sample_data = is_sample_data(config["data_dir"])
         # A result on sample data, or on other data than the case's, never claims the target of the full case.
-        other = (self.sample_data and parts.config["size"] == "full") or other_data(parts.config, parts.data.counts)
+        other = (self.sample_data and config["size"] == "full") or other_data(config, engine.counts)
         self.target = None if other else self.settings.target
-        self.ends_at = sample_target(parts.config, self.settings)
-        self.agenda = Agenda(self.settings, parts.world.largest)
+        self.ends_at = sample_target(config, self.settings)
+        self.agenda = Agenda(self.settings, engine.world.largest)
         self.records = StepRecords(
-            perflog, clock, parts.world.size, self.send, lag=0, unit=parts.config["throughput_unit"]
+            perflog, self.clock, engine.world.size, engine.send, engine.lag, config["throughput_unit"]
         )
 
-        self.position = parts.saved.position if parts.saved else Position()
+        self.position, self.resume_notes = engine.resume()
         self.resumed_from = self.position.step
         self.stop_reason = self.agenda.limit(self.position)  # a resumed training may have nothing left to do
         self.metrics: dict[str, float] = {}  # of the last evaluation …
         self.evaluated = self.resumed_from  # … and the step after which it was made
-        self.samples = self.units = 0  # of this rank
-        self.units_by_step = array("q")  # units up to the end of each step
-        self.steps_in_epoch = 0
-
-    # ---------------------------------------------------------------- what a framework does
-
-    def started(self) -> None:
-        """The training starts now: generators of random numbers go on from the checkpoint's state."""
-
-    def make_step(self) -> None:
-        """Make an optimizer step, with a batch of `take` for each micro step."""
-        raise NotImplementedError
-
-    def learning_rate(self) -> float:
-        """Of the last step."""
-        raise NotImplementedError
-
-    def loss_scale(self) -> Any:
-        """Of the loss in fp16; None in other precisions."""
-        raise NotImplementedError
-
-    def evaluate(self) -> dict[str, float]:
-        """Metrics of the network over the evaluation data, each sample once, over all ranks."""
-        raise NotImplementedError
-
-    def snapshot(self) -> None:
-        """Write a checkpoint."""
-        raise NotImplementedError
-
-    def send(self, units: int, losses: list[Any], extra: list[Any]) -> Sums:
-        """A step's units, mean loss and other numbers, summed over the ranks."""
-        raise NotImplementedError
+        self.units_by_step = array("q")  # units of this rank up to the end of each step
+        self.epoch = self.position.epoch  # of the last step
+        self.steps_in_epoch = self.next_look = 0
 
     # ---------------------------------------------------------------- the loop
 
     def run(self) -> Trained:
         """Train until a limit or the target is reached."""
+        engine = self.engine
         if self.settings.initial_evaluation and not self.resumed_from:
             began = perf_counter()
-            metrics = self.checked()
-            self.log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
-        self._parts.world.wait()
-        notes = self._parts.saved.notes if self._parts.saved else ()
-        self.log("INIT_END", {"rendezvous": self._parts.rendezvous, **({"resume_notes": notes} if notes else {})})
-        self.log("TRAIN_START")
-        self.began, began_wall = perf_counter(), time()
-        self.started()
+            metrics = self._metrics()
+            self._log("INIT_EVALUATION", {**metrics, "time": perf_counter() - began})
+        engine.world.wait()
+        notes = {"resume_notes": self.resume_notes} if self.resume_notes else {}
+        self._log("INIT_END", {"rendezvous": engine.rendezvous, **notes})
+        self._log("TRAIN_START")
+        began, began_wall = perf_counter(), time()
+        engine.start()
         self.clock.start()
         self.agenda.start()
         try:
             while self.stop_reason is None:
-                self.epoch()
-            if self.resumed_from < self.position.step and self.records.opened < self.position.step:
-                self.record()  # the last step is always logged
+                self._epoch()
+            self._finish_records()
             if self.evaluated < self.position.step and self.agenda.evaluates_end(self.position):
-                self.evaluate_and_log()
+                self._evaluate()
         finally:
-            self.write_records()
+            self._write_records()
         self.clock.read()
-        trained = self.trained(perf_counter() - self.began, time() - began_wall)
-        self.log("TRAIN_END")
+        trained = self._trained(began, perf_counter() - began, time() - began_wall)
+        self._log("TRAIN_END")
+        engine.close()
         return trained
 
-    def epoch(self) -> None:
+    def _epoch(self) -> None:
         """Train to the end of the epoch, or to where something stops the training."""
-        position, epoch = self.position, self.position.epoch
-        self.log("EPOCH_BEGIN", {"epoch": epoch})
-        steps = self._parts.data.train_batches.steps(epoch)
+        engine, position, lap = self.engine, self.position, self.clock.lap
+        self.epoch = position.epoch
+        self._log("EPOCH_BEGIN", {"epoch": self.epoch})
+        steps = engine.train_batches.steps(self.epoch)
         self.steps_in_epoch = len(steps)
+        self.next_look = position.step + 1
         for samples in steps[position.step_in_epoch :]:
-            self.step()
+            self.step_began = time()
+            engine.step(position.step + 1)
+            lap(STEP)
+            self.step_ended = time()
+            self.units_by_step.append(engine.units)
             position.advance(samples)
-            if self.agenda.logs(position.step):
-                self.record()
-            if self.agenda.evaluates(position, samples):
-                self.evaluate_and_log()
-            self.stop_reason = self.stop_reason or self.agenda.stop_reason(position)
-            if position.step_in_epoch == len(steps):
-                if self.agenda.evaluates_epoch(position):
-                    self.evaluate_and_log()
-                if self.agenda.ends_with_epoch(epoch):
-                    self.stop_reason = self.stop_reason or "max_epochs"
-                position.epoch, position.step_in_epoch = epoch + 1, 0
-            if self.agenda.saves(position.step):
-                self.save()
-            if self.ended - self.perflog.written > HOLD:
-                self.heartbeat("train")
+            if position.step >= self.next_look:
+                self._look(samples)
+            if self.step_ended - self.perflog.written > HOLD:
+                self._heartbeat("train")
             if self.stop_reason is not None:
                 break
-        self.log("EPOCH_END", {"epoch": epoch, "step": position.step})
+        self._log("EPOCH_END", {"epoch": self.epoch, "step": position.step})
 
-    def step(self) -> None:
-        """Make an optimizer step, and note when it was."""
-        self.step_began = time()
-        self.make_step()
-        self.units_by_step.append(self.units)
-        self.clock.lap(STEP)
-        self.ended = time()
+    def _look(self, samples: int) -> None:
+        """Do what is due after a step of so many samples of the whole job."""
+        position, agenda, engine = self.position, self.agenda, self.engine
+        if agenda.logs(position.step):
+            self._open_record()
+        if self.records.due == position.step:
+            self._settle_record()
+        if agenda.evaluates(position, samples):
+            self._evaluate()
+        self.stop_reason = self.stop_reason or agenda.stop_reason(position)
+        if position.step_in_epoch == self.steps_in_epoch:
+            self._end_epoch()
+        if agenda.saves(position.step):
+            self._save()
+        if position.step - self.resumed_from == engine.check_due:
+            self._check()
+        self.next_look = self._next_look()
 
-    def take(self) -> Any:
-        """The next batch of this rank, counted."""
-        batch = next(self._parts.data.train)
-        self.samples += self._parts.task.samples(batch)
-        self.units += self._parts.task.units(batch)
-        self.clock.lap(DATA)
-        return batch
+    def _next_look(self) -> int:
+        """The next step after which something may be due; until then nobody needs to ask."""
+        position = self.position
+        looks = [
+            self.agenda.next_look(position),
+            position.step + self.steps_in_epoch - position.step_in_epoch,  # the end of the epoch
+            self.records.due,
+            self.resumed_from + self.engine.check_due,
+        ]
+        return min(look for look in looks if look > position.step)
+
+    def _end_epoch(self) -> None:
+        position = self.position
+        if self.agenda.evaluates_epoch(position):
+            self._evaluate()
+        self.engine.end_epoch()
+        if self.agenda.ends_with_epoch(position.epoch):
+            self.stop_reason = self.stop_reason or "max_epochs"
+        position.epoch, position.step_in_epoch = position.epoch + 1, 0
 
     # ---------------------------------------------------------------- what it does now and then
 
-    def checked(self) -> dict[str, float]:
-        """Metrics, among which that of the target must be."""
-        metrics = self.evaluate()
+    def _metrics(self) -> dict[str, float]:
+        """Metrics of the network, the same on every rank; that of the target must be among them."""
+        metrics = self.engine.evaluate(partial(self._heartbeat, "evaluate"))
         check_target(self.settings.target, metrics)
         return metrics
 
-    def evaluate_and_log(self) -> None:
+    def _evaluate(self) -> None:
         """Evaluate, unless the loss is no number any more."""
+        self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
-        self.metrics, self.evaluated = self.checked(), self.position.step
+        self.metrics, self.evaluated = self._metrics(), self.position.step
         before = self.clock.seconds[EVALUATE]
         self.clock.lap(EVALUATE)
+        self._write_records()
         self.clock.read()
         value = {"step": self.position.step, "samples": self.position.samples, **self.metrics}
-        self.log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
+        self._log("EVALUATE", {**value, "time": self.clock.seconds[EVALUATE] - before})
         if self.target is not None and self.target.reached(self.metrics):
             self.stop_reason = "target"
         elif self.ends_at is not None and self.ends_at.reached(self.metrics):
             self.stop_reason = ON_SAMPLE_DATA
 
-    def save(self) -> None:
+    def _save(self) -> None:
         """Write a checkpoint, unless the loss is no number any more."""
+        self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
-        self.snapshot()
+        self.engine.snapshot(self.position)
         self.clock.lap(CHECKPOINT)
+
+    def _check(self) -> None:
+        self._settle_record()
+        self.engine.check()
+        self.clock.lap(CHECKPOINT)
+
+    def _heartbeat(self, phase: str) -> None:
+        """Show that the loop moves: with the records that are held, or a line of its own."""
+        self._write_records()
+        if time() - self.perflog.written > HEARTBEAT:
+            self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.position.step})
 
     # ---------------------------------------------------------------- records and events
 
-    def record(self) -> None:
-        """Note the last step, for the log; a loss that is no number stops the training."""
+    def _open_record(self) -> None:
+        """Begin to send the figures of the last step to the host."""
+        self._settle_record()  # that of the step before, where the device runs behind the host
+        engine, position = self.engine, self.position
         self.records.open(
             Step(
-                number=self.position.step,
-                epoch=self.position.epoch,
-                learning_rate=self.learning_rate(),
+                number=position.step,
+                epoch=self.epoch,
+                learning_rate=engine.learning_rate(position.step),
                 began=self.step_began,
-                ended=self.ended,
-                losses=self.losses,
-                grad_norm=self.grad_norm,
-                loss_scale=self.loss_scale(),
-                units=self.units,
-                samples=self.position.samples,
+                ended=self.step_ended,
+                losses=engine.losses,
+                grad_norm=engine.grad_norm,
+                loss_scale=engine.loss_scale(),
+                units=engine.units,
+                samples=position.samples,
             )
         )
+
+    def _settle_record(self) -> None:
+        """Take the figures that were sent; a loss that is no number stops the training."""
         self.records.settle()
         if not self.records.finite:
             self.stop_reason = "non_finite_loss"
 
-    def heartbeat(self, phase: str) -> None:
-        """Show that the loop moves: with the records that are held, or a line of its own."""
-        self.write_records()
-        if time() - self.perflog.written > HEARTBEAT:
-            self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.position.step})
+    def _finish_records(self) -> None:
+        """The last step is always logged."""
+        if self.resumed_from < self.position.step and self.records.opened < self.position.step:
+            self._open_record()
+        self._settle_record()
 
-    def log(self, event: str, value: Mapping[str, Any] | None = None) -> None:
+    def _log(self, event: str, value: Mapping[str, Any] | None = None) -> None:
         """Write an event after the records that came before it."""
-        self.write_records()
+        self._write_records()
         self.perflog.log(event, value, stacklevel=2)
 
-    def write_records(self) -> None:
+    def _write_records(self) -> None:
         """Write the records that are held, and in that of the last step that it is the last, where that is known."""
         ends = self.stop_reason or self.agenda.ends_here(self.position, self.steps_in_epoch)
         self.records.write(self.position.step if ends else 0)
 
-    def diverged(self) -> Diverged | None:
-        """Whose loss ceased to be a number in the last logged step; asked of all ranks, which all stopped for it."""
+    def _diverged(self) -> Diverged | None:
+        """Where the losses ceased to be numbers; asked of all ranks, which all stopped for it."""
         if self.records.finite:
             return None
-        own = all(math.isfinite(float(loss)) for loss in self.losses)
-        steps = self._parts.world.gather(None if own else self.position.step)
-        return Diverged.of(steps, lambda rank: rank)
+        steps = self.engine.world.gather(self.engine.diverged(self.position.step))
+        return Diverged.of(steps, self.engine.share)
 
-    def trained(self, train_time: float, wall_time: float) -> Trained:
+    def _trained(self, began: float, train_time: float, wall_time: float) -> Trained:
         """What this rank did."""
         return Trained(
             position=self.position,
@@ -291,13 +245,13 @@ class Training:
             metrics=self.metrics,
             loss=self.records.loss,
             loss_step=self.records.loss_step,
-            diverged=self.diverged(),
+            diverged=self._diverged(),
             loss_checksum=self.records.checksum,
             sample_data=self.sample_data,
-            samples=self.samples,
-            units=self.units,
+            samples=self.engine.samples,
+            units=self.engine.units,
             units_by_step=self.units_by_step,
-            began=self.began,
+            began=began,
             train_time=train_time,
             wall_time=wall_time,
             step_times=self.clock.steps,
@@ -306,4 +260,5 @@ class Training:
             eval_time=self.clock.seconds[EVALUATE],
             checkpoint_time=self.clock.seconds[CHECKPOINT],
             clock=self.clock.name,
+            comparisons=self.engine.figures(),
         )

@@ -1,8 +1,8 @@
 """The trainer of MindSpore. No module of it imports torch.
 
 entry.py    what the framework-free part calls
-build.py    the parts of one training, from its configuration
-loop.py     a step, an evaluation and a checkpoint; trainer/loop/training.py has what goes on around them
-data.py     data sets, and their batches by MindSpore's loader
-task.py     what the loop needs to know of a model
+engine.py   MindSpore's calls for a training: a step, an evaluation, a checkpoint
+data.py     base of the data sets, and their batches by MindSpore's loader
+device.py   the device of a rank; ranks.py: how the ranks join
+identity.py what identifies network and optimizer
 """

@@ -1,14 +1,13 @@
-"""How the ranks of MindSpore join, and tell each other sums, numbers and values."""
+"""How the ranks of MindSpore join, gather and sum."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import socket
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Callable, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Tuple
 
 import mindspore
 import numpy as np
@@ -17,36 +16,39 @@ from mindspore.communication.management import _init_with_store
 from mindspore.mint.distributed import TCPStore
 from numpy.typing import NDArray
 
-from flagperf.trainer.ranks import Ranks
+from flagperf.trainer.array_ranks import ArrayRanks
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 TIMEOUTS = ("MS_CPU_COMM_OP_TIMEOUT", "HCCL_EXEC_TIMEOUT")  # seconds that a collective waits: MCCL (else 30), HCCL
 Tensors = Tuple[Tensor, ...]
-WORD = 4  # bytes of an int32, which each backend gathers
+WORD = 4  # bytes of an int32
 
 
-class World(Ranks):
+class World(ArrayRanks):
     """Ranks that talk through MindSpore's collectives: HCCL on Ascend, MCCL on a CPU."""
 
-    def connect(self, backend: str, timeout: float) -> None:
+    def joined(self, backend: str, timeout: float) -> Self:
         """Join the other ranks in a store that rank 0 serves, at MASTER_ADDR and MASTER_PORT.
 
         MindSpore's other way wants one more process, a scheduler. `mint.distributed.init_process_group` has this one
-        for HCCL alone, by the function that is called here.
-
-        Args:
-            timeout: seconds a collective may wait, and in which all must have come.
+        for HCCL alone, by the function that is called here. All ranks must have come within the timeout.
         """
-        if self.size == 1:
-            return
-        address = socket.gethostbyname(os.environ["MASTER_ADDR"])
-        patience = timedelta(seconds=timeout)
-        for name in TIMEOUTS:
-            os.environ.setdefault(name, str(int(timeout)))
-        store = TCPStore(address, int(os.environ["MASTER_PORT"]), self.size, self.rank == 0, patience)
-        _init_with_store(backend, patience, self.size, self.rank, store)
+        if self.size > 1:
+            address = socket.gethostbyname(os.environ["MASTER_ADDR"])
+            patience = timedelta(seconds=timeout)
+            for name in TIMEOUTS:
+                os.environ.setdefault(name, str(int(timeout)))
+            store = TCPStore(address, int(os.environ["MASTER_PORT"]), self.size, self.rank == 0, patience)
+            _init_with_store(backend, patience, self.size, self.rank, store)
+        return self
 
     def leave(self) -> None:
-        """Wait until all ranks are here. One that knows it ends, which may break the wait of another: all were here."""
+        """Wait until all ranks are here. One that knows it ends, which may break the wait of another: all were here.
+
+        Rank 0 serves the store of the others until then.
+        """
         with contextlib.suppress(RuntimeError):
             self.wait()
 
@@ -58,23 +60,15 @@ class World(Ranks):
         return average
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Sum of float64 numbers over the ranks, element by element."""
-        return np.sum(self._everyones(values.astype(np.float64)), axis=0)  # type: ignore[no-any-return]
+        return np.sum(self.everyones(values), axis=0)  # type: ignore[no-any-return]
 
-    def largest(self, value: float) -> float:
-        return float(self._everyones(np.array([value])).max())
-
-    def gather(self, value: Any) -> list[Any]:
-        data = pickle.dumps(value)
-        sizes = self._everyones(np.array([len(data)]))[:, 0]
-        padded = np.zeros(-(-sizes.max() // WORD) * WORD, np.uint8)
-        padded[: len(data)] = np.frombuffer(data, np.uint8)
-        rows = self._everyones(padded)
-        return [pickle.loads(row[:size].tobytes()) for row, size in zip(rows, sizes)]
-
-    def _everyones(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The numbers of all ranks, [rank, …]. They travel as the int32 that their bytes make."""
+    def everyones(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The numbers travel as the int32 that their bytes make, which each backend gathers."""
         if self.size == 1:
             return values[None]
-        sent = Tensor(values.view(np.int32)[None], mindspore.int32)
-        return ops.AllGather()(sent).asnumpy().view(values.dtype)  # type: ignore[no-any-return]
+        flat = np.ravel(values)
+        padded = np.zeros(-(-flat.nbytes // WORD) * WORD, np.uint8)
+        padded[: flat.nbytes] = flat.view(np.uint8)
+        rows = ops.AllGather()(Tensor(padded.view(np.int32)[None], mindspore.int32)).asnumpy().view(np.uint8)
+        everyones: NDArray[Any] = rows[:, : flat.nbytes].copy().view(values.dtype)
+        return everyones.reshape(self.size, *values.shape)

@@ -1,52 +1,39 @@
-"""How the ranks of Paddle join, and tell each other sums, numbers and values."""
+"""How the ranks of Paddle join and sum."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import paddle
-from paddle import Tensor
+from numpy.typing import NDArray
 from paddle import distributed as dist
 
-from flagperf.trainer.ranks import Ranks
+from flagperf.trainer.array_ranks import ArrayRanks
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
-class World(Ranks):
+class World(ArrayRanks):
     """Ranks that talk through paddle.distributed."""
 
-    def connect(self, backend: str, timeout: float) -> None:
-        """Join the process group, by the variables PADDLE_… that conf/framework/paddle.yaml gives each rank.
-
-        Args:
-            timeout: seconds a collective may wait.
-        """
+    def joined(self, backend: str, timeout: float) -> Self:
+        """Join the process group, by the variables PADDLE_… that conf/framework/paddle.yaml gives each rank."""
         if self.size > 1:
             os.environ.update(PADDLE_DISTRI_BACKEND=backend, PADDLE_PG_TIMEOUT=str(int(timeout * 1000)))
             dist.init_parallel_env()
+        return self
 
-    def disconnect(self) -> None:
-        """Leave the process group, when every rank is here."""
+    def leave(self) -> None:
         if self.size > 1:
             self.wait()
             dist.destroy_process_group()
 
-    def sum(self, values: Tensor) -> Tensor:
-        """Sum over the ranks, in place."""
-        if self.size > 1:
-            dist.all_reduce(values)
-        return values
-
-    def largest(self, value: float) -> float:
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         if self.size == 1:
-            return value
-        number = paddle.to_tensor([value], dtype="float64")
-        dist.all_reduce(number, dist.ReduceOp.MAX)
-        return float(number.item())
-
-    def gather(self, value: Any) -> list[Any]:
-        if self.size == 1:
-            return [value]
-        values: list[Any] = []
-        dist.all_gather_object(values, value)
-        return values
+            return values
+        summed = paddle.to_tensor(values, dtype="float64")
+        dist.all_reduce(summed)
+        return np.asarray(summed.numpy())

@@ -1,8 +1,8 @@
-"""The PyTorch loop and its parts.
+"""The PyTorch engine and its parts.
 
 entry.py        what the framework-free part of the trainer calls
-loop.py         the one loop of every PyTorch case; read this first
-step.py         one optimizer step
-parts.py        what the loop works with, made from the configuration
-task.py         what the loop asks of a model
+engine.py       steps, evaluations and checkpoints; read this first
+parts.py        what the engine works with, made from the configuration
+parallel/       how the ranks share the work
+task.py         what the engine asks of a model
 """

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from flagperf.contract.components import class_at, component
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
-from flagperf.trainer.checkpoints.misfits import check_fit
+from flagperf.trainer.checkpoints.weights import check_fit, read_weights
 from flagperf.trainer.pytorch.by_version import kept_products, moving_average, safe_to_load
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.float8 import multiply_in_float8
@@ -27,6 +27,7 @@ from flagperf.trainer.start.extension import Rename, hooked, renaming
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
+TENSORS = "a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz"
 # What torch.load must know to read NumPy arrays, by the names of NumPy 2 and 1: published checkpoints hold some.
 _REBUILD: Any = np.empty(0).__reduce__()[0]
 NUMPY_ARRAYS: list[Any] = [
@@ -159,18 +160,7 @@ def load_weights(network: nn.Module, task: Task, path: str, rename: Rename = str
     Raises:
         ConfigError: the file cannot be read, or its names or shapes are not those of the network.
     """
-    if not Path(path).is_file():
-        raise ConfigError("no such file", where="config.yaml", key="init_checkpoint", given=path)
-    try:
-        content = _read_weights(path)
-    except Exception as error:  # which one depends on where the file is damaged
-        raise ConfigError(
-            "cannot read the weights",
-            where=path,
-            key="init_checkpoint",
-            given=f"a file that is damaged or holds other objects ({type(error).__name__})",
-            allowed="a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz",
-        ) from error
+    content = read_weights(path, _read_weights, TENSORS)
     given, wanted = task.initial_weights(content), network.state_dict()
     own = {rename(name): name for name in wanted}
     given = {own.get(name, name): tensor for name, tensor in given.items()}

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from flagperf.trainer.checkpoints.files import checkpoint_folder, newest_whole
 from flagperf.trainer.loop.agenda import Position
+from flagperf.trainer.loop.engine import Resumed
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state
 
 log = logging.getLogger(__name__)
-
-
-class Resumed(NamedTuple):
-    """Where a training goes on, this rank's random state there, and what to know of the checkpoints, in words."""
-
-    position: Position
-    random_state: dict[str, Any] | None
-    notes: tuple[str, ...] = ()
 
 
 def snapshot(parts: Parts, position: Position) -> None:
@@ -33,8 +27,11 @@ def snapshot(parts: Parts, position: Position) -> None:
     parts.world.wait()
 
 
-def restore(parts: Parts, folder: str) -> Resumed:
+def restore(parts: Parts, folder: str) -> tuple[Resumed, Mapping[str, Any] | None]:
     """Bring all parts to the newest checkpoint of a folder that is whole, the same one on every rank.
+
+    Returns:
+        Where the training goes on, and this rank's random state there, where the ranks are as many as then.
 
     Raises:
         ConfigError: no checkpoint is whole, or it belongs to another training.
@@ -43,10 +40,11 @@ def restore(parts: Parts, folder: str) -> Resumed:
     for note in notes:
         log.warning("resume: %s", note)
     own = parts.strategy.load(path, _stateful(parts), parts.strategy.identity(parts.config))
-    if len(own["random"]) != parts.world.size:
-        notes = (*notes, "there are more or fewer ranks: the random numbers that they draw, as for dropout, begin anew")
-        return Resumed(Position(**own["progress"]), None, notes)
-    return Resumed(Position(**own["progress"]), own["random"][parts.world.rank], notes)
+    position, states = Position(**own["progress"]), own["random"]
+    if len(states) == parts.world.size:
+        return Resumed(position, notes), states[parts.world.rank]
+    note = "there are more or fewer ranks: the random numbers that they draw, as for dropout, begin anew"
+    return Resumed(position, (*notes, note)), None
 
 
 def _stateful(parts: Parts) -> dict[str, Any]:

@@ -7,14 +7,13 @@ over all ranks, an average of the weights, and the wrapper that averages gradien
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from flagperf.contract.digest import digest
+from flagperf.trainer.identity.network import network_identity
 from flagperf.trainer.pytorch import float8
 from flagperf.trainer.pytorch.by_version import newest_name
 from flagperf.trainer.pytorch.flops import count_forward
@@ -36,15 +35,9 @@ def fingerprint(network: nn.Module, rename: Rename = str) -> dict[str, Any]:
     parameters = [(name, "parameter", tensor) for name, tensor in network.named_parameters(remove_duplicate=False)]
     kept = network.state_dict(keep_vars=True).keys()
     buffers = [(name, "buffer", tensor) for name, tensor in network.named_buffers() if name in kept]
-    modules = [(name, class_path(type(module))) for name, module in network.named_modules()]
-    return {
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "tensors": digest(
-            f"{rename(name)} {kind} {list(one.shape)} {one.dtype}" for name, kind, one in parameters + buffers
-        ),
-        "modules": digest(f"{name} {path}" for name, path in modules),
-        "classes": dict(sorted(Counter(path for _, path in modules).items())),
-    }
+    tensors = ((rename(name), kind, tensor) for name, kind, tensor in parameters + buffers)
+    modules = ((name, class_path(type(module))) for name, module in network.named_modules())
+    return network_identity(sum(parameter.numel() for parameter in network.parameters()), tensors, modules)
 
 
 def class_path(kind: type) -> str:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from flagperf.trainer.loop.finish import Own
+from flagperf.trainer.loop.trained import FrameworkFigures
 from flagperf.trainer.pytorch.checksum import checksum
-from flagperf.trainer.pytorch.device import device_name, peak_memory
+from flagperf.trainer.pytorch.device import peak_memory
 from flagperf.trainer.pytorch.fingerprint import example_operations
 from flagperf.trainer.pytorch.flops import count_forward, first_batch
 from flagperf.trainer.pytorch.parts import Parts
 
 
-def own(parts: Parts) -> Own:
+def framework_figures(parts: Parts) -> FrameworkFigures:
     """Look at the network and the device of this rank; rank 0 counts operations too."""
     memory, memory_kind = peak_memory(parts.device)
-    return Own(
+    return FrameworkFigures(
         parameters=sum(parameter.numel() for parameter in parts.network.parameters()),
         parameters_checksum=checksum(parts.strategy.held(parts.network)),
         parameters_group=parts.strategy.mesh.part(parts.world.rank),
         peak_memory=memory,
         peak_memory_kind=memory_kind,
-        device_name=device_name(parts.device),
-        versions={"torch": torch.__version__},
         forward=forward_operations(parts) if parts.world.rank == 0 else {},
         formula=parts.task.formula(parts.network, parts.config),
     )

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flagperf.trainer.pytorch.batches import TrainBatches
+from flagperf.trainer.data.batches import EndlessBatches
 from flagperf.trainer.pytorch.build import uncompiled
 from flagperf.trainer.pytorch.by_version import flop_counter, plain_attention
 from flagperf.trainer.pytorch.loading import Seeded
@@ -15,7 +15,7 @@ from flagperf.trainer.pytorch.precision import Precision
 from flagperf.trainer.pytorch.task import Task
 
 
-def first_batch(dataset: Any, batches: TrainBatches) -> Any:
+def first_batch(dataset: Any, batches: EndlessBatches) -> Any:
     """The first batch of the first epoch, loaded in this process."""
     batches.start_at(epoch=1, step=0)
     seeded = Seeded(dataset)

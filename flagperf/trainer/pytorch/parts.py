@@ -18,7 +18,7 @@ from flagperf.contract.target import check_target
 from flagperf.trainer.data.same_data import check_same_data
 from flagperf.trainer.pytorch.build import averaged, build_network
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
-from flagperf.trainer.pytorch.datasets import Datasets, open_datasets
+from flagperf.trainer.pytorch.datasets import Datasets, load_datasets
 from flagperf.trainer.pytorch.device import forget_peak, open_device
 from flagperf.trainer.pytorch.parallel import Strategy, make_strategy
 from flagperf.trainer.pytorch.precision import Precision
@@ -88,7 +88,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     strategy = make_strategy(config, settings, world)
     own_seed = settings.seed + 1 + strategy.share.rank  # ranks that compute together drop out the same
     seed_all(own_seed)
-    datasets = open_datasets(config, settings, strategy.share, device)  # forks processes, so before the process group
+    datasets = load_datasets(config, settings, strategy.share, device)  # forks processes, so before the process group
     began = perf_counter()
     world.connect(device, config["vendor"]["backend"], settings.process_group_timeout, alone=strategy.needs_group)
     rendezvous = perf_counter() - began

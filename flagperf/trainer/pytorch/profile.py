@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from torch import profiler
 
-from flagperf.trainer.loop.clock import BOOKS, Clock
-from flagperf.trainer.pytorch.parts import Parts
-from flagperf.trainer.pytorch.step import Stepper
+from flagperf.trainer.loop.clock import BOOKS
+from flagperf.trainer.loop.engine import Resumed
+from flagperf.trainer.pytorch.engine import TorchEngine
 
 log = logging.getLogger(__name__)
 
@@ -20,34 +18,32 @@ STEPS = 3  # that are traced
 FILE = "trace.json"
 
 
-class ProfiledStepper(Stepper):
-    """Makes steps, and traces some of them, the first after the warm-up. What is traced takes longer.
+class ProfiledEngine(TorchEngine):
+    """Traces some steps, the first after the warm-up. What is traced takes longer.
 
     The trace lies beside the log of the rank. A training that ends sooner leaves what was traced up to there.
     """
 
-    def __init__(self, parts: Parts, batches: Iterator[Any], clock: Clock) -> None:
-        super().__init__(parts, batches, clock)
-        plan = profiler.schedule(wait=parts.settings.warmup_steps, warmup=1, active=STEPS, repeat=1)
+    def resume(self) -> Resumed:
+        resumed = super().resume()
+        plan = profiler.schedule(wait=self.settings.warmup_steps, warmup=1, active=STEPS, repeat=1)
         self.profiler = profiler.profile(schedule=plan, on_trace_ready=_write, record_shapes=True)
         self.profiler.start()
+        self.first = resumed.position.step + 1
+        return resumed
 
     def step(self, number: int) -> None:
+        if number > self.first:
+            self.profiler.step()  # the step before is over
+            self.clock.lap(BOOKS)
         super().step(number)
-        self.profiler.step()
-        self.clock.lap(BOOKS)
 
     def close(self) -> None:
         self.profiler.stop()
+        super().close()
 
 
 def _write(traced: profiler.profile) -> None:
     path = Path(os.environ.get("FLAGPERF_LOG_DIR", "."), FILE)
     traced.export_chrome_trace(str(path))
     log.info("a trace of steps is in %s", path)
-
-
-def stepper(parts: Parts, batches: Iterator[Any], clock: Clock) -> Stepper:
-    """What makes the steps of this rank: with the setting `profile`, rank 0 traces some."""
-    kind = ProfiledStepper if parts.settings.profile and parts.world.rank == 0 else Stepper
-    return kind(parts, batches, clock)

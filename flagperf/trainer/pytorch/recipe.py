@@ -11,21 +11,22 @@ import copy
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Dict, Optional
 
 import torch
 from torch import nn
 from torch.optim import Optimizer
 
 from flagperf.contract.components import component, path_of
-from flagperf.contract.digest import digest
-from flagperf.trainer.loop.schedule import intervals_of
+from flagperf.trainer.identity.network import group_identity
+from flagperf.trainer.loop.schedule import Intervals, schedule_identity
 from flagperf.trainer.pytorch.by_version import newest_group, step_of
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.start.extension import Rename
 from flagperf.trainer.start.imports import imported_anew
 
 SCHEDULERS = ("torch.optim.lr_scheduler", "cases.schedules")  # what schedules are made of
+Rates = Dict[str, Optional[float]]
 STEPPED = 1000  # a schedule is stepped so far; what comes later is asked of its formula
 # What belongs to the schedule, which timm keeps once more; and what chooses a kernel, not the algorithm.
 FREE = ("params", "lr", "initial_lr", "max_lr_snapshot", "fused", "foreach", "capturable", "differentiable")
@@ -42,12 +43,11 @@ def optimizer_of(optimizer: Optimizer, network: nn.Module, rename: Rename = str)
         "class": path_of(optimizer),
         "step": getattr(step, "__globals__", {}).get("__name__", type(step).__module__),
         "groups": [
-            {
-                "tensors": len(group["params"]),
-                "parameters": sum(parameter.numel() for parameter in group["params"]),
-                "names": digest(names.get(id(parameter), "not in the network") for parameter in group["params"]),
+            group_identity(
+                [parameter.numel() for parameter in group["params"]],
+                (names.get(id(parameter), "not in the network") for parameter in group["params"]),
                 **{name: plain(value) for name, value in newest_group(optimizer, group).items() if name not in FREE},
-            }
+            )
             for group in optimizer.param_groups
         ],
     }
@@ -61,23 +61,20 @@ def plain(value: Any) -> Any:
 
 
 def schedule_of(parts: Parts) -> dict[str, Any]:
-    """The learning rates of chosen steps, as this training will have them and as the case's own classes give them.
+    """The learning rates of chosen steps, of the first parameter group; None where they are not known."""
 
-    `rates`, `rates_of_case`: step → rate of the first parameter group; None where they are not known.
-    """
-    stated = (parts.config.get("fingerprint") or {}).get("schedule")
-    intervals = intervals_of(parts.settings, parts.datasets.train_batches)
-    found, of_case = None, None
-    with contextlib.suppress(Exception):  # a user's own schedule may want more than to be stepped, or not be copied
-        found = rates(*copied(parts.scheduler, parts.optimizer), intervals)
-    with contextlib.suppress(Exception):
-        of_case = rates(*case_schedule(parts.config, stated["made_by"]), intervals) if stated else None
-    return {
-        "scheduler": None if parts.scheduler is None else path_of(parts.scheduler),
-        "interval": parts.settings.lr_interval,
-        "rates": found,
-        "rates_of_case": of_case,
-    }
+    def own(intervals: Intervals) -> Rates | None:
+        with contextlib.suppress(Exception):  # a user's own schedule may want more than to be stepped, or not be copied
+            return rates(*copied(parts.scheduler, parts.optimizer), intervals)
+        return None
+
+    def of_case(made_by: str, intervals: Intervals) -> Rates | None:
+        with contextlib.suppress(Exception):
+            return rates(*case_schedule(parts.config, made_by), intervals)
+        return None
+
+    batches = parts.datasets.train_batches
+    return schedule_identity(parts.config, parts.settings, batches, parts.scheduler, own, of_case)
 
 
 # ---------------------------------------------------------------- two schedules that nobody trains with
@@ -115,9 +112,9 @@ def case_schedule(config: Mapping[str, Any], made_by: str) -> tuple[Any, Optimiz
 # ---------------------------------------------------------------- rates
 
 
-def rates(scheduler: Any, optimizer: Optimizer, intervals: Mapping[int, int]) -> dict[str, float | None]:
+def rates(scheduler: Any, optimizer: Optimizer, intervals: Intervals) -> Rates:
     """Step → rate of the first group, where the schedule has stepped so often before; it is used up by that."""
-    found: dict[str, float | None] = {}
+    found: Rates = {}
     stepped = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the optimizer makes no steps

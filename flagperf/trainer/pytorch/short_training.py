@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
 from flagperf.trainer.pytorch.build import build_network
-from flagperf.trainer.pytorch.datasets import open_datasets
+from flagperf.trainer.pytorch.datasets import load_datasets
 from flagperf.trainer.pytorch.fingerprint import fingerprint
 from flagperf.trainer.pytorch.loading import on_device
 from flagperf.trainer.pytorch.precision import Precision
@@ -49,7 +49,7 @@ def trained(config: Mapping[str, Any], world: World, device: torch.device, like:
     settings, rename = Settings.read(config), renaming(config)
     choose_algorithms(settings)
     precision = Precision(settings.precision, device)
-    datasets = open_datasets(config, settings, world, device)
+    datasets = load_datasets(config, settings, world, device)
     try:
         batches = list(itertools.islice(datasets.train_loader, STEPS))
         seed_all(settings.seed)

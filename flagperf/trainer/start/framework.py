@@ -14,8 +14,8 @@ from flagperf.errors import ConfigError
 class Entry(Protocol):
     """What the entry.py of a framework offers."""
 
-    def train(self, config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
-        """Train on this rank, and log all events from INIT_END to FINISHED."""
+    def engine(self, config: Mapping[str, Any]) -> Any:
+        """The engine of a training on this rank, a flagperf.trainer.loop.engine.Engine."""
 
     def probe(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
         """Measure this rank's device, and log PROBE and FINISHED; where the framework's file says `probes`."""
@@ -23,8 +23,8 @@ class Entry(Protocol):
     def prove(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
         """Compare a vendor's own code with the case's, and log PROOF and FINISHED; where its file says `extends`."""
 
-    def read_first_samples(self, config: Mapping[str, Any]) -> None:
-        """Open the data sets as a training does, and read the first sample of each."""
+    def read_first(self, dataset: Any) -> None:
+        """Read the first sample of a data set, as a training does."""
 
 
 def import_framework(config: Mapping[str, Any]) -> Entry:

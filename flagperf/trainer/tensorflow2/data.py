@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
-from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError
-from flagperf.trainer.data.batches import Numbered, eval_batches
-from flagperf.trainer.data.datasets import check_classes, counts, print_other_data
-from flagperf.trainer.data.numpy_batches import TrainBatches
-from flagperf.trainer.loop.agenda import Position
-from flagperf.trainer.ranks import Ranks
+from flagperf.trainer.data.batches import Numbered
+from flagperf.trainer.data.datasets import Loaded, Opened
 
 NODE = re.compile(r"\{\{.*?\}\}|\[Op:.*", re.DOTALL)  # of a message of TensorFlow: where in the graph it happened
 
@@ -41,34 +35,13 @@ class Dataset:
         return ConfigError("cannot read a sample of the data set", given=f"sample {index}: {reason}")
 
 
-@dataclass(frozen=True)
-class Data:
-    """What this rank trains and evaluates on."""
-
-    train_batches: TrainBatches
-    train: Iterator[Any]  # without end
-    eval: Reading | None
-    counts: Mapping[str, int]  # what the data sets hold, by the names of contract/extent.py
-
-
-def open_data(config: Mapping[str, Any], settings: Settings, ranks: Ranks, position: Position) -> Data:
-    """Open the data sets; the pipeline of the training begins at a position.
-
-    Raises:
-        ConfigError: the training data is too small for one step, or the data sets do not fit each other.
-    """
-    if config["data_dir"] and ranks.local_rank == 0:
-        check_disjoint(config, config["data_dir"])
-    train, evaluated = component(config, "train_data"), component(config, "eval_data")
-    check_classes(train, evaluated)
-    batches = TrainBatches(train, settings.train_batch_size, settings.gradient_accumulation_steps, ranks, settings.seed)
-    batches.start_at(position.epoch, position.step_in_epoch)
-    evaluation = None
-    if evaluated is not None and settings.evaluates:
-        share = eval_batches(len(evaluated), settings.eval_batch_size, ranks)
-        evaluation = Reading(evaluated, share, settings.eval_batch_size, settings)
-    training = Reading(train, batches, settings.train_batch_size, settings, full=True)
-    return Data(batches, iter(training), evaluation, counts(train, evaluated))
+def load(opened: Opened, settings: Settings) -> Loaded:
+    """Make the pipelines; that of an evaluation begins anew each time."""
+    training = Reading(opened.train, opened.batches, settings.train_batch_size, settings, full=True)
+    if opened.eval_batches is None:
+        return Loaded(iter(training), lambda: iter(()))
+    evaluation = Reading(opened.evaluated, opened.eval_batches, settings.eval_batch_size, settings)
+    return Loaded(iter(training), lambda: iter(evaluation))
 
 
 class Reading:
@@ -145,16 +118,3 @@ def pipeline(
     options.deterministic = True
     options.threading.private_threadpool_size = max(1, settings.num_workers)
     return read.batch(size, drop_remainder=full).prefetch(2).with_options(options)
-
-
-def read_first_samples(config: Mapping[str, Any]) -> None:
-    """Open the data sets as a training does, read the first sample of each, and print how many there are.
-
-    A last line says where that is not the data of the case.
-    """
-    datasets = {key: component(config, key) for key in ("train_data", "eval_data")}
-    for key, dataset in datasets.items():
-        if dataset is not None:
-            check_readable(dataset, 0, [0])
-            print(f"{len(dataset):>12,}  samples of {key}; the first one can be read")
-    print_other_data(config, datasets["train_data"], datasets["eval_data"])

@@ -1,9 +1,8 @@
-"""How the ranks of TensorFlow join, and tell each other sums, numbers and values."""
+"""How the ranks of TensorFlow join and sum."""
 
 from __future__ import annotations
 
 import contextlib
-import pickle
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,27 +10,23 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from flagperf.trainer.ranks import Ranks
+from flagperf.trainer.array_ranks import ArrayRanks
 
 GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError)  # the peer of a collective ended
 
 
 @dataclass(frozen=True)
-class World(Ranks):
+class World(ArrayRanks):
     """Ranks that talk through the collectives of a strategy of tf.distribute, one replica a rank.
 
     Variables are made outside of the strategy: each rank has its own, equal by seed and by what `all_reduce` gives all.
     So the optimizers of Keras take the averaged gradients as they are, and clip and check those, not a rank's own.
     """
 
-    strategy: Any = None  # a tf.distribute.Strategy, once they are connected
+    strategy: Any = None  # a tf.distribute.Strategy, once they are joined
 
-    def connected(self, backend: str, timeout: float) -> World:
-        """This rank when it has joined the others, by TF_CONFIG as conf/framework/tensorflow2.yaml gives it to each.
-
-        Args:
-            timeout: seconds a collective may wait.
-        """
+    def joined(self, backend: str, timeout: float) -> World:
+        """Join by TF_CONFIG as conf/framework/tensorflow2.yaml gives it to each rank."""
         kinds = tf.distribute.experimental.CommunicationImplementation
         kind = kinds.NCCL if backend == "nccl" else kinds.RING
         options = tf.distribute.experimental.CommunicationOptions(implementation=kind, timeout_seconds=timeout)
@@ -43,31 +38,7 @@ class World(Ranks):
             self.wait()
 
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Sum of float64 numbers over the ranks, element by element."""
-        if self.size == 1:
-            return values
-        return np.asarray(_sum(self.strategy, tf.constant(values)))
-
-    def of_first(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The float64 numbers of rank 0, on every rank."""
-        return self.sum(values if self.rank == 0 else np.zeros_like(values))
-
-    def largest(self, value: float) -> float:
-        return float(self.sum(self._at_own_place(value)).max())
-
-    def gather(self, value: Any) -> list[Any]:
-        data = pickle.dumps(value)
-        sizes = self.sum(self._at_own_place(len(data))).astype(int)
-        table = np.zeros((self.size, sizes.max()))
-        table[self.rank, : len(data)] = np.frombuffer(data, np.uint8)
-        rows = self.sum(table)
-        return [pickle.loads(row[:size].astype(np.uint8).tobytes()) for row, size in zip(rows, sizes)]
-
-    def _at_own_place(self, value: float) -> NDArray[Any]:
-        """A number for each rank, 0 but for this one: their sum has all."""
-        values = np.zeros(self.size)
-        values[self.rank] = value
-        return values
+        return values if self.size == 1 else np.asarray(_sum(self.strategy, tf.constant(values)))
 
 
 @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]

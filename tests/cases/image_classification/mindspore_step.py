@@ -1,7 +1,7 @@
 """One step of MindSpore's network, in its own process: `python mindspore_step.py CONFIG GIVEN.npz FOUND.npz`.
 
 CONFIG has the networks to make, `network` and `full`, the optimizer and the task, as YAML. GIVEN holds `images`
-[n, 3, height, width] and `labels`; weights.npz beside it, torchvision's weights by name. FOUND gets `scores`, `loss`,
+[n, 3, height, width] and `labels`; weights.pt beside it, torchvision's weights by name. FOUND gets `scores`, `loss`,
 `grad_norm`, `change` (the norm of what two optimizer steps changed), `trained` and `kept` (numbers that are trained,
 and that batch norm keeps), `full_trained`, `full_kept`, and `operations` of both.
 """
@@ -18,9 +18,9 @@ import yaml
 from mindspore import Tensor
 
 from flagperf.contract.components import component
-from flagperf.trainer.mindspore.built import count
-from flagperf.trainer.mindspore.loop import global_norm
-from flagperf.trainer.mindspore.weights import load_weights
+from flagperf.trainer.checkpoints.weights import read_weights
+from flagperf.trainer.mindspore.engine import global_norm
+from flagperf.trainer.mindspore.identity import count
 
 
 def main(config: str, given: str, found: str) -> None:
@@ -31,7 +31,9 @@ def main(config: str, given: str, found: str) -> None:
     optimizer = component(nodes, "optimizer", task.parameters(network), learning_rate=nodes["lr"])
     with np.load(given) as file:
         batch = [Tensor(file["images"]), Tensor(file["labels"], mindspore.int32)]
-    load_weights(network, task, str(Path(given).with_name("weights.npz")))
+    weights = task.initial_weights(read_weights(str(Path(given).with_name("weights.pt"))))
+    for name, parameter in network.parameters_dict().items():
+        parameter.set_data(Tensor(weights[name], parameter.dtype))
     network.set_train(False)
     scores = network(task.seen(batch[0])).asnumpy()
     network.set_train(True)
@@ -50,7 +52,7 @@ def main(config: str, given: str, found: str) -> None:
         kept=count(network.untrainable_params()),
         full_trained=count(full.trainable_params()),
         full_kept=count(full.untrainable_params()),
-        operations=[task.operations(network), task.operations(full)],
+        operations=[task.operations(network, {}), task.operations(full, {})],
     )
 
 

@@ -15,8 +15,8 @@ import tensorflow as tf
 import yaml
 
 from flagperf.contract.components import component
-from flagperf.trainer.tensorflow2.built import count
-from flagperf.trainer.tensorflow2.weights import load_weights
+from flagperf.trainer.checkpoints.weights import read_weights
+from flagperf.trainer.tensorflow2.identity import count
 
 
 def main(config: str, given: str, found: str) -> None:
@@ -25,7 +25,9 @@ def main(config: str, given: str, found: str) -> None:
     network, full, task = (component(nodes, name) for name in ("network", "full", "task"))
     with np.load(given) as file:
         arrays = dict(file)
-    load_weights(network, task, str(Path(given).with_name("weights.npz")))
+    weights = task.initial_weights(read_weights(str(Path(given).with_name("weights.npz"))))
+    for weight in network.weights:
+        weight.assign(weights[weight.path])
     batch = (tf.constant(arrays["images"]), tf.constant(arrays["labels"]))
     scores = network(task.seen(batch[0]), training=False)
     with tf.GradientTape() as tape:
@@ -40,7 +42,7 @@ def main(config: str, given: str, found: str) -> None:
         kept=count(network.non_trainable_weights),
         full_trained=count(full.trainable_weights),
         full_kept=count(full.non_trainable_weights),
-        operations=[task.operations(network), task.operations(full)],
+        operations=[task.operations(network, {}), task.operations(full, {})],
     )
 
 

@@ -36,8 +36,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dic
             tensor.add_(0.05 * torch.rand(tensor.shape))
     images = torch.randint(256, (8, 3, config["image_size"], config["image_size"]), dtype=torch.uint8)
     labels = torch.randint(config["num_classes"], (8,))
-    arrays = {name: tensor.numpy().copy() for name, tensor in network.state_dict().items()}
-    np.savez(folder / "weights.npz", **arrays)
+    torch.save(dict(network.state_dict()), folder / "weights.pt")
     np.savez(folder / "given.npz", images=images.numpy(), labels=labels.numpy())
     tiny = config_of("framework=mindspore", "size=tiny")
     sizes = {"image_size": config["image_size"], "blocks": config["network"]["layers"]}

@@ -19,8 +19,8 @@ from torch.nn import functional
 from flagperf.contract.perflog import Event
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
+from flagperf.trainer.loop import training
 from flagperf.trainer.loop.finish import mfu
-from flagperf.trainer.pytorch import loop
 from flagperf.trainer.pytorch.batches import TrainBatches
 from flagperf.trainer.pytorch.fingerprint import example_operations
 from flagperf.trainer.pytorch.precision import Precision
@@ -164,7 +164,7 @@ def test_events_in_order(tmp_path: Path) -> None:
     assert toy.values(events, "EPOCH_END") == [{"epoch": 1, "step": 4}, {"epoch": 2, "step": 8}]
     assert [value["epoch"] for value in toy.values(events, "STEP_END")] == [1, 1, 2, 2]
     assert [(value["step"], value["samples"]) for value in toy.values(events, "EVALUATE")] == [(4, 64), (8, 128)]
-    assert all(event.file.endswith(("loop.py", "records.py", "toy.py")) for event in events)
+    assert all(event.file.endswith(("training.py", "records.py", "toy.py")) for event in events)
     finished = events[-1].value
     assert events[0].value["time"] < finished["init_time"] < finished["e2e_time"] - finished["raw_train_time"]
 
@@ -279,8 +279,8 @@ def test_nan_loss_stops_at_the_next_logged_step(tmp_path: Path) -> None:
 
 
 def test_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "HEARTBEAT", 0.0)
-    monkeypatch.setattr(loop, "HOLD", 0.0)
+    monkeypatch.setattr(training, "HEARTBEAT", 0.0)
+    monkeypatch.setattr(training, "HOLD", 0.0)
     events = toy.train(toy.config(log_freq=100), tmp_path)
     beats = toy.values(events, "HEARTBEAT")
     assert {"phase": "train", "step": 5} in beats
@@ -505,8 +505,8 @@ def test_no_peak_no_mfu(tmp_path: Path) -> None:
 def test_mfu_in_float8(float8: str | None, peaks: dict[str, float], expected: tuple[float | None, str | None]) -> None:
     """Nothing is faster than the peak of the fastest format."""
     config = toy.config(hardware={"name": "X1", "peak_flops": peaks}, precision="amp_bf16", float8_modules=float8)
-    own: Any = SimpleNamespace(device_name="X1", formula={})
-    figures = mfu(config, Settings.read(config), 1, own, {"per_unit": 1e9}, 300.0)
+    engine: Any = SimpleNamespace(config=config, settings=Settings.read(config), device_name="X1", world=World())
+    figures = mfu(engine, {}, {"per_unit": 1e9}, 300.0)
     assert (figures["mfu"], figures["mfu_note"]) == expected
 
 

@@ -20,8 +20,8 @@ from flagperf.contract.perflog import PerfLog
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints.files import Alone, newest_whole, save_folder
 from flagperf.trainer.loop.finish import finished
-from flagperf.trainer.pytorch.finish import own
-from flagperf.trainer.pytorch.loop import Training
+from flagperf.trainer.loop.training import Training
+from flagperf.trainer.pytorch.engine import TorchEngine
 from flagperf.trainer.pytorch.parts import Parts, build_parts
 from flagperf.trainer.pytorch.ranks import World
 
@@ -104,8 +104,8 @@ def train(config: Mapping[str, Any], folder: Path) -> Told:
     path = folder / f"log{len(list(folder.glob('log*')))}"
     with path.open("wb") as file:
         perflog, parts = PerfLog(0, file.fileno()), build_parts(config)
-        trained = Training(parts, perflog).run()
-        told = finished(config, parts.settings, parts.world, trained, own(parts), 0.0)
+        engine = TorchEngine(parts)
+        told = finished(engine, Training(engine, perflog).run(), 0.0)
     events = toy.read_log(path)
     norms = [value["grad_norm"] for value in toy.values(events, "STEP_END")]
     evaluated = [value[name] for value in toy.values(events, "EVALUATE") for name in ("loss", "count")]
@@ -300,10 +300,10 @@ def count_sharing(_: Path) -> dict[str, int]:
     counts = {}
     for micro_steps in (1, 4):
         given = configuration(sharded(dp_shard=2), 2, train_batch_size=2, gradient_accumulation_steps=micro_steps)
-        parts = build_parts(given)
-        training = Training(parts, PerfLog(0, os.open(os.devnull, os.O_WRONLY)))
+        engine = TorchEngine(build_parts(given))
+        Training(engine, PerfLog(0, os.open(os.devnull, os.O_WRONLY)))
         with CommDebugMode() as comm:
-            training.stepper.step(1)
+            engine.step(1)
         counts[str(micro_steps)] = sum(
             number for kind, number in comm.get_comm_counts().items() if "reduce_scatter" in str(kind)
         )

@@ -19,9 +19,10 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from flagperf.contract.perflog import Event, PerfLog
 from flagperf.run.blame import has_followed, last_lines
 from flagperf.trainer.loop.trained import Diverged
+from flagperf.trainer.loop.training import Training
 from flagperf.trainer.pytorch import by_version
 from flagperf.trainer.pytorch.batches import TrainBatches
-from flagperf.trainer.pytorch.loop import Training
+from flagperf.trainer.pytorch.engine import TorchEngine
 from flagperf.trainer.pytorch.parts import build_parts
 from flagperf.trainer.pytorch.ranks import World
 
@@ -149,8 +150,9 @@ def count_sharing(_: Path) -> dict[str, int]:
     settings = {"gradient_accumulation_steps": 3, "max_steps": 2, "max_epochs": None, "eval_interval_epochs": None}
     parts = build_parts(toy.config(**settings, train_data=toy.node("Points", count=96)))
     parts.task = Counting()
-    training = Training(parts, PerfLog(0, os.open(os.devnull, os.O_WRONLY)))
-    training.stepper.model.register_comm_hook(None, share)
+    engine = TorchEngine(parts)
+    training = Training(engine, PerfLog(0, os.open(os.devnull, os.O_WRONLY)))
+    engine.model.register_comm_hook(None, share)
     training.run()
     return counts
 

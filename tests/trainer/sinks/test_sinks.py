@@ -384,8 +384,8 @@ ATTACK = """
 import sys
 class Patch:
     def __init__(self, folder):
-        import flagperf.trainer.pytorch.step as step
-        step.Stepper.step = None
+        import flagperf.trainer.pytorch.engine as engine
+        engine.TorchEngine.step = None
     def write(self, event):
         event.value.clear()
         print('[PerfLog] {"event": "FINISHED"}', flush=True)

@@ -1,4 +1,4 @@
-"""What a case on PyTorch states of its network and recipe."""
+"""What identifies network, optimizer and schedule: in BUILT, and as a case states them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,23 @@ from typing import Any
 import torch
 
 from flagperf.contract.components import component
-from flagperf.trainer.identity.stated import stated_optimizer, stated_schedule
+from flagperf.trainer.identity.stated import stated_case
 from flagperf.trainer.pytorch.fingerprint import example_operations, fingerprint
+from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.precision import Precision
-from flagperf.trainer.pytorch.recipe import FREE, optimizer_of, plain, stand_in
+from flagperf.trainer.pytorch.recipe import FREE, optimizer_of, plain, schedule_of, stand_in
 from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.start.extension import renaming
+
+
+def identities(parts: Parts) -> dict[str, Any]:
+    """What this rank really built, after every import and plug-in, under the names of the case."""
+    rename = renaming(parts.config)
+    return {
+        "network": fingerprint(parts.whole, rename),
+        "optimizer": optimizer_of(parts.optimizer, parts.network, rename),
+        "schedule": schedule_of(parts),
+    }
 
 
 def stated(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,14 +38,11 @@ def stated(config: Mapping[str, Any]) -> dict[str, Any]:
     given = list(task.parameters(network))
     groups = given if isinstance(given[0], Mapping) else [{}]
     own = [{key: plain(group[key]) for key in group if key not in FREE} for group in groups]
-    found = optimizer_of(component(config, "optimizer", given), network)
+    optimizer = optimizer_of(component(config, "optimizer", given), network)
     schedule = component(config, "lr_scheduler", stand_in([{}], config["lr"])) if config.get("lr_scheduler") else None
-    return {
-        "network": fingerprint(network),
-        "forward": {"operations": round(operations), "within": task.operations_within} if operations else None,
-        "optimizer": stated_optimizer(found, config, own),
-        "schedule": stated_schedule(config, schedule),
-    }
+    return stated_case(
+        config, fingerprint(network), operations or None, optimizer, own, schedule, task.operations_within
+    )
 
 
 def without_values(config: Mapping[str, Any]) -> torch.nn.Module:

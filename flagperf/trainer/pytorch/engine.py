@@ -1,0 +1,201 @@
+"""The engine of PyTorch: steps, evaluations and checkpoints of a network, by the strategy that divides the work."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from functools import partial
+from itertools import cycle
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flagperf.trainer.loop.agenda import Position
+from flagperf.trainer.loop.clock import COMPUTE, DATA
+from flagperf.trainer.loop.engine import Engine, Progress, Resumed
+from flagperf.trainer.loop.records import Sums
+from flagperf.trainer.loop.trained import FrameworkFigures, Trained
+from flagperf.trainer.pytorch.checkpoint import restore, snapshot
+from flagperf.trainer.pytorch.compared import Comparisons
+from flagperf.trainer.pytorch.device import clock_for, device_name
+from flagperf.trainer.pytorch.identity import identities
+from flagperf.trainer.pytorch.loading import on_device
+from flagperf.trainer.pytorch.parts import Parts
+from flagperf.trainer.pytorch.probe import Probe
+from flagperf.trainer.pytorch.randomness import set_random_state
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.task import Task
+
+KEPT = 100  # steps whose losses stay on the device, to look where the training diverged
+
+
+class TorchEngine(Engine):
+    """Trains the network of some parts. What the last step left stays until the next: only a few steps are recorded."""
+
+    world: World
+    batches: Generator[Any]  # this and what follows is made by `resume`
+    model: nn.Module  # that the training step calls
+    comparisons: Comparisons
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.config, self.settings, self.world = parts, parts.config, parts.settings, parts.world
+        self.train_batches, self.counts = parts.datasets.train_batches, parts.datasets.counts
+        self.rendezvous, self.device_name = parts.rendezvous, device_name(parts.device)
+        self.versions = {"torch": torch.__version__}
+        self.clock = clock_for(parts.device)
+        self.lag = 0 if parts.device.type == "cpu" else 1
+        self.strategy, self.optimizer, self.precision = parts.strategy, parts.optimizer, parts.precision
+        self.loss = parts.precision.cast(parts.task.loss)
+        self.micro_steps = parts.settings.gradient_accumulation_steps
+        limit = parts.settings.clip_grad
+        self.clip = None if limit is None else partial(parts.strategy.clip, parts.parameters, limit)
+        by_epoch = parts.settings.lr_interval == "epoch"
+        self.scheduler = None if by_epoch else parts.scheduler
+        self.epoch_scheduler = parts.scheduler if by_epoch else None
+        self._kept: deque[tuple[int, list[Tensor]]] = deque(maxlen=KEPT)
+
+    # ---------------------------------------------------------------- start and end
+
+    def identities(self) -> dict[str, Any]:
+        self.libraries = torch.ops.loaded_libraries
+        return identities(self.parts)
+
+    def resume(self) -> Resumed:
+        parts, folder = self.parts, self.config["resume"]
+        resumed, self._random_state = (Resumed(Position()), None) if folder is None else restore(parts, folder)
+        self.train_batches.start_at(resumed.position.epoch, resumed.position.step_in_epoch)
+        self.batches = self._counted()
+        self.model = parts.wrapped()
+        self.comparisons = Comparisons(parts, self.loss, self.model)
+        self.check_due = self.comparisons.due
+        return resumed
+
+    def start(self) -> None:
+        if self._random_state is not None:
+            set_random_state(self._random_state, self.parts.device)
+
+    def close(self) -> None:
+        self.batches.close()
+        self.parts.datasets.close()
+
+    def framework_figures(self, trained: Trained) -> FrameworkFigures:  # noqa: ARG002
+        from flagperf.trainer.pytorch.finish import framework_figures  # late: the first step should not wait for it
+
+        return framework_figures(self.parts)
+
+    def probe(self) -> dict[str, Any]:
+        return Probe(self.parts.device, self.world).measure()
+
+    def leave(self) -> None:
+        self.world.disconnect()
+
+    # ---------------------------------------------------------------- steps
+
+    def step(self, number: int) -> None:
+        """Make a step; the last of its micro steps averages the gradients over the ranks."""
+        self.losses: list[Tensor] = []
+        self._kept.append((number, self.losses))
+        for _ in range(self.micro_steps - 1):
+            with self.strategy.accumulating():
+                self._micro_step()
+            self.clock.lap(COMPUTE)
+        self._micro_step()
+        self._learning_rate = self.optimizer.param_groups[0]["lr"]
+        self.grad_norm = self.precision.step(self.optimizer, self.clip)
+        self.parts.update_average(number)
+        self.optimizer.zero_grad()
+        if self.scheduler is not None:
+            self.scheduler.step()
+
+    def _micro_step(self) -> None:
+        batch = next(self.batches)
+        self.clock.lap(DATA)
+        loss = self.loss(self.model, batch)
+        self.precision.backward(loss, self.micro_steps)
+        self.losses.append(loss.detach())
+        self.batch = batch if self.check_due else None  # that of the last micro step
+
+    def _counted(self) -> Generator[Any]:
+        """Training batches on the device, counted as they are taken. Synthetic ones are loaded here, others later.
+
+        Ranks that train on the same data count it once.
+        """
+        task, to_device, device = self.parts.task, self.parts.to_device, self.parts.device
+        counts = self.strategy.mesh.counts_data(self.world.rank)
+        alike = type(task).units is Task.units  # the throughput counts samples
+
+        def move(batch: Any) -> tuple[int, int, Any]:
+            samples: int = task.samples(batch)
+            return samples, samples if alike else task.units(batch), to_device(batch)
+
+        moved: Iterable[tuple[int, int, Any]] = on_device(self.parts.datasets.train_loader, move, device)
+        return self._taken(cycle(list(moved)) if self.settings.synthetic else moved, counts)
+
+    def _taken(self, moved: Iterable[tuple[int, int, Any]], counts: bool) -> Generator[Any]:
+        for samples, units, batch in moved:
+            if counts:
+                self.samples += samples
+                self.units += units
+            yield batch
+
+    def end_epoch(self) -> None:
+        if self.epoch_scheduler is not None:
+            self.epoch_scheduler.step()
+
+    def learning_rate(self, step: int) -> float:  # noqa: ARG002
+        return float(self._learning_rate)
+
+    def loss_scale(self) -> Tensor | None:
+        return self.precision.loss_scale()
+
+    def send(self, units: int, losses: list[Tensor], extra: list[Tensor]) -> Sums:
+        """Send a step's numbers without waiting for a device."""
+        loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        numbers = [loss, *extra]
+        if not self.lag:
+            values = [float(units), *(number.item() for number in numbers)]
+            if self.world.size == 1:
+                return lambda: values
+            return self.world.sum(torch.tensor(values, dtype=torch.float64)).tolist
+        summed = torch.stack([torch.full_like(numbers[0], units, dtype=torch.float32), *(n.float() for n in numbers)])
+        self.world.sum(summed)
+        return torch.empty(summed.shape, pin_memory=True).copy_(summed, non_blocking=True).tolist
+
+    def diverged(self, step: int) -> int | None:  # noqa: ARG002
+        """Of the last KEPT steps. The host waits for the device."""
+        return next((number for number, losses in self._kept if not torch.stack(losses).isfinite().all()), None)
+
+    def share(self, rank: int) -> int:
+        return self.strategy.mesh.data_rank(rank)
+
+    # ---------------------------------------------------------------- now and then
+
+    def evaluate(self, progress: Progress) -> dict[str, float]:
+        """Evaluate the network itself rather than its wrappers."""
+        parts, network = self.parts, self.parts.evaluated
+        assert parts.datasets.eval_loader is not None  # or no setting asks for an evaluation
+        self.world.copy_buffers(network)
+        batches = on_device(parts.datasets.eval_loader, parts.to_device, parts.device)
+        network.eval()
+        with torch.no_grad(), self.precision.autocast, self.strategy.evaluating(network):
+            metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
+        network.train()
+        return self.strategy.agreed(metrics)
+
+    def snapshot(self, position: Position) -> None:
+        snapshot(self.parts, position)
+
+    def check(self) -> None:
+        """Compare a vendor's network with the case's."""
+        self.comparisons.compare(self.batch)
+        self.check_due = self.comparisons.due
+
+    def figures(self) -> dict[str, float | None]:
+        return self.comparisons.figures()
+
+
+def _watched(batches: Iterator[Any], progress: Progress) -> Iterator[Any]:
+    for batch in batches:
+        progress()
+        yield batch

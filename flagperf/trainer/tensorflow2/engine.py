@@ -1,0 +1,146 @@
+"""TensorFlow's calls: a tf.function that makes a step; evaluations, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from flagperf.contract.components import component
+from flagperf.trainer.data.datasets import Loaded, Opened
+from flagperf.trainer.loop.standard import StandardEngine
+from flagperf.trainer.loop.supported import PYTORCH_ONLY
+from flagperf.trainer.tensorflow2.data import load
+from flagperf.trainer.tensorflow2.device import device_name, open_device, peak_memory
+from flagperf.trainer.tensorflow2.identity import fingerprint, optimizer_of
+from flagperf.trainer.tensorflow2.ranks import World
+
+POLICY = {"amp_fp16": "mixed_float16", "amp_bf16": "mixed_bfloat16"}
+
+
+class TensorFlowEngine(StandardEngine):
+    """The training of this rank by TensorFlow."""
+
+    title = "TensorFlow"
+    only: Mapping[str, Any] = {**PYTORCH_ONLY, "ddp": {}}  # of the class
+    joins_first = True  # TensorFlow joins no ranks after its first operation
+    versions: Mapping[str, str] = {"tensorflow": tf.__version__, "keras": keras.__version__}
+    world: World
+
+    # ---------------------------------------------------------------- the start
+
+    def ranks(self) -> World:
+        return World.of()
+
+    def open_device(self) -> None:
+        self.device = open_device(self.config["vendor"], self.settings, self.world)
+
+    def seed(self, number: int) -> None:
+        keras.utils.set_random_seed(number % 2**32)  # Python, NumPy and TensorFlow
+
+    def load(self, opened: Opened) -> Loaded:
+        return load(opened, self.settings)
+
+    def make_network(self) -> keras.Model:
+        keras.mixed_precision.set_global_policy(POLICY.get(self.settings.precision, "float32"))
+        return super().make_network()
+
+    def make_optimizer(self, rate: Any) -> keras.optimizers.Optimizer:
+        """The optimizer clips and, in fp16, scales the loss."""
+        self.scaled = self.settings.precision == "amp_fp16"
+        clip = self.settings.clip_grad
+        optimizer = component(self.config, "optimizer", learning_rate=rate, global_clipnorm=clip)
+        if self.scaled:
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        optimizer.build(self.network.trainable_variables)
+        return optimizer
+
+    def prepare(self) -> None:
+        self.device_name = device_name(self.device)
+
+    # ---------------------------------------------------------------- network and state
+
+    def weights(self) -> Mapping[str, Any]:
+        return {weight.path: weight for weight in self.network.weights}
+
+    def fill(self, given: Mapping[str, NDArray[Any]]) -> None:
+        for name, weight in self.weights().items():
+            weight.assign(given[name])
+
+    def trained_arrays(self) -> Iterable[NDArray[Any]]:
+        return map(np.asarray, self.network.trainable_weights)
+
+    def statistics(self) -> list[Any]:
+        return list(self.network.non_trainable_weights)
+
+    def assign(self, tensor: Any, value: NDArray[Any]) -> None:
+        tensor.assign(value)
+
+    def peak_memory(self) -> tuple[float, str]:
+        return peak_memory(self.device)
+
+    def state(self) -> Mapping[str, Any]:
+        return {"arrays": {name: np.asarray(variable) for name, variable in self._variables().items()}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        for name, variable in self._variables().items():
+            variable.assign(state["arrays"][name])
+
+    def _variables(self) -> dict[str, Any]:
+        """All variables of network and optimizer, which they always have in the same order.
+
+        Generators of dropout and the optimizer's count of steps are among them, and a schedule has no other state.
+        """
+        parts = {"network": self.network, "optimizer": self.optimizer}
+        return {f"{name}/{number}": one for name, part in parts.items() for number, one in enumerate(part.variables)}
+
+    def network_identity(self) -> Mapping[str, Any]:
+        return fingerprint(self.network)
+
+    def optimizer_identity(self) -> Mapping[str, Any]:
+        return optimizer_of(self.optimizer, self.network)
+
+    def rate(self, schedule: Any, interval: int) -> float:
+        return float(schedule(interval))
+
+    # ---------------------------------------------------------------- steps and evaluations
+
+    def step(self, number: int) -> None:  # noqa: ARG002
+        batches = tuple(self.take() for _ in range(self.settings.gradient_accumulation_steps))
+        loss, norm, self.scale = self._train_step(batches)
+        self.losses = [loss]
+        self.grad_norm = None if self.settings.clip_grad is None else norm
+
+    def loss_scale(self) -> Any:
+        return self.scale if self.scaled else None
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def _train_step(self, batches: tuple[Any, ...]) -> tuple[tf.Tensor, ...]:
+        """One optimizer step, in a graph. Gives this rank's mean loss, the norm of all gradients, the loss scale."""
+        scale = tf.convert_to_tensor(self.optimizer.dynamic_scale if self.scaled else 1.0)
+        loss, gradients = self.world.strategy.run(self._averaged_gradients, args=(batches,))
+        norm = tf.linalg.global_norm(gradients) / scale
+        self.optimizer.apply(gradients, self.network.trainable_variables)  # takes the scale off, and clips
+        return loss, norm, scale
+
+    def _averaged_gradients(self, batches: tuple[Any, ...]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """This rank's mean loss, and the mean of the gradients over its micro steps and all ranks."""
+        losses, sums = [], None
+        for batch in batches:
+            with tf.GradientTape() as tape:
+                loss = self.task.loss(self.network, batch)
+                scaled = self.optimizer.scale_loss(loss) / len(batches)
+            gradients = tape.gradient(scaled, self.network.trainable_variables)
+            sums = gradients if sums is None else [one + other for one, other in zip(sums, gradients)]
+            losses.append(loss)
+        context = tf.distribute.get_replica_context()
+        return tf.add_n(losses) / len(losses), context.all_reduce(tf.distribute.ReduceOp.MEAN, sums)
+
+    @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+    def count(self, batch: Any) -> tf.Tensor:
+        """What the task counts of a batch of the evaluation, in a graph."""
+        return self.task.count(self.network, batch)
