@@ -191,7 +191,7 @@ def test_a_case_of_the_users_own(tmp_path: Path) -> None:
 )
 def test_a_shipped_case(width: int, lines: list[str]) -> None:
     shown = table("bert", ["framework=paddle"], width).splitlines()
-    assert shown[0] == "paddle/bert  BERT-large pre-training on Wikipedia, from MLPerf's checkpoint on"
+    assert shown[0] == "paddle/bert  BERT-large pre-training on Wikipedia, from MLPerf's checkpoint"
     assert shown[2:5] == [
         "framework    paddle (framework=… also takes pytorch)",
         "size         full (list … size=tiny shows the other)",
