@@ -18,7 +18,7 @@ from flagperf.contract.records import Summary
 from flagperf.report.writers import BUILT_IN
 from flagperf.results.summary import summary_of
 
-PAGE = Path(__file__).parents[2] / "docs/results.md"
+PAGE = Path(__file__).parents[2] / "docs/adding-a-verb.md"
 MINE = {"_target_": "mine.CsvReport", "separator": ";"}
 BROKEN = {"_target_": "broken.Broken"}
 
@@ -29,7 +29,7 @@ def a_job(*writers: Any) -> Summary:
 
 @pytest.fixture
 def python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of modules: the writer that docs/results.md shows, and one with a bug."""
+    """A folder of modules: the writer that docs/adding-a-verb.md shows, and one with a bug."""
     folder = tmp_path / "python"
     folder.mkdir()
     shown = re.search(r"^```python\n(class CsvReport.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)

@@ -84,7 +84,7 @@ class CaseRules:
     def _wrong_keys(self, overrides: JobOverrides, layers: Layers, where: Where) -> Iterator[ConfigError]:
         known = _dotted([*layers.case.leaves, *PART_FIELDS])
         components = [key.removesuffix("._target_") for key in layers.case.leaves if key.endswith("._target_")]
-        free = [*self.mutable, *OPEN_FIELDS, "cluster"]  # what may be added; config/build knows the fields of a cluster
+        free = [*self.mutable, *OPEN_FIELDS, "cluster"]  # what may be added; schema/cluster.py has the fields of one
         unknown = [
             key
             for key in dict.fromkeys((*layers.by_tuning, *layers.by_experiment))
