@@ -31,7 +31,7 @@ DEFAULT := not ($(SLOW))
 
 # Files that ranks run, with Python 3.8 at the oldest; ruff's table in pyproject.toml names them too.
 RANKS := $(patsubst %,flagperf/%.py,__init__ errors plain secret hosts/versions) flagperf/contract flagperf/trainer \
-	flagperf/partners/modelzoo/scripts flagperf/hosts/slurm/agent.py flagperf/docker/discard.py cases
+	flagperf/partners/modelzoo/scripts flagperf/schedulers/slurm/agent.py flagperf/docker/discard.py cases
 
 .PHONY: run environment quick quick-and-skipped test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from limits import IMPORT_HYDRA, compiled, cpu_seconds, say
 
 from flagperf.config.compose import compose
-from flagperf.hosts.kubectl import POD_SCRIPT
 from flagperf.hosts.payload import code_archive
-from flagperf.hosts.slurm.batch import Submission, script
-from flagperf.plan.manifest_text import manifest_text
-from flagperf.plan.manifests import Payload, manifests
 from flagperf.plan.plan import make_plan
-from flagperf.plan.pods import job_name, labels, on_pods
+from flagperf.schedulers.kubernetes.kubectl import POD_SCRIPT
+from flagperf.schedulers.kubernetes.manifests import Payload, manifests
+from flagperf.schedulers.kubernetes.pods import job_name, labels, on_pods
+from flagperf.schedulers.kubernetes.text import manifest_text
+from flagperf.schedulers.slurm.script import Submission, script
 
 LIMIT = 6.0  # times the CPU time of the import of Hydra
 RUN, OWNER = Path("/result/run1"), "me.login1"

@@ -17,13 +17,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
-from flagperf.cli.cluster import Row, failed_row, look_at_cluster
-from flagperf.config.schema.cluster import Node
-from flagperf.config.schema.schedulers import Slurm
+from flagperf.cli.cluster import look_at_cluster
 from flagperf.config.schema.values import JobConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.leftovers import containers
@@ -31,9 +27,9 @@ from flagperf.docker.once import remove
 from flagperf.errors import FlagperfError
 from flagperf.hosts import leftovers
 from flagperf.hosts.connect import make_transports
+from flagperf.hosts.findings import Row, failed_row
 from flagperf.hosts.transport import Transport
-
-NOT_REACHED = "nodes are reached in an allocation only: a run looks for what others left on its own as it begins"
+from flagperf.schedulers.interface import scheduler
 
 
 def main(options: argparse.Namespace) -> int:
@@ -42,43 +38,10 @@ def main(options: argparse.Namespace) -> int:
 
 
 async def clean(job: JobConfig) -> list[Row]:
-    """Clean every host of the cluster. Each row says what was removed, or what could not be."""
-    if job.cluster.slurm is not None:
-        return [*await _clean_queue(), *await _clean_allocation(job, job.cluster.slurm)]
-    return await _clean_hosts(job, job.cluster.nodes)
-
-
-async def _clean_hosts(job: JobConfig, nodes: Sequence[Node]) -> list[Row]:
-    rows = await asyncio.gather(*(_clean(job, transport) for transport in make_transports(job, nodes)))
-    return [row for found in rows for row in found]
-
-
-async def _clean_queue() -> list[Row]:
-    """Cancel the jobs of dead runs in Slurm's queue. What ran on their nodes ends with them."""
-    from flagperf.hosts.slurm.commands import SLURM
-    from flagperf.hosts.slurm.ours import cancel_dead
-
-    try:
-        jobs = await cancel_dead()
-    except FlagperfError as error:
-        return [failed_row(SLURM, "clean", error)]
-    return [Row(SLURM, "clean", "ok", f"job {job}" if job else "nothing to remove") for job in jobs or [""]]
-
-
-async def _clean_allocation(job: JobConfig, slurm: Slurm) -> list[Row]:
-    """Clean the nodes of an allocation that the user has. No others can be reached."""
-    from flagperf.hosts.slurm.allocation import own_job, own_nodes
-    from flagperf.hosts.slurm.commands import SLURM
-
-    try:
-        nodes = await own_nodes(slurm)
-    except FlagperfError as error:
-        return [failed_row(SLURM, "clean", error)]
-    if not nodes:
-        advice = f"salloc --nodes=N flagperf clean cluster={job.cluster.name}"
-        return [Row(SLURM, "clean", "skipped", NOT_REACHED, advice)]
-    held = replace(job.cluster, slurm=replace(slurm, job=own_job(slurm)))
-    return await _clean_hosts(replace(job, cluster=held), nodes)
+    """Clean every host that can be reached. Each row says what was removed, or what could not be."""
+    rows, job = await scheduler(job.cluster.source).clean(job)
+    found = await asyncio.gather(*(_clean(job, transport) for transport in make_transports(job, job.cluster.nodes)))
+    return [*rows, *(row for of_host in found for row in of_host)]
 
 
 async def _clean(job: JobConfig, transport: Transport) -> list[Row]:

@@ -5,39 +5,18 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from flagperf.config.compose import compose
 from flagperf.config.schema.values import JobConfig
-from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError, HostError
+from flagperf.errors import HostError
+from flagperf.hosts.findings import Row
 from flagperf.run.console import print_unfolded
 
 COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"}  # of each state
-
-
-@dataclass(frozen=True)
-class Row:
-    """What one check found on one host, and what to do about it."""
-
-    host: str
-    check: str
-    state: Literal["ok", "warning", "failed", "skipped"]
-    found: str
-    advice: str = ""
-
-
-def failed_row(host: str, check: str, error: FlagperfError) -> Row:
-    """The row of an error."""
-    problem, advice = getattr(error, "problem", str(error)), getattr(error, "advice", None) or ""
-    if isinstance(error, ConfigError):
-        problem = f"{error.where}: {problem}" if error.where == THIS_MACHINE else problem
-        problem += f" ({error.key}={error.given})" if error.key else ""
-        advice = "\n".join(filter(None, [advice, error.allowed and f"allowed: {error.allowed}"]))
-    return Row(host, check, "failed", problem, advice)
 
 
 def look_at_cluster(
@@ -45,11 +24,6 @@ def look_at_cluster(
 ) -> int:
     """Compose one job, look at its cluster, and print what was found. Returns the exit code."""
     job = compose([*options.arguments, "dry_run=true"], options.config_dir)  # which needs no data_dir
-    if job.cluster.kubernetes:
-        advice = "kubectl describe nodes shows what they have; dry_run=true shows what a run asks of them"
-        raise ConfigError(
-            "flagperf reaches no host of Kubernetes", key="cluster", given=job.cluster.name, advice=advice
-        )
     return print_rows(asyncio.run(look(job)))
 
 

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from inspect import cleandoc
 from typing import Any
 
+from flagperf.entry_points import named
 from flagperf.errors import ConfigError
 
 GROUP = "flagperf.verbs"
@@ -63,14 +64,11 @@ def verbs() -> Mapping[str, str]:
     Raises:
         ConfigError: flagperf was installed before its verbs were entry points.
     """
-    from importlib.metadata import entry_points  # heavy, and no part of a run
-
-    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.value.startswith("flagperf."))
-    modules = {entry.name: entry.module for entry in found}
+    modules = {name: value.partition(":")[0] for name, value in named(GROUP).items()}
     if DEFAULT not in modules:
         problem = "this installation of flagperf is older than its files"
         raise ConfigError(problem, where="installation", advice="pip install -e . in the folder of flagperf")
-    return dict(sorted(modules.items()))
+    return modules
 
 
 def verb_help(name: str) -> str:

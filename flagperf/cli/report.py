@@ -26,11 +26,12 @@ from flagperf.cli import trust
 from flagperf.cli.awaited import stands
 from flagperf.cli.cluster import print_rows
 from flagperf.cli.collect import collect
-from flagperf.cli.ended import with_final_states
 from flagperf.cli.help import usage
+from flagperf.config.schema.schedulers import source_name
 from flagperf.errors import ConfigError
 from flagperf.run.console import Terminal
 from flagperf.run.folder import is_awaited, submitted
+from flagperf.schedulers.interface import scheduler
 
 COLLECT = "collect=true"
 
@@ -54,7 +55,8 @@ def main(options: argparse.Namespace) -> int:
     summaries = report.read_run(folder)
     if not is_trusted:
         trust.check_writers("report", folder, summaries[0].config)
-    summaries = with_final_states(folder, summaries)
+    source = scheduler(source_name(summaries[0].config["cluster"]))
+    summaries = tuple(source.with_final_states(folder, summaries))
     Terminal().print(report.terminal_table(summaries))
     report.write_summaries(folder, summaries)
     for path in report.write(folder, summaries):

@@ -37,14 +37,15 @@ exit codes: 0, 2, 3, 4, 5, 6, 130
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flagperf.config.compose import compose_jobs
-from flagperf.config.parts.platform import check_hosts
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, NoValidCaseError, nearest
+from flagperf.schedulers.interface import scheduler
 
 PROBE = "probe=alone"
 
@@ -64,28 +65,22 @@ def main(options: argparse.Namespace) -> int:
         from flagperf.run.resume import check_resumed
 
         check_resumed(jobs)
-    if jobs[0].submit:
-        from flagperf.cli.batch import submit
-
-        return submit(jobs, _command(options))
-    if jobs[0].cluster.kubernetes or jobs[0].render:
-        from flagperf.cli.render import render
-
-        return render(jobs, partial(_command, options))
+    request = scheduler(jobs[0].cluster.source).request(jobs, partial(_command, options))
     if jobs[0].dry_run:
-        from flagperf.plan.dry_run import dry_run_text
-
-        print("\n".join(dry_run_text(job) for job in jobs))
+        print(request.text())
         return 0
-    for job in jobs:
-        check_hosts(job)
+    return request.execute(_launch, print)
+
+
+def _launch(jobs: Sequence[JobConfig], command: Command) -> int:
+    """Run jobs from this launcher; returns the exit code."""
     if jobs[0].probe == "alone":
         from flagperf.cli.probe import probe
 
         return probe(jobs)
     from flagperf.cli.jobs import run  # heavy, and no part of a dry run or a refusal
 
-    return run(jobs, _command(options))
+    return run(jobs, command)
 
 
 def _command(options: argparse.Namespace) -> Command:

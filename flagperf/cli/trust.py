@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.errors import ConfigError
-from flagperf.hosts.ssh.login import by_hand, local_path, way
+from flagperf.hosts.ssh.login import local_path
 from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
 from flagperf.report.writers import KEY
@@ -18,6 +17,7 @@ from flagperf.run import command_file
 from flagperf.run.collecting import Round
 from flagperf.run.command_file import Command
 from flagperf.run.made_here import foreign
+from flagperf.schedulers.interface import scheduler
 
 WORD = "trust=true"
 PROGRAMS = re.compile(r"[ \t]*(\w+command\b|match\b.*\bexec\b|proxyjump\b|include\b)", re.IGNORECASE)
@@ -70,23 +70,14 @@ def of_collecting(found: Iterable[Round]) -> Iterator[str]:
     """What collecting the logs of these rounds does."""
     for one in found:
         for node, logs in one.logs:
-            yield f"{node.name}: {_contact(node, one.hosts)}"
-            if not one.hosts.kubernetes:
+            source = scheduler(one.hosts.source)
+            yield f"{node.name}: {source.contact(node, one.hosts)}"
+            if not source.keeps_logs:
                 yield f"{node.name}: brings {logs}, and removes {Path(logs).parent.parent.parent} there"
         if one.hosts.ssh.config:
             yield from _programs(Path(local_path(one.hosts.ssh.config)))
         for name, secret in one.hosts.secrets.items():
             yield f"reads {secret.file or f'${secret.variable}'}, to hide the secret {name} in the logs"
-
-
-def _contact(node: Node, hosts: Cluster) -> str:
-    if hosts.kubernetes:
-        return (
-            f"asks kubectl for pods and what they printed, namespace {hosts.kubernetes.namespace or 'of your context'}"
-        )
-    if hosts.slurm:
-        return f"reached by srun in job {hosts.slurm.job}"
-    return f"reached by {shlex.join(by_hand(way(node, hosts.ssh), hosts.ssh))}"
 
 
 def _programs(config: Path) -> Iterator[str]:

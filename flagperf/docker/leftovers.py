@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from flagperf.hosts.leftovers import OwnerState, owner_state
-from flagperf.hosts.slurm.job import is_over
+from flagperf.hosts.source import source
 from flagperf.plan.container import OWNER, SLURM_JOB
 
 if TYPE_CHECKING:
@@ -33,4 +33,4 @@ def _labels(client: DockerClient) -> dict[str, Labels]:
 
 async def _state(labels: Labels) -> OwnerState:
     job = labels.get(SLURM_JOB)
-    return "dead" if job and await is_over(int(job)) else owner_state(labels[OWNER])
+    return "dead" if job and await source("slurm").is_over(int(job)) else owner_state(labels[OWNER])

@@ -62,10 +62,10 @@ def _plan_notes(job: JobConfig, plan: Plan) -> list[str]:
     if job.repeat > 1:
         seeds = (str(round_seed(job.config, number)) for number in range(1, job.repeat + 1))
         notes.append(f"seeds of the rounds: {', '.join(seeds)}")
-    if job.cluster.scheduler:
+    if not job.cluster.is_listed:
         first, last = plan.nodes[0].node.name, plan.nodes[-1].node.name
         named = f"{first} stands for it" if first == last else f"{first} to {last} stand for them"
-        notes.append(f"{job.cluster.scheduler} chooses the nodes of a run: here {named}")
+        notes.append(f"{job.cluster.source.capitalize()} chooses the nodes of a run: here {named}")
     elif len(job.cluster.nodes) < job.nnodes:
         notes.append(
             f"cluster {job.cluster.name} has {len(job.cluster.nodes)} of the {job.nnodes} hosts: "

@@ -101,7 +101,7 @@ def _config(job: JobConfig, round_number: int, nodes: tuple[Node, ...], root: Pu
     """
     resume = job.resume if job.resume is None or nodes[0].same_files else str(root / "resume")
     config = {**job.config, "seed": round_seed(job.config, round_number), "resume": resume}
-    if job.cluster.scheduler:
+    if not job.cluster.is_listed:
         given = [{"name": node.name, "address": node.address, "shared": node.shared} for node in nodes]
         config["cluster"] = {**config["cluster"], "nodes": given}
     return config

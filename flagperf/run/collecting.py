@@ -18,7 +18,9 @@ from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.contract.build import build
 from flagperf.contract.command import Command
 from flagperf.contract.regular import read_yaml, regular
-from flagperf.errors import ConfigError, HostError
+from flagperf.errors import ConfigError, FlagperfError, HostError
+from flagperf.hosts.connect import transports
+from flagperf.hosts.findings import Row, failed_row
 from flagperf.hosts.leftovers import kept
 from flagperf.hosts.transport import Transport
 from flagperf.plain import plain
@@ -35,7 +37,7 @@ SHORT = 60.0  # seconds, for looking at a folder or removing it
 
 
 @dataclass(frozen=True)
-class Place:
+class LogLocation:
     """Where a node of a round keeps its files, and where they belong here."""
 
     node: Node
@@ -124,21 +126,21 @@ def _round(plan: Path) -> Round:
         raise ConfigError(problem, where=str(plan.parent), given=str(error) or type(error).__name__) from None
 
 
-def places(found: Iterable[Round]) -> list[Place]:
+def locations(found: Iterable[Round]) -> list[LogLocation]:
     """Where the nodes of these rounds kept their files.
 
     Raises:
         ConfigError: a secret of the run is not told again.
     """
-    return [place for one in found for place in _places(one)]
+    return [location for one in found for location in _locations(one)]
 
 
-def _places(one: Round) -> Iterator[Place]:
+def _locations(one: Round) -> Iterator[LogLocation]:
     for node, log_dir in one.logs:
         logs = Path(log_dir)
         paths = str(logs.parent.parent.parent), log_dir, one.plan.parent / logs.name
         mask = _mask(one.hosts, one.environment, str(one.plan.with_name(CONFIG)))
-        yield Place(node, one.hosts, mask, one.connect, *paths)
+        yield LogLocation(node, one.hosts, mask, one.connect, *paths)
 
 
 def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:
@@ -158,24 +160,41 @@ def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:
     return Mask(values.values())
 
 
-async def collect_late(place: Place, transport: Transport) -> str:
+async def collect_late(location: LogLocation, transport: Transport) -> str:
     """Bring what a host still has of a round, and remove it there; what was done, in words, or "" for nothing.
 
     Raises:
         HostError: it cannot be brought; it stays there.
     """
-    state = await kept(transport, place.run_folder)
+    state = await kept(transport, location.run_folder)
     if state == "nothing":
         return ""
     if state not in ("kept", "dead"):
-        raise HostError(transport.host, f"{place.run_folder} is in use", advice="its run goes on, or another machine's")
+        raise HostError(
+            transport.host, f"{location.run_folder} is in use", advice="its run goes on, or another machine's"
+        )
     try:
-        await bring(transport, place.log_dir, place.folder, place.mask)
+        await bring(transport, location.log_dir, location.folder, location.mask)
     except OSError as error:
         raise HostError(
-            transport.host, f"{place.log_dir} cannot be brought: {error}", advice="it stays there"
+            transport.host, f"{location.log_dir} cannot be brought: {error}", advice="it stays there"
         ) from error
-    done = await transport.run(Command(("rm", "-rf", place.run_folder)), timeout=SHORT)
+    done = await transport.run(Command(("rm", "-rf", location.run_folder)), timeout=SHORT)
     if done.exit_status != 0:
-        raise HostError(transport.host, f"{place.run_folder} cannot be removed: {done.stderr.strip()}")
-    return f"{place.log_dir} is in {place.folder}, and removed there"
+        raise HostError(transport.host, f"{location.run_folder} cannot be removed: {done.stderr.strip()}")
+    return f"{location.log_dir} is in {location.folder}, and removed there"
+
+
+async def collect_from_hosts(locations: Sequence[LogLocation]) -> list[Row]:
+    """Bring what is left of a round; a row for each host that had some, or could not be asked."""
+    return [row for location in locations for row in await _from_host(location)]
+
+
+async def _from_host(location: LogLocation) -> list[Row]:
+    try:
+        (transport,) = transports([location.node], location.cluster, location.connect)
+        async with transport:
+            done = await collect_late(location, transport)
+    except FlagperfError as error:
+        return [failed_row(location.node.name, "collect", error)]
+    return [Row(location.node.name, "collect", "ok", done)] if done else []

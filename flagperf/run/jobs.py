@@ -105,7 +105,8 @@ class _JobRun:
             self.job = await self.hosts.of(self.job)
         if self.job.repeat > 1:
             self.console.print(f"round {number} of {self.job.repeat}", style="bold", highlight=False)
-        waited = bool(self.job.cluster.scheduler or self.job.sized)  # for nodes, or for the size: no part of the round
+        # The wait for nodes of a scheduler, and the search for a size, are no part of the round.
+        waited = not self.job.cluster.is_listed or self.job.sized is not None
         if self.job.sized is not None:
             self.job = await with_found_size(self.job, self.folder, self.console)
         job = with_checkpoints(self.job, number)

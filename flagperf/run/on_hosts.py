@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
 
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.values import JobConfig
 from flagperf.errors import InterruptedRunError
-from flagperf.hosts.allocation import allocate, on
+from flagperf.hosts.source import source
 from flagperf.run.interrupt import interruption
 
 RELEASING = "the nodes are being given back; a further interrupt ends this at once"
@@ -53,7 +54,7 @@ class Hosts:
         if self._cluster is None or self._needs != needs:
             await self.release()
             self._cluster, self._needs = await self._get(job), needs
-        return on(job, self._cluster)
+        return _on(job, self._cluster)
 
     async def release(self) -> None:
         """Give back what is held: the nodes may be gone, or another job needs others."""
@@ -62,7 +63,8 @@ class Hosts:
             await self._held.aclose()
 
     async def _get(self, job: JobConfig) -> Cluster:
-        waiting = asyncio.ensure_future(self._held.enter_async_context(allocate(job, self._say)))
+        hosts = source(job.cluster.source).allocate(job, self._say)
+        waiting = asyncio.ensure_future(self._held.enter_async_context(hosts))
         with interruption(waiting.cancel, lambda: log.warning(RELEASING)) as interrupted:
             try:
                 cluster = await waiting
@@ -72,3 +74,9 @@ class Hosts:
             if interrupted.is_set():  # also where the nodes came at the same moment
                 raise InterruptedRunError(" while waiting for nodes")
             return cluster
+
+
+def _on(job: JobConfig, cluster: Cluster) -> JobConfig:
+    """The job on this cluster; with train_batch_size=auto also at the sizes that are tried."""
+    sized = job.sized
+    return replace(job, cluster=cluster, sized=sized and (lambda size: _on(sized(size), cluster)))

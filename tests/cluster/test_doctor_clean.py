@@ -11,11 +11,11 @@ from flagperf_run import DOCKER, OPEN, User
 from hosts import TestCluster, in_place_of
 
 from flagperf.cli.clean import clean
-from flagperf.cli.doctor.findings import Row
 from flagperf.cli.doctor.hosts import examine
 from flagperf.config.compose import compose
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.config.schema.values import JobConfig
+from flagperf.hosts.findings import Row
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.page_caches import clear_page_caches
 from flagperf.hosts.ssh.transport import SshTransport

@@ -634,8 +634,8 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             ["cluster=lab", "data_dir=/data"],
             "a cluster says in one way where its hosts come from",
             key="cluster",
-            given="none of nodes, slurm, kubernetes",
-            allowed="exactly one of nodes, slurm, kubernetes",
+            given="none of nodes, slurm, kubernetes, scheduler",
+            allowed="exactly one of nodes, slurm, kubernetes, scheduler",
         ),
         of_file(
             "cluster: nodes from two places",
@@ -644,7 +644,7 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             "a cluster says in one way where its hosts come from",
             key="cluster",
             given="nodes and slurm",
-            allowed="exactly one of nodes, slurm, kubernetes",
+            allowed="exactly one of nodes, slurm, kubernetes, scheduler",
         ),
         of_file(
             "cluster: a time limit that YAML takes for a number",

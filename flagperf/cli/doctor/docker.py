@@ -6,8 +6,6 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from flagperf.cli.cluster import Row
-from flagperf.cli.doctor.findings import Finding, look
 from flagperf.cli.doctor.software import alone, said_start, starting
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
@@ -19,6 +17,7 @@ from flagperf.docker.once import once, run_once
 from flagperf.docker.runtime import image_versions, refused
 from flagperf.errors import ConfigError
 from flagperf.hosts import leftovers
+from flagperf.hosts.findings import Finding, Row, look
 from flagperf.hosts.transport import Transport
 
 LOOK_TIMEOUT = 30.0  # seconds

@@ -21,10 +21,9 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from flagperf.cli.cluster import Row, failed_row, look_at_cluster
+from flagperf.cli.cluster import look_at_cluster
 from flagperf.cli.data import other_data
 from flagperf.cli.doctor.docker import DockerChecks
-from flagperf.cli.doctor.findings import Check, Finding, look
 from flagperf.cli.doctor.software import alone
 from flagperf.config.parts.data_layout import DATA_DIR
 from flagperf.config.rules.secrets import read_secrets
@@ -35,12 +34,14 @@ from flagperf.contract.sample_data import is_sample
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
+from flagperf.hosts.findings import Check, Finding, Row, failed_row, look
 from flagperf.hosts.leftovers import FolderState, claimed_folders
 from flagperf.hosts.monitors.running import ask_once
 from flagperf.hosts.transport import MOST_CLOCK, Transport
 from flagperf.plan.plan import make_plan
 from flagperf.run import preflight
 from flagperf.run.runtime import environment
+from flagperf.schedulers.interface import scheduler
 
 MOST_NAME = 1.0  # seconds for looking up a host's own name
 LEAST_SHM = 1024**2  # KiB of /dev/shm, through which data loader processes pass batches
@@ -56,10 +57,9 @@ def main(options: argparse.Namespace) -> int:
 
 async def examine(job: JobConfig) -> list[Row]:
     """Look at every host of the cluster. Problems become rows; none is raised."""
-    if job.cluster.slurm is not None:
-        from flagperf.cli.doctor.slurm import examine_slurm
-
-        return [*await examine_slurm(job), *_cluster_rows(job)]
+    of_scheduler = await scheduler(job.cluster.source).examine(job)
+    if of_scheduler is not None:
+        return [*of_scheduler, *_cluster_rows(job)]
     transports = make_transports(job, job.cluster.nodes)
     hosts = [_Host(job, *pair) for pair in zip(job.cluster.nodes, transports, strict=True)]
     await asyncio.gather(*(host.examine() for host in hosts))

@@ -82,7 +82,7 @@ def _check_cluster(made: Cluster, said: Mapping[str, Any], where: Where) -> None
     """Refuse a cluster without nodes and scheduler, and two nodes of one name."""
     _check_source(said, where)
     node_names = [node.name for node in made.nodes]
-    if not node_names and made.scheduler is None:
+    if not node_names and made.is_listed:
         raise ConfigError("the cluster has no nodes", where=where("cluster.nodes"), key="cluster.nodes")
     for index, name in enumerate(node_names):
         if name in node_names[:index]:
@@ -94,9 +94,12 @@ def _check_source(cluster: Mapping[str, Any], where: Where) -> None:
     """Refuse a cluster whose hosts come from nowhere, or from two places.
 
     Raises:
-        ConfigError: it has none of `SOURCES`, or several.
+        ConfigError: it has none of `SOURCES`, or several; or a scheduler has no name.
     """
     said = [source for source in SOURCES if cluster.get(source) is not None]
+    if said == ["scheduler"] and not isinstance(cluster["scheduler"].get("name"), str):
+        key = "cluster.scheduler.name"
+        raise ConfigError("a scheduler needs its name", where=where(key), key=key, advice="docs/adding-a-scheduler.md")
     if len(said) == 1:
         return
     raise ConfigError(
@@ -172,7 +175,7 @@ def _check_runtime(made: RuntimeSettings, hosts: Cluster, dry_run: bool, where: 
 def check_hosts(job: JobConfig) -> None:
     """Refuse more nodes than the cluster has. Of a scheduler they are asked when the job runs."""
     hosts = len(job.cluster.nodes)
-    if hosts < job.nnodes and job.cluster.scheduler is None:
+    if hosts < job.nnodes and job.cluster.is_listed:
         raise ConfigError(
             f"the cluster has too few hosts for nnodes={job.nnodes}",
             where=f"cluster {job.cluster.name}",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flagperf.contract.build import Where
+from flagperf.entry_points import named
 from flagperf.errors import ConfigError, meant
 
 GROUP = "flagperf.reports"
@@ -19,10 +20,7 @@ def with_classes(entries: Sequence[Any], where: Where) -> list[Any]:
     """
     if not any(isinstance(entry, str) for entry in entries):
         return list(entries)
-    from importlib.metadata import entry_points  # heavy, and needed by few configurations
-
-    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.value.startswith("flagperf."))
-    classes = {entry.name: f"{entry.module}.{entry.attr}" for entry in found}  # ours come last, and stay
+    classes = {name: value.replace(":", ".") for name, value in named(GROUP).items()}
     for entry in entries:
         if isinstance(entry, str) and entry not in classes:
             known = (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.platform import ContainerOptions, ImageSettings
-from flagperf.config.schema.schedulers import Slurm
+from flagperf.config.schema.schedulers import LISTED, Slurm, source_name
 from flagperf.contract.fields import AbsolutePath, Address, FolderName, Port, Positive, Variable
 
 
@@ -65,9 +66,10 @@ class Cluster:
 
     name: str
     title: str
-    nodes: tuple[Node, ...] = ()  # with a scheduler: those that it gave, once it has (flagperf.hosts.allocation)
+    nodes: tuple[Node, ...] = ()  # with a scheduler: those that it gave, once it has (flagperf.hosts.source)
     slurm: Slurm | None = None
     kubernetes: Kubernetes | None = None
+    scheduler: Mapping[str, Any] | None = None  # of another package: its `name`, and what it reads
     ssh: Ssh = Ssh()
     work_dir: AbsolutePath = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
     rendezvous: RendezvousSettings = RendezvousSettings()
@@ -78,9 +80,14 @@ class Cluster:
     secrets: Mapping[Variable, Secret] = field(default_factory=dict)  # variables of the ranks
 
     @property
-    def scheduler(self) -> str | None:
-        """Which scheduler gives the hosts; None: they are listed."""
-        return "Slurm" if self.slurm else "Kubernetes" if self.kubernetes else None
+    def source(self) -> str:
+        """Name of the scheduler that gives the hosts; `nodes`: they are listed."""
+        return source_name(vars(self))
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the hosts are known before a run, and not given by a scheduler."""
+        return self.source == LISTED
 
     @property
     def passes_environment_on(self) -> bool:
@@ -89,7 +96,7 @@ class Cluster:
 
     def stand_in(self, rank: int) -> Node:
         """What stands in a plan for a node that is not known."""
-        if self.scheduler is None:
+        if self.is_listed:
             name = f"<host-{rank + 1}>"
             return Node(name=name, address=name)
         name = f"node{rank}"

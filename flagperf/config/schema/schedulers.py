@@ -8,7 +8,13 @@ from typing import Annotated, Any
 
 from flagperf.contract.fields import Count, CountFrom0, Field
 
-SOURCES = ("nodes", "slurm", "kubernetes")  # keys of a cluster's file that say where its hosts come from: one of them
+LISTED = "nodes"
+SOURCES = (
+    LISTED,
+    "slurm",
+    "kubernetes",
+    "scheduler",
+)  # sections that say where hosts come from: a cluster has one
 
 TimeLimit = Annotated[
     str, Field(str, form=r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}", said="[days-]hours:minutes:seconds, or minutes, as text")
@@ -34,3 +40,13 @@ class Slurm:
     shared: bool = True  # nodes have this machine's files at the same paths; false: all is sent and collected
     step: Mapping[LongOption, Any] = field(default_factory=dict)  # further options of srun, which reaches a node
     job: Count | None = None  # an allocation that is there already; None: that of SLURM_JOB_ID, else a new one
+
+
+def source_name(section: Mapping[str, Any]) -> str:
+    """Name of the scheduler from which the hosts of a cluster come, by its section; `nodes`: they are listed.
+
+    Nodes that a scheduler gave may be listed, too.
+    """
+    if section.get("scheduler"):
+        return str(section["scheduler"]["name"])
+    return next((name for name in SOURCES[1:] if section.get(name) is not None), LISTED)

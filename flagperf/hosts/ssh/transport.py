@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path, PurePosixPath
@@ -16,7 +17,7 @@ from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
-from flagperf.hosts.sockets import socket_folder
+from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
 from flagperf.hosts.ssh.bringing import bring, is_regular
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
@@ -27,6 +28,7 @@ BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
 ONE_REQUEST = 0  # block size of a read that asyncssh does not split into tasks, which a cancellation leaves behind
 TIMED_OUT = 124  # exit status of coreutils' timeout
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 Work = Callable[[asyncssh.SFTPClient], Coroutine[Any, Any, T]]
 
@@ -193,3 +195,12 @@ class SshTransport:
             except asyncssh.SFTPError as error:
                 raise HostError(self.host, f"a file cannot be copied: {error.reason}") from error
         raise self.connection.drops()
+
+
+def over_ssh(nodes: Sequence[Node], ssh: Ssh, timeout: float) -> list[SshTransport]:
+    """A transport for each node; `timeout`: seconds for a connection."""
+    remove_dead_socket_folders()
+    if not ssh.strict:
+        log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
+    gate = asyncio.Semaphore(AT_ONCE)
+    return [SshTransport(node, ssh, timeout, gate) for node in nodes]

@@ -1,0 +1,237 @@
+"""Plan → the Kubernetes manifests of a round: an Indexed Job with a pod a node, and all that its pods read. Pure.
+
+One pod template serves all nodes. Where a command or a path has the node's rank, the template has a reference to the
+pod's index, which Kubernetes puts in.
+"""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from flagperf.config.parts.data_layout import moved
+from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.kubernetes import Kubernetes
+from flagperf.config.schema.values import JobConfig
+from flagperf.errors import ConfigError
+from flagperf.plan.environment import environment_script
+from flagperf.plan.plan import SCRATCH, launch_command
+from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan, Rendezvous, launcher_log, with_script
+from flagperf.schedulers.kubernetes.fields import POD_SPEC, SECURITY, TOLERATION, check_fields
+from flagperf.schedulers.kubernetes.pods import JOB
+from flagperf.schedulers.kubernetes.volumes import PARTS, POD, Volume, data_volumes, own_volumes, sample_dir
+
+# `kubectl apply` writes a whole object into an annotation of it, which may have 256 KiB; in base64 a part has 200 KiB
+PART = 150 * 1024  # bytes of an archive in one ConfigMap
+MOST_PARTS = 64  # more is no code: 9.4 MiB, compressed
+GRACE = 90  # seconds from a pod's SIGTERM to SIGKILL: torchrun takes up to 30 for its ranks, then logs are printed
+
+INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+NODE_RANK = "FLAGPERF_NODE_RANK"  # variable of a pod
+ANY_RANK = "<node-rank>"  # stands for it in the plan of any node, and becomes a reference to the variable
+SCRIPT = "pod.sh"
+FREE = {"pod": POD_SPEC, "security": SECURITY, "tolerations": TOLERATION}  # keys whose fields are Kubernetes' own
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What is sent to pods beside the configuration."""
+
+    script: str  # flagperf/schedulers/kubernetes/pod.sh
+    code: bytes  # the packages that the ranks import, a tar.gz
+
+
+def manifests(
+    job: JobConfig, plan: Plan, object_name: str, labels: Mapping[str, str], payload: Payload
+) -> list[dict[str, Any]]:
+    """The objects of a round, in the order in which they are to be made.
+
+    Args:
+        job: on the Job's pods (`flagperf.schedulers.kubernetes.pods.on_pods`).
+        plan: of the round, made of it.
+        object_name: of the Job.
+        labels: of all objects.
+
+    Raises:
+        ConfigError: something of the job cannot be had in pods, or is not said.
+    """
+    pods = _settings(job)
+    _check(job, pods)
+    parts = [payload.code[start : start + PART] for start in range(0, len(payload.code), PART)]
+    if len(parts) > MOST_PARTS:
+        raise ConfigError(
+            "the code is too large for ConfigMaps",
+            where=job.where("code_dir"),
+            key="code_dir",
+            given=f"{len(payload.code) / 2**20:.1f} MiB compressed, with that of flagperf",
+            allowed=f"{MOST_PARTS * PART / 2**20:.1f} MiB",
+            advice="take out of the folder what is no code: data belongs into data_dir, libraries into the image",
+        )
+    labels = {**pods.labels, **labels}
+    meta = {"namespace": pods.namespace} if pods.namespace else {}
+
+    def made(kind: str, name: str, version: str = "v1", **content: Any) -> dict[str, Any]:
+        metadata = {"name": name, **meta, "labels": dict(labels)}
+        return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
+
+    code_names = [f"{object_name}-code-{number}" for number in range(len(parts))]
+    code = [
+        made("ConfigMap", name, binaryData={f"code.tar.gz.{number:02}": b64encode(part).decode()})
+        for number, (name, part) in enumerate(zip(code_names, parts, strict=True))
+    ]
+    config = made(
+        "ConfigMap",
+        f"{object_name}-config",
+        data={CONFIG: _config(job, plan), ENVIRONMENT: environment_script(job), SCRIPT: payload.script},
+    )
+    service = made("Service", object_name, spec=_service(object_name, plan.master_port))
+    volumes = [*own_volumes(job, plan, pods, object_name, code_names), *data_volumes(job, pods)]
+    noted = {"annotations": dict(pods.annotations)} if pods.annotations else {}
+    template = {"metadata": {"labels": dict(labels), **noted}, "spec": _pod(job, plan, object_name, pods, volumes)}
+    return [*code, config, service, made("Job", object_name, "batch/v1", spec=_job(job.nnodes, template))]
+
+
+def _settings(job: JobConfig) -> Kubernetes:
+    assert job.cluster.kubernetes is not None  # who calls this has looked
+    return job.cluster.kubernetes
+
+
+def _check(job: JobConfig, pods: Kubernetes) -> None:
+    """Refuse what nobody does for pods, or what the cluster's file must say."""
+
+    def refused(problem: str, key: str, given: object, advice: str) -> ConfigError:
+        return ConfigError(problem, where=job.where(key), key=key, given=given, advice=advice)
+
+    for name, kind in FREE.items():
+        check_fields(getattr(pods, name), kind, f"cluster.kubernetes.{name}", job.where)
+    if job.sized is not None:
+        advice = "give the size that a run on one such host found"
+        raise refused("the batch size of pods is not looked for", "train_batch_size", "auto", advice)
+    if job.resume is not None:
+        raise refused("pods resume nothing", "resume", job.resume, "start the case from its beginning")
+    if job.secrets and pods.secret is None:
+        names = ", ".join(job.secrets)
+        advice = f"make a Secret with the keys {names} (kubectl create secret generic), and name it here"
+        raise refused("manifests hold no secrets", "cluster.kubernetes.secret", None, advice)
+
+
+def _config(job: JobConfig, plan: Plan) -> str:
+    """What the ranks read. Not which pods there are: the file is the same for any number."""
+    config = moved(plan.config, job.data_dir, sample) if (sample := sample_dir(job)) else plan.config
+    cluster = {key: value for key, value in config["cluster"].items() if key != "nodes"}
+    config = {**config, "cluster": cluster, "clear_caches": False}  # no pod may clear those of its host
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120))
+
+
+def _service(object_name: str, port: int) -> dict[str, Any]:
+    """A headless Service: it gives the pods names. They need these before they are ready."""
+    ports = [{"name": "rendezvous", "port": port}]
+    return {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: object_name}, "ports": ports}
+
+
+def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
+    """One attempt a pod. With `backoffLimit: 0` the first that failed would take the others with it, and their logs."""
+    return {
+        "completionMode": "Indexed",
+        "completions": nnodes,
+        "parallelism": nnodes,
+        "backoffLimitPerIndex": 0,
+        "template": template,
+    }
+
+
+def _pod(job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
+    apart = {"labelSelector": {"matchLabels": {JOB: object_name}}, "topologyKey": "kubernetes.io/hostname"}
+    labels = {**job.hardware.node_labels, **pods.node_selector}
+    sources = {volume.name: volume.source for volume in volumes}
+    said = {
+        "nodeSelector": {key: value for key, value in labels.items() if value is not None},
+        "tolerations": [dict(toleration) for toleration in pods.tolerations],
+        "priorityClassName": pods.priority_class,
+        "serviceAccountName": pods.service_account,
+        "imagePullSecrets": [{"name": pods.image_pull_secret}] if pods.image_pull_secret else None,
+        "activeDeadlineSeconds": pods.time_limit,
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "subdomain": object_name,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE,
+        **{key: value for key, value in said.items() if value},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        "containers": [_container(job, plan, object_name, pods, volumes)],
+        "volumes": [{"name": name, **source} for name, source in sources.items()],
+    }
+    if taken := next((name for name in pods.pod if name in spec), None):
+        key = "cluster.kubernetes.pod"
+        problem, advice = "flagperf itself writes this field of a pod's spec", "leave it out there"
+        raise ConfigError(problem, where=job.where(key), key=key, given=taken, advice=advice)
+    return {**spec, **pods.pod}
+
+
+def _container(
+    job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes: Sequence[Volume]
+) -> dict[str, Any]:
+    """The container of any node: its argv and its variables refer to the pod's index."""
+    first = plan.nodes[0]
+    log_dir = PurePosixPath(first.log_dir).with_name(f"{object_name}-{ANY_RANK}_noderank{ANY_RANK}")
+    interface = job.cluster.rendezvous.interface
+    meeting = Rendezvous(plan.master_address, plan.master_port, (interface,))
+    launch = launch_command(job, Node(f"{object_name}-{ANY_RANK}", object_name), ANY_RANK, log_dir, meeting, interface)
+    launcher = launcher_log(str(log_dir), plan.framework)
+    places = (PARTS, launch.env["PYTHONPATH"], str(log_dir), launcher, str(log_dir / SCRATCH))
+    variables: list[dict[str, Any]] = [{"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": INDEX}}}]
+    variables += [{"name": name, "value": _referring(value)} for name, value in launch.env.items()]
+    for name in job.secrets:
+        variables.append({"name": name, "valueFrom": {"secretKeyRef": {"name": pods.secret, "key": name}}})
+    assert job.image is not None  # a cluster of pods always has one
+    resources = {**pods.resources, **_devices(job, pods)}
+    return {
+        "name": "ranks",
+        "image": job.image.reference,
+        "imagePullPolicy": pods.image_pull_policy,
+        "command": ["sh", f"{POD}/{SCRIPT}"],
+        "args": [_referring(text) for text in (*places, *with_script(launch, first.script, first.config_file).argv)],
+        "env": variables,
+        **({"resources": {"limits": resources}} if resources else {}),
+        **({"securityContext": security} if (security := _security(pods)) else {}),
+        "volumeMounts": [volume.mount() for volume in volumes],
+    }
+
+
+def _referring(text: str) -> str:
+    """A text of a container's argv or variables as it is, but for the node's rank, which becomes a reference."""
+    return text.replace("$(", "$$(").replace(ANY_RANK, f"$({NODE_RANK})")
+
+
+def _devices(job: JobConfig, pods: Kubernetes) -> dict[str, int]:
+    """The resource by which a pod gets its node's devices, and how many of it."""
+    maker = job.vendor
+    if maker.device == "cpu":
+        return {}
+    name = pods.device or maker.device_plugin
+    if name is None:
+        key = "cluster.kubernetes.device"
+        raise ConfigError(
+            f"no document known here says by which resource Kubernetes gives devices of vendor {maker.name}",
+            where=job.where(key),
+            key=key,
+            allowed="the name that `kubectl describe node` shows below Capacity",
+            advice=f"{key}=NAME",
+        )
+    of_card = job.hardware.devices_per_card if maker.device_plugin_counts == "card" else 1
+    return {name: math.ceil(job.nproc / of_card)}
+
+
+def _security(pods: Kubernetes) -> dict[str, Any]:
+    """What the container may do."""
+    added = {"add": list(pods.capabilities)} if pods.capabilities else {}
+    capabilities = {**added, **pods.security.get("capabilities", {})}
+    return {**pods.security, **({"capabilities": capabilities} if capabilities else {})}

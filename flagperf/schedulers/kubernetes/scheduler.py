@@ -1,0 +1,63 @@
+"""Kubernetes as a scheduler: flagperf writes manifests, kubectl applies them and tells what the pods printed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.values import JobConfig
+from flagperf.errors import ConfigError
+from flagperf.hosts.source import Say
+from flagperf.hosts.transport import Transport
+from flagperf.schedulers.interface import Scheduler
+from flagperf.schedulers.request import Request
+
+if TYPE_CHECKING:
+    from flagperf.hosts.findings import Row
+    from flagperf.run.collecting import LogLocation
+    from flagperf.run.command_file import Command
+
+
+class Kubernetes(Scheduler):
+    """What the cluster's file says: `flagperf.config.schema.kubernetes.Kubernetes`. No pod is reached from here."""
+
+    renders = True
+    keeps_logs = True
+
+    def request(self, jobs: Sequence[JobConfig], command: Callable[[], Command]) -> Request:
+        from flagperf.schedulers.kubernetes.rendered import Rendered
+
+        self.check(jobs)
+        return Rendered(jobs, command)
+
+    @asynccontextmanager
+    async def allocate(self, job: JobConfig, say: Say) -> AsyncIterator[Cluster]:  # noqa: ARG002
+        problem = "flagperf gets no nodes of Kubernetes by itself"
+        advice = "dry_run=true prints what would run there, and render=FOLDER writes it"
+        raise ConfigError(problem, key="cluster", given=job.cluster.name, advice=advice)
+        yield job.cluster
+
+    def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:  # noqa: ARG002
+        raise _not_reached(cluster)
+
+    async def examine(self, job: JobConfig) -> list[Row] | None:
+        raise _not_reached(job.cluster)
+
+    async def clean(self, job: JobConfig) -> tuple[list[Row], JobConfig]:
+        raise _not_reached(job.cluster)
+
+    def contact(self, _: Node, cluster: Cluster) -> str:
+        namespace = cluster.kubernetes.namespace if cluster.kubernetes else None
+        return f"asks kubectl for pods and what they printed, namespace {namespace or 'of your context'}"
+
+    async def collect(self, locations: Sequence[LogLocation]) -> list[Row]:
+        from flagperf.schedulers.kubernetes.logs import collect
+
+        return await collect(locations)
+
+
+def _not_reached(cluster: Cluster) -> ConfigError:
+    advice = "kubectl describe nodes shows what they have; dry_run=true shows what a run asks of them"
+    return ConfigError("flagperf reaches no host of Kubernetes", key="cluster", given=cluster.name, advice=advice)

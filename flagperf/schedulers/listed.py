@@ -1,0 +1,24 @@
+"""Hosts that a cluster's file lists: this machine, and others that are reached by ssh."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.hosts.transport import Transport
+from flagperf.schedulers.interface import Scheduler
+
+
+class Listed(Scheduler):
+    """Asks nobody."""
+
+    def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:
+        from flagperf.hosts.ssh.transport import over_ssh  # asyncssh is heavy
+
+        return over_ssh(nodes, cluster.ssh, timeout)
+
+    def contact(self, node: Node, cluster: Cluster) -> str:
+        from flagperf.hosts.ssh.login import by_hand, way
+
+        return f"reached by {shlex.join(by_hand(way(node, cluster.ssh), cluster.ssh))}"

@@ -1,0 +1,67 @@
+"""The script that Slurm runs for a run that was submitted: the launcher, inside an allocation. Text only, no I/O."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flagperf.config.schema.values import JobConfig
+from flagperf.plan.dry_run import start_line
+from flagperf.plan.values import Plan
+from flagperf.schedulers.slurm.request import OURS, SUBMITTED, request
+
+SCRIPT = "job.sbatch"  # in the folder of the run
+TASK = "SLURM_ARRAY_TASK_ID"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One job of a command, which is a job of Slurm, or a task of an array.
+
+    The folder is the run's. `argv` is the command that runs the job there.
+    """
+
+    job: JobConfig
+    plan: Plan
+    folder: Path
+    argv: tuple[str, ...]
+
+
+def script(submissions: Sequence[Submission]) -> str:
+    """The script of one job, or of an array of several that need the same nodes."""
+    first = submissions[0]
+    slurm = first.job.cluster.slurm
+    assert slurm is not None
+    several = len(submissions) > 1
+    options = request(first.job, slurm, SUBMITTED)
+    if several:  # a name of one job would be shown for all
+        options[0] = f"--job-name={OURS}-{first.folder.name.rpartition('-')[0]}"
+    output = first.folder.parent if several else first.folder
+    log = f"{output}/slurm-%{'A_%a' if several else 'j'}.log"
+    array = [f"--array=0-{len(submissions) - 1}"] if several else []
+    what = ", ".join(one.job.name for one in submissions)
+    lines = [
+        "#!/bin/bash",
+        f"# {what}",
+        f"# nodes: {first.job.nnodes}, ranks on each: {first.job.nproc}",
+        "#",
+        "# What is asked of Slurm. Requeued, the launcher would find its folder taken.",
+        *(f"#SBATCH {shlex.quote(option)}" for option in [*options, *array, "--no-requeue", f"--output={log}"]),
+        "",
+        "# The launcher runs on the first node. It finds the nodes by SLURM_JOB_ID, reaches each by one srun, and",
+        "# starts on the first of them, with its name, address and port, and alike on the others:",
+        f"#     {start_line(first.plan.nodes[0])}",
+        "",
+        f"cd {shlex.quote(str(Path.cwd()))} || exit",
+    ]
+    if not several:
+        return "\n".join([*lines, f"exec {_line(first)}", ""])
+    cases = (f"{number}) exec {_line(one)} ;;" for number, one in enumerate(submissions))
+    return "\n".join([*lines, f'case "${TASK}" in', *cases, "esac", ""])
+
+
+def _line(submission: Submission) -> str:
+    return shlex.join((sys.executable, *submission.argv))

@@ -1,0 +1,80 @@
+"""A unix socket of a node, by one of this machine: what goes through it travels as requests to the node's agent."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+from flagperf.errors import HostError
+from flagperf.hosts.sockets import socket_folder
+from flagperf.schedulers.slurm.agent import encoded
+from flagperf.schedulers.slurm.channel import Channel
+
+PIECE = 1 << 18  # bytes of a file, or of a stream, in one request
+CLOSED = 5.0  # seconds that a node may take to end a stream
+
+
+@asynccontextmanager
+async def socket_of(channel: Channel, path: str, numbers: Iterator[int]) -> AsyncIterator[str]:
+    """A socket of this machine that leads to the node's socket `path`, while the block runs.
+
+    Args:
+        numbers: of streams, none of which comes twice on this channel.
+
+    Raises:
+        HostError: the node is lost.
+    """
+    if channel.lost is not None:
+        raise channel.lost
+    streams: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        stream = asyncio.create_task(_stream(channel, next(numbers), path, reader, writer))
+        streams.add(stream)
+        stream.add_done_callback(streams.discard)
+
+    with socket_folder() as folder:
+        local = f"{folder}/socket"
+        server = await asyncio.start_unix_server(connected, local, limit=PIECE)
+        try:
+            yield local
+        finally:
+            server.close()
+            for stream in streams:
+                stream.cancel()
+            await asyncio.gather(*streams, return_exceptions=True)
+
+
+async def _stream(
+    channel: Channel, number: int, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """One connection, until the node ends it. Whatever fails ends it, too: its user learns why by other ways."""
+    try:
+        with contextlib.suppress(OSError, HostError):
+            await channel.ask("connect", number=number, path=path)
+            sending = asyncio.create_task(_send(channel, number, reader))
+            try:
+                await _receive(channel, number, writer)
+            finally:
+                sending.cancel()
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError, HostError, asyncio.TimeoutError):
+            await asyncio.wait_for(channel.ask("close", number=number), CLOSED)
+
+
+async def _send(channel: Channel, number: int, reader: asyncio.StreamReader) -> None:
+    """Bring to the node what is said here, to its end."""
+    with contextlib.suppress(OSError, HostError):  # what is received ends, too
+        while data := await reader.read(PIECE):
+            await channel.ask("send", number=number, data=encoded(data))
+        await channel.ask("send", number=number, data="")
+
+
+async def _receive(channel: Channel, number: int, writer: asyncio.StreamWriter) -> None:
+    while data := base64.b64decode((await channel.ask("receive", number=number, size=PIECE))["data"]):
+        writer.write(data)
+        await writer.drain()
