@@ -161,7 +161,7 @@ def test_an_attack_is_invalid(tiny: Tiny, tmp_path: Path, case: str, plugin: str
 @pytest.mark.parametrize(("case", "plugin", "overrides"), HONEST.values(), ids=HONEST.keys())
 def test_an_honest_vendor_is_valid(tiny: Tiny, tmp_path: Path, case: str, plugin: str, overrides: list[str]) -> None:
     result = trained(tiny, tmp_path, case, plugin, *overrides)
-    assert (result.verdict, result.reasons, result.division) == ("VALID", (), "closed")
+    assert (result.verdict, result.reasons, result.identity.division) == ("VALID", (), "closed")
     assert [note for note in result.notes if not note.startswith("code of no installed package")] == []  # the tests
 
 
