@@ -22,7 +22,7 @@ PROGRAMS = (
     "docker_start.py 3",
     "slurm_start.py 3",
     "failure_report.py 3",
-    "fanout.py 64 3",
+    "fanout.py 64 5",
     "many_nodes.py",
     "many_monitors.py 64 60",
     "monitor_cost.py 60",
