@@ -22,8 +22,8 @@ from functools import partial
 from flagperf.cli.cluster import look_at_cluster
 from flagperf.config.schema.values import JobConfig
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
-from flagperf.docker.leftovers import containers
-from flagperf.docker.once import remove
+from flagperf.docker.leftovers import container_states
+from flagperf.docker.one_command import remove
 from flagperf.errors import FlagperfError
 from flagperf.hosts import leftovers
 from flagperf.hosts.connect import make_transports
@@ -72,7 +72,7 @@ async def _remove_containers(transport: Transport) -> list[str]:
     removed = []
     try:
         async with DockerHost(transport) as docker:
-            for name, state in (await containers(docker.call)).items():
+            for name, state in (await container_states(docker.call)).items():
                 if state == "dead":
                     await docker.call(partial(remove, name=name))
                     removed.append(f"container {name}")

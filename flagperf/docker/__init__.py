@@ -1,4 +1,4 @@
 """The docker engine of a host: its daemon, images and containers, through a forwarded socket.
 
-What a container is made of is decided in `flagperf.plan`.
+`flagperf.plan` decides the contents of a container.
 """

@@ -1,4 +1,4 @@
-"""Blocking calls that hold up nobody: neither what waits for them and is cancelled, nor the end of Python."""
+"""Runs blocking calls in threads. A cancelled wait returns at once, and Python can exit while a call still runs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Do work in a thread of its own and wait for it. Work that is cancelled goes on there, and its end is ignored.
+    """Do work in a new thread and wait for its result. After a cancellation the work goes on and its result is ignored.
 
-    The threads of asyncio's and of concurrent.futures' executors are waited for when Python exits.
+    Python waits at its exit for the threads of asyncio's and concurrent.futures' executors. So these are not used here.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+    result: asyncio.Future[T] = loop.create_future()
 
-    def tell(tell_it: Callable[[Any], None], what: object) -> None:
-        if not done.cancelled():
-            tell_it(what)
+    def deliver(setter: Callable[[Any], None], value: object) -> None:
+        if not result.cancelled():
+            setter(value)
 
     def run() -> None:
         try:
-            outcome: tuple[Callable[[Any], None], object] = (done.set_result, work())
+            outcome: tuple[Callable[[Any], None], object] = (result.set_result, work())
         except BaseException as error:
-            outcome = (done.set_exception, error)
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell, *outcome)
+            outcome = (result.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(deliver, *outcome)
 
     threading.Thread(target=run, daemon=True).start()
-    return await done
+    return await result

@@ -1,4 +1,4 @@
-"""The docker daemon of a host, through the docker SDK. The socket of another host is forwarded over ssh or srun."""
+"""The docker daemon of a host, through the docker SDK. ssh or srun forwards the socket of another host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from docker import APIClient, DockerClient
 
 USUAL = "/var/run/docker.sock"
-API_TIMEOUT = 60  # seconds that the daemon may take for its work; waiting for a container has no such limit
-ANSWER = 5  # seconds that it may take to say that it is there, before it is given work …
-AGAIN = 1  # … and where it did not say so the last time
-RETRY = 0.3  # seconds between two attempts to reach a daemon that went away
+API_TIMEOUT = 60  # seconds for each request; waiting for a container has no such limit
+ANSWER = 5  # seconds for the answer to a ping, before each request …
+AGAIN = 1  # … and where the previous ping had no answer
+RETRY = 0.3  # seconds between two attempts to reach a lost daemon
 
 LOOK_TIMEOUT = 10.0  # seconds
 LOOK = script(__file__, "look.sh")
@@ -37,36 +37,36 @@ T = TypeVar("T")
 
 
 class DaemonError(HostError):
-    """The host answers, its docker daemon does not."""
+    """The host answers, but its docker daemon does not."""
 
     lost = "docker daemon"
 
 
 class NoDocker(DaemonError):
-    """Docker is not installed there."""
+    """Docker is not installed on the host."""
 
 
 class _Unreachable(Exception):
-    """No connection to the daemon can be made."""
+    """The daemon accepts no connection."""
 
 
 class _Silent(_Unreachable):
-    """The daemon takes connections and says nothing."""
+    """The daemon accepts a connection and then does not answer."""
 
 
 class DockerHost:
-    """The daemon of one host. Used as `async with DockerHost(transport, patience) as docker:`.
+    """The docker daemon of one host. Used as `async with DockerHost(transport, patience) as docker:`.
 
     Args:
-        patience: seconds for which a daemon that went away is tried again.
+        patience: seconds of further attempts to reach a lost daemon.
     """
 
     def __init__(self, transport: Transport, patience: float = 0.0) -> None:
         self.transport, self.host, self.patience = transport, transport.host, patience
-        self.socket = ""  # path of the daemon's socket on the host, once it is known
+        self.socket = ""  # path of the daemon's socket on the host; empty until it is known
         self._connected = AsyncExitStack()
         self._client: DockerClient | None = None
-        self._pings: APIClient | None = None  # asks whether the daemon is there
+        self._pings: APIClient | None = None  # a client for pings only
         self._answer = ANSWER
         self._connecting = asyncio.Lock()
 
@@ -82,18 +82,18 @@ class DockerHost:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. Nobody waits for calls that still run."""
+        """Close the connection. Does not wait for running calls."""
         await self._disconnect()
 
     async def call(self, work: Callable[[DockerClient], T], *, again: bool = True) -> T:
         """Do blocking work with the SDK's client in a thread.
 
         Args:
-            again: whether the work may be done again when the connection drops in the middle of it.
+            again: whether the work may be repeated after the connection dropped during the work.
 
         Raises:
-            docker.errors.DockerException: the daemon refused.
-            DaemonError: the daemon cannot be reached, although the host can.
+            docker.errors.DockerException: the daemon refused the work.
+            DaemonError: the host can be reached, but its daemon cannot.
             HostError: the host cannot be reached.
         """
         from docker.errors import APIError
@@ -101,7 +101,7 @@ class DockerHost:
 
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.patience
-        silent = self._answer == AGAIN  # when it was called last
+        silent = self._answer == AGAIN  # at the previous call
         while True:
             try:
                 client = await self._ready()
@@ -112,7 +112,7 @@ class DockerHost:
                 await self._disconnect()
                 if silent:
                     raise await self._why(error) from error
-                await self._look()  # raises where it is the host that is silent
+                await self._look()  # raises HostError where the host itself does not answer
                 silent = True
             except (_Unreachable, RequestException, OSError) as error:
                 await self._disconnect()
@@ -121,18 +121,18 @@ class DockerHost:
                 await asyncio.sleep(RETRY)
 
     async def _ready(self) -> DockerClient:
-        """The client of a daemon that answers, made again where the last one was given up."""
+        """A client whose daemon has just answered a ping."""
         async with self._connecting:
             try:
-                client = await self._again() or await self._connect()
+                client = await self._existing_client() or await self._connect()
             except _Silent:
                 self._answer = AGAIN
                 raise
             self._answer = ANSWER
             return client
 
-    async def _again(self) -> DockerClient | None:
-        """The client that is there already, where the daemon still answers it."""
+    async def _existing_client(self) -> DockerClient | None:
+        """The client of the open connection, if the daemon still answers."""
         from requests.exceptions import RequestException, Timeout
 
         if self._pings is None:
@@ -141,7 +141,7 @@ class DockerHost:
             await in_thread(self._pings.ping)
         except Timeout as error:
             raise _Silent from error
-        except (RequestException, OSError):  # the connection dropped while nobody used it
+        except (RequestException, OSError):  # the idle connection was dropped
             await self._disconnect()
         return self._client
 
@@ -153,15 +153,15 @@ class DockerHost:
         return client
 
     async def _find_socket(self) -> str:
-        """The daemon's socket on the host: the one that docker's own commands use there."""
+        """The daemon's socket on the host. Docker's own commands on the host use the same socket."""
         endpoint = (await self.transport.run(ENDPOINT, timeout=LOOK_TIMEOUT)).stdout.strip()
         if not endpoint.startswith(UNIX):
-            problem = f"docker is reached at {endpoint or 'no place'} there, and flagperf needs a socket on the host"
+            problem = f"docker uses {endpoint or 'no endpoint'} there, but flagperf needs a unix socket on the host"
             raise DaemonError(self.host, problem, advice=f"set DOCKER_HOST={UNIX}{USUAL} there, or unset it")
         return endpoint.removeprefix(UNIX)
 
     async def _look(self) -> str:
-        """A word for why the daemon does not answer."""
+        """The key in REASONS that tells why the daemon does not answer."""
         return (await self.transport.run(shell(LOOK, self.socket), timeout=LOOK_TIMEOUT)).stdout.strip()
 
     async def _disconnect(self) -> None:
@@ -172,7 +172,7 @@ class DockerHost:
         await self._connected.aclose()
 
     async def _why(self, error: BaseException) -> DaemonError:
-        """Why a daemon does not answer."""
+        """The error for a daemon that does not answer."""
         if not isinstance(error, _Unreachable):
             try:
                 await self._ready()
@@ -188,7 +188,7 @@ class DockerHost:
 
 
 def _clients(url: str, answer: int) -> tuple[APIClient, DockerClient]:
-    """One client that asks whether the daemon is there, for at most `answer` seconds, and one that gives it work."""
+    """A client for pings, which waits at most `answer` seconds, and a client for work."""
     from docker import APIClient, DockerClient
     from docker.errors import DockerException
     from requests.exceptions import Timeout

@@ -1,9 +1,9 @@
-"""Removes a container, running or not, where nobody who made it is left to do so.
+"""Removes a container after the death of the launcher that made the container.
 
     python -I -S discard.py SOCKET NAME
 
-Only the standard library, and no import of flagperf: the text is sent to a host. Whatever fails stays: without a daemon
-there is nothing to be done, and the next run removes what it finds.
+This text is sent to a host. So it uses the standard library only, and imports nothing of flagperf. Failures are
+ignored: the next run removes the container.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import socket
 import sys
 
 
-def main(place: str, name: str) -> None:
+def main(path: str, name: str) -> None:
+    """Ask the daemon behind a unix socket to remove a container, running or not."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as daemon:
-        daemon.connect(place)
+        daemon.connect(path)
         daemon.sendall(f"DELETE /containers/{name}?force=true HTTP/1.0\r\n\r\n".encode())
-        daemon.recv(1)  # it is done, or refused
+        daemon.recv(1)  # the daemon has removed the container, or has refused
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Builds an image on a host, with the docker command there and BuildKit.
+"""Builds an image on a host, with the host's docker command and BuildKit.
 
-Index and certificate reach the build as its secrets, which no image keeps.
+Package index and certificate reach the build as build secrets. No image keeps a build secret.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from flagperf.hosts.transport import Transport
 from flagperf.secret import Mask, logins
 
 BUILD = script(__file__, "build.sh")
-LOG = "image_build.log"  # in the logs of the node that builds
+LOG = "image_build.log"  # in the log folder of the building node
 GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a build
-LAST_LINES = 20  # shown of a build that failed
+LAST_LINES = 20  # of the log, in the message of a failed build
 SHORT = 30.0  # seconds for removing files
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
 
 class ImageBuild:
-    """One build, in a folder of the host that is removed afterwards.
+    """One build, in a temporary folder of the host.
 
     Args:
-        log: file of this machine that keeps what the build prints.
+        log: file of this machine for the output of the build.
     """
 
     def __init__(self, image: Image, transport: Transport, work_dir: str, log: Path) -> None:
@@ -41,27 +41,27 @@ class ImageBuild:
         self._mask = Mask(url for url in (image.settings.index, *_proxies(image).values()) if url and logins(url))
         self._secrets = build_secrets(image)
         tag = image.reference.partition(":")[2]
-        self._place = f"{work_dir}/build-{tag}-{token_hex(2)}"  # another run may build the same
+        self._folder = f"{work_dir}/build-{tag}-{token_hex(2)}"  # another run may build the same image at the same time
 
     async def run(self) -> None:
-        """Build.
+        """Build the image.
 
         Raises:
-            HostError: it failed.
+            HostError: the build failed.
         """
-        await claim(self._transport, self._place)
+        await claim(self._transport, self._folder)
         try:
             await self._send()
             status = await self._build()
         finally:
-            await self._transport.run(Command(("rm", "-rf", self._place)), timeout=SHORT)
+            await self._transport.run(Command(("rm", "-rf", self._folder)), timeout=SHORT)
         if status != 0:
             problem = f"image {self._image.reference} cannot be built from {self._image.folder}: exit code {status}"
             tail = "".join(f"\n    {line}" for line in self._lines()[-LAST_LINES:])
             raise HostError(self._transport.host, problem + tail, advice=f"the whole log: {self._log}")
 
     async def last_line(self) -> str:
-        """The last line that the build printed."""
+        """The last line of the build's output so far."""
         await self._keep_log()
         return "".join(self._lines()[-1:]).strip()
 
@@ -71,12 +71,12 @@ class ImageBuild:
             for name, content in self._secrets.items():
                 Path(folder, name).write_bytes(content)
             Path(folder, "proxies").write_text(proxies(self._image))
-            await self._transport.put(Path(folder), self._place)
+            await self._transport.put(Path(folder), self._folder)
 
     async def _build(self) -> int | None:
         argv = build_argv(self._image, tuple(self._secrets))
-        command = replace(shell(BUILD, self._place, *argv), env={"DOCKER_BUILDKIT": "1"})
-        process = await self._transport.start(command, log=f"{self._place}/{LOG}", grace=GRACE)
+        command = replace(shell(BUILD, self._folder, *argv), env={"DOCKER_BUILDKIT": "1"})
+        process = await self._transport.start(command, log=f"{self._folder}/{LOG}", grace=GRACE)
         try:
             return await process.wait()
         finally:
@@ -85,7 +85,7 @@ class ImageBuild:
 
     async def _keep_log(self) -> None:
         with contextlib.suppress(HostError, FileNotFoundError):  # the host is lost, or the build has not begun
-            await self._transport.get(f"{self._place}/{LOG}", self._log)
+            await self._transport.get(f"{self._folder}/{LOG}", self._log)
             self._mask.file(self._log)
 
     def _lines(self) -> list[str]:
@@ -93,7 +93,7 @@ class ImageBuild:
 
 
 def lay_out(image: Image, folder: Path) -> None:
-    """Make the folder that a build gets. Large files are links in it, which are followed when it is sent."""
+    """Write the folder of a build's files. Large files become links; sending the folder follows them."""
     assert image.folder is not None
     for name, content in build_context(image.folder, image.source, image.extra).items():
         path = folder / name
@@ -105,9 +105,10 @@ def lay_out(image: Image, folder: Path) -> None:
 
 
 def build_argv(image: Image, secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """The docker command. Proxies are among docker's predefined arguments, which no image keeps.
+    """The docker command. Proxies are among docker's predefined arguments, and no image keeps these.
 
-    Their values come from its environment: one may hold a password, and everybody on the host sees a command's argv.
+    The values of the proxies come from the environment. A proxy may hold a password, and every user of the host can see
+    the argv of a command.
     """
     argv = ["docker", "build", f"--tag={image.reference}", f"--network={image.settings.network}", "--progress=plain"]
     if image.source.base:
@@ -126,7 +127,7 @@ def _proxies(image: Image) -> dict[str, str]:
 
 
 def build_secrets(image: Image) -> dict[str, bytes]:
-    """Files that steps of a Dockerfile may mount: pip.conf and ca.pem, both in /run/secrets."""
+    """Files that the steps of a Dockerfile may mount in /run/secrets: pip.conf and ca.pem."""
     settings = image.settings
     secrets: dict[str, bytes] = {}
     lines = ["[global]"]

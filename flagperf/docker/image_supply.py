@@ -1,4 +1,4 @@
-"""Brings a run's image to its hosts, by its policy, and makes sure that all nodes run the same one."""
+"""Brings a run's image to its hosts by the policy of the cluster, and checks that all nodes have the same image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 SAY_EVERY = 10.0  # seconds
-LONGEST = 100  # characters of a build's line that are shown
+LONGEST = 100  # characters of a build's line in a progress message
 
 T = TypeVar("T")
 
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class ImageSupply:
-    """Shared by the nodes of a round. Node 0 comes first: it builds, and the others copy from it.
+    """The image of a round, shared by its nodes. Node 0 builds the image, and the other nodes copy it.
 
-    Building on every host would give images that differ in their times and, later, in the packages found.
+    A build on every host would give images with different times and, later, different package versions.
 
     Args:
-        work_dir: the cluster's folder on its hosts; a build makes a folder of its own there.
-        logs: folder of this machine with node 0's logs; the log of a build is kept there.
-        say: is told from time to time how far the work is.
+        work_dir: the cluster's folder on its hosts; a build makes a folder inside.
+        logs: folder of this machine with node 0's logs, for the log of a build.
+        say: takes messages about the progress.
     """
 
     def __init__(self, image: Image, work_dir: str, logs: Path, say: Callable[[str], None]) -> None:
@@ -44,31 +44,31 @@ class ImageSupply:
         """Bring the image to a host that lacks it.
 
         Raises:
-            HostError: the image cannot be had, or it differs from node 0's.
+            HostError: the image cannot be brought to the host, or it differs from node 0's.
         """
         layers = await image_layers(docker, self.image.reference)
-        log.debug("%s: image %s is %s", docker.host, self.image.reference, "not there" if layers is None else "there")
+        log.debug("%s: image %s is %s", docker.host, self.image.reference, "missing" if layers is None else "present")
         if rank == 0:
             if layers is None:
                 await self._fetch(docker)
                 layers = await image_layers(docker, self.image.reference)
             if layers is None:
                 raise HostError(
-                    docker.host, f"{self.image.reference} is not in what was fetched by policy {self.image.policy}"
+                    docker.host, f"the image that policy {self.image.policy} brought is not {self.image.reference}"
                 )
             self._first.set_result((docker, layers))
             return
         if layers is None and self.image.policy != "build":
             await self._fetch(docker)
             layers = await image_layers(docker, self.image.reference)
-        first, wanted = await asyncio.shield(self._first)
+        first, expected = await asyncio.shield(self._first)
         if layers is None and self.image.policy == "build":
             await self._copy(first, docker)
             layers = await image_layers(docker, self.image.reference)
-        if layers != wanted:
+        if layers != expected:
             raise HostError(
                 docker.host,
-                f"{self.image.reference} is another image there than on {first.host}",
+                f"{self.image.reference} differs from the image of the same name on {first.host}",
                 advice=f"remove it there (docker rmi {self.image.reference}), so that it is fetched again",
             )
 
@@ -77,7 +77,7 @@ class ImageSupply:
         if self.image.policy == "present":
             raise HostError(
                 docker.host,
-                f"image {self.image.reference} is not there, and cluster.image.policy is present",
+                f"image {self.image.reference} is missing, and cluster.image.policy is present",
                 advice="load it there, or choose cluster.image.policy=pull or load",
             )
         if self.image.policy == "pull":
@@ -86,7 +86,7 @@ class ImageSupply:
             await self._ask(docker, "loaded", self._load)
         else:
             build = ImageBuild(self.image, docker.transport, self.work_dir, self.logs / LOG)
-            await self._patiently(docker, build.run(), build.last_line)
+            await self._with_progress(docker, build.run(), build.last_line)
 
     def _load(self, client: DockerClient) -> Any:
         assert self.image.settings.archive is not None
@@ -99,31 +99,31 @@ class ImageSupply:
 
         def copy(client: DockerClient) -> Any:
             stream: Any = source.images.get(self.image.reference).save(named=True)
-            return client.images.load(stream)  # takes an iterator too, although its type says bytes
+            return client.images.load(stream)  # takes an iterator, too, although its declared type is bytes
 
         await self._ask(docker, f"copied from {first.host}", copy)
 
-    async def _ask(self, docker: DockerHost, done: str, work: Callable[[DockerClient], Any]) -> None:
+    async def _ask(self, docker: DockerHost, participle: str, work: Callable[[DockerClient], Any]) -> None:
         from docker.errors import DockerException
 
-        async def told() -> str:
-            return f"being {done}"
+        async def progress() -> str:
+            return f"being {participle}"
 
         try:
-            await self._patiently(docker, docker.call(work, again=False), told)
+            await self._with_progress(docker, docker.call(work, again=False), progress)
         except DockerException as error:
             why = getattr(error, "explanation", None) or str(error)
-            raise HostError(docker.host, f"image {self.image.reference} cannot be {done}: {why}") from error
+            raise HostError(docker.host, f"image {self.image.reference} cannot be {participle}: {why}") from error
 
-    async def _patiently(self, docker: DockerHost, work: Awaitable[T], told: Callable[[], Awaitable[str]]) -> T:
-        """Wait for work, and say from time to time how far it is."""
+    async def _with_progress(self, docker: DockerHost, work: Awaitable[T], progress: Callable[[], Awaitable[str]]) -> T:
+        """Wait for work, and report its progress every SAY_EVERY seconds."""
         began, task = time.monotonic(), asyncio.ensure_future(work)
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=SAY_EVERY)
                 if not task.done():
                     seconds = time.monotonic() - began
-                    self.say(f"{docker.host}: {self.image.reference}, {seconds:.0f} s: {(await told())[:LONGEST]}")
+                    self.say(f"{docker.host}: {self.image.reference}, {seconds:.0f} s: {(await progress())[:LONGEST]}")
             return task.result()
         finally:
             task.cancel()
@@ -131,7 +131,7 @@ class ImageSupply:
 
 
 async def image_layers(docker: DockerHost, reference: str) -> list[str] | None:
-    """What identifies an image on every host, which its ID does not after docker import; None where it is not there."""
+    """The layers of an image; None where it is missing. They identify an image on every host, unlike its ID."""
     from docker.errors import ImageNotFound
 
     try:

@@ -1,4 +1,4 @@
-"""Containers that flagperf made on a host, and what has become of who made them."""
+"""Containers that flagperf made on a host, and the state of their launchers."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 Labels = Mapping[str, str]
 
 
-async def containers(
+async def container_states(
     ask: Callable[[Callable[[DockerClient], dict[str, Labels]]], Awaitable[dict[str, Labels]]],
 ) -> dict[str, OwnerState]:
-    """Their names, with the state of their launcher. Past its Slurm job a container is dead, whoever made it.
+    """Name of each container → state of its launcher. A container is dead when its Slurm job has ended.
 
     Args:
-        ask: lets the host's daemon do work.
+        ask: runs work with the host's docker client.
     """
     return {name: await _state(labels) for name, labels in (await ask(_labels)).items()}
 
 
 def _labels(client: DockerClient) -> dict[str, Labels]:
-    found = client.api.containers(all=True, filters={"label": OWNER})
-    return {container["Names"][0].lstrip("/"): container["Labels"] for container in found}
+    ours = client.api.containers(all=True, filters={"label": OWNER})
+    return {container["Names"][0].lstrip("/"): container["Labels"] for container in ours}
 
 
 async def _state(labels: Labels) -> OwnerState:

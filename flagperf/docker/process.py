@@ -1,4 +1,4 @@
-"""A container that runs, as a Process."""
+"""A running container as a Process."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 KEEPER = MARKED + script(__file__, "keeper.sh")
 KEEPER_GRACE = 3.0  # seconds
 REMOVED = "someone removed the container"
-SHIM_ENDED = "its containerd-shim ended: docker holds a container by this process, and ends it without"
-UNKNOWN = "255"  # in the event of a container's end, where docker has lost its shim: it then ends the container itself
+SHIM_ENDED = "its containerd-shim ended, and docker ends a container without this process"
+UNKNOWN = "255"  # exit code in the event of a container that docker ended because its shim was lost
 SIGNALLED = 128  # docker reports an end by signal N as 128 + N
 
 
 async def start_keeper(transport: Transport, socket: str, name: str) -> Process:
-    """A process on the host that kills what runs in the container when it is stopped, or when the launcher is gone.
+    """Start a process on the host that kills the container's processes when it is stopped or the launcher dies.
 
-    It needs no docker, so that it also works when the daemon is gone. Where there is Python for it, it then asks the
-    daemon to remove the container: the launcher may have lost the host for good.
+    The keeper needs no docker, so it also works after the end of the daemon. Where the host has Python, the keeper then
+    asks the daemon to remove the container: the launcher may have lost the host for good.
     """
     python, program = transport.python, Path(discard.__file__).read_text("utf-8")
     remove = (python, "-I", "-S", "-c", program, socket, name) if python else ()
@@ -40,7 +40,7 @@ async def start_keeper(transport: Transport, socket: str, name: str) -> Process:
 
 
 class DockerProcess:
-    """A started container."""
+    """A started container, as a Process."""
 
     def __init__(self, docker: DockerHost, container: Container, keeper: Process, grace: float) -> None:
         self._docker, self._name, self._options = docker, container.name, container.options
@@ -72,34 +72,34 @@ class DockerProcess:
             return f"out of memory: the container reached its limit{limit}"
         if state["Paused"]:
             return "the container is frozen (docker pause)"
-        if not state["Running"] and (told := await self._docker.call(partial(self._done_to_it, state["ExitCode"]))):
-            return told
+        if not state["Running"] and (event := await self._docker.call(partial(self._outside_event, state["ExitCode"]))):
+            return event
         return state["Error"] or None
 
     async def _wait(self) -> int | None:
         from docker.errors import NotFound
 
         try:
-            done = await self._docker.call(lambda client: client.api.wait(self._name, timeout=None))
+            answer = await self._docker.call(lambda client: client.api.wait(self._name, timeout=None))
         except (HostError, NotFound):
             return None
-        status = int(done["StatusCode"])
+        status = int(answer["StatusCode"])
         return SIGNALLED - status if status > SIGNALLED else status
 
-    def _done_to_it(self, status: int, client: DockerClient) -> str | None:
-        """What someone else did to the container that has ended; None: nothing. Takes a second at most.
+    def _outside_event(self, status: int, client: DockerClient) -> str | None:
+        """What another program did to the ended container; None: nothing. Takes a second at most.
 
-        The daemon keeps its last 256 events, and tells them up to the end of the current second of its clock: one that
-        is being removed has been by then.
+        The daemon keeps its last 256 events. It sends the events up to the end of the current second of its clock. By
+        then it has sent the removal of the container, too.
         """
         now = datetime.fromisoformat(re.sub(r"\.\d+", "", client.info()["SystemTime"]).replace("Z", "+00:00"))
         filters = {"type": "container", "container": self._name}
         events = list(client.events(since=1, until=int(now.timestamp()) + 1, filters=filters, decode=True))
-        done = [event["Action"] for event in events]
+        actions = [event["Action"] for event in events]
         signals = [event["Actor"]["Attributes"]["signal"] for event in events if event["Action"] == "kill"]
-        if "destroy" in done:
+        if "destroy" in actions:
             return REMOVED
-        if "stop" in done or "restart" in done:
+        if "stop" in actions or "restart" in actions:
             return "someone stopped the container (docker stop)"
         if signals:
             return f"someone sent the container signal {signals[0]} (docker kill)"
@@ -115,5 +115,5 @@ class DockerProcess:
                 container.unpause()
             container.stop(timeout=round(self._grace))
         except APIError as error:
-            if error.status_code not in (404, 409):  # it ended meanwhile
+            if error.status_code not in (404, 409):  # the container has ended
                 raise

@@ -1,4 +1,4 @@
-"""The runtime `docker`: a node's ranks in one container. create → start → wait → inspect → remove."""
+"""The runtime `docker`: one container for the ranks of a node. create → start → wait → inspect → remove."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.docker.daemon import ANSWER, DockerHost
 from flagperf.docker.image_supply import ImageSupply
-from flagperf.docker.leftovers import containers
-from flagperf.docker.once import once, remove, run_once
+from flagperf.docker.leftovers import container_states
+from flagperf.docker.one_command import remove, run_to_end, with_command
 from flagperf.docker.process import DockerProcess, start_keeper
 from flagperf.errors import HostError
-from flagperf.hosts.environment import answered, question
+from flagperf.hosts.environment import parse_answer, query_argv
 from flagperf.hosts.leftovers import this_owner
 from flagperf.hosts.transport import Process, Transport
 from flagperf.plan.container import owned, sdk_arguments
@@ -35,90 +35,96 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-# What images told: by host, the image's ID, and what was asked with which options. Later rounds and jobs need not ask.
-_told: dict[tuple[str, ...], dict[str, str]] = {}
+# Versions in the images. Keys: host, ID of the image, query and container options. Later rounds and jobs reuse them.
+_versions: dict[tuple[str, ...], dict[str, str]] = {}
 
 
 class DockerRuntime:
-    """One node in one round."""
+    """The container of one node in one round."""
 
     def __init__(self, job: JobConfig, plan: Plan, node: NodePlan, transport: Transport, images: ImageSupply) -> None:
         self.job, self.transport, self.images = job, transport, images
         self.docker = DockerHost(transport, patience=job.cluster.ssh.reconnect)
         self.facts: Mapping[str, str] = {}
-        self._made = False
+        self._created = False
         self._starting: asyncio.Task[None] | None = None
         self._keeper: Process | None = None
-        self.place(plan, node)
+        self.adopt_plan(plan, node)
 
-    def place(self, plan: Plan, node: NodePlan) -> None:
+    def adopt_plan(self, plan: Plan, node: NodePlan) -> None:
+        """Use this plan from now on."""
         assert node.container is not None
         self.plan, self.node, self.container = plan, node, node.container
 
     async def check(self) -> None:
+        """Remove the containers of dead runs."""
         await self._remove_leftovers()
 
     async def prepare(self) -> None:
+        """Bring the image to the host, and read the versions in the image."""
         await self.images.supply(self.docker, self.node.rank)
         facts = await self._ask(partial(image_facts, reference=self.container.image))
         asked = (self.node.launch.argv[0], str(needs_of(self.job)), str(self.job.container))
         key = (self.transport.host, facts["image_id"], *asked)
-        if key not in _told:
-            _told[key] = await image_versions(self.job, self.docker, self.node)
-        self.facts = {**facts, **_told[key]}
+        if key not in _versions:
+            _versions[key] = await image_versions(self.job, self.docker, self.node)
+        self.facts = {**facts, **_versions[key]}
 
     async def launch(self) -> Process:
+        """Start the container and its keeper."""
         folders = [mount.source for mount in self.container.mounts if not mount.read_only]
         await self.transport.run(Command(("mkdir", "-p", *folders)), timeout=SHORT)
         self._keeper = await start_keeper(self.transport, self.docker.socket, self.container.name)
         self._starting = asyncio.create_task(self._start(owned(self.container, this_owner())))
-        await asyncio.shield(self._starting)  # the daemon does what it was asked for, even when this wait is cancelled
+        await asyncio.shield(self._starting)  # a cancellation does not stop the daemon
         return DockerProcess(self.docker, self.container, self._keeper, self.plan.deadlines.stop)
 
     async def _start(self, container: Container) -> None:
         created = await self._ask(lambda client: client.containers.create(**sdk_arguments(container)))
-        self._made = True  # from now on it is ours to remove
+        self._created = True  # from now on this process must remove the container
         await self._ask(lambda _: created.start())
 
     async def clean(self) -> None:
+        """Remove the container and its keeper, if they exist."""
         try:
             if self._starting is not None:
                 while not (await asyncio.wait({self._starting}, timeout=ANSWER))[0]:
-                    await self.docker.call(lambda _: None)  # a daemon that does not answer is not waited for
-                with contextlib.suppress(HostError):  # `launch` raised it, unless it was interrupted
+                    await self.docker.call(lambda _: None)  # raises DaemonError where the daemon does not answer
+                with contextlib.suppress(HostError):  # `launch` has raised this error, unless it was cancelled
                     await self._starting
         finally:
             await self._remove()
 
     async def _remove(self) -> None:
-        """Remove what was made: the container, and the keeper after it."""
+        """Remove the container, and then its keeper."""
         try:
-            if self._made:
+            if self._created:
                 await self._ask(lambda client: remove(client, self.container.name))
-                self._made = False
+                self._created = False
         finally:
             if self._keeper is not None:
                 await self._keeper.stop()
                 self._keeper = None
 
     async def close(self) -> None:
+        """Close the connection to the daemon."""
         await self.docker.close()
 
     async def _remove_leftovers(self) -> None:
-        """Remove containers of runs that died, and one that this launcher left under the name that is needed now."""
-        for name, state in (await containers(self._ask)).items():
+        """Remove containers of dead runs, and this launcher's own container whose name is needed now."""
+        for name, state in (await container_states(self._ask)).items():
             if state == "dead" or (state == "this" and name == self.container.name):
                 log.warning("%s: removing %s, left behind by a run that died", self.transport.host, name)
                 await self._ask(partial(remove, name=name))
 
     async def _ask(self, work: Callable[[DockerClient], T]) -> T:
-        """Let the daemon do work. Raises HostError where it refuses."""
+        """Let the daemon do work. Raises HostError where the daemon refuses."""
         from docker.errors import APIError
 
         try:
             return await self.docker.call(work, again=False)
         except APIError as error:
-            raise refused(self.transport.host, self.container, error) from error
+            raise refusal(self.transport.host, self.container, error) from error
 
 
 async def image_versions(job: JobConfig, docker: DockerHost, node: NodePlan) -> dict[str, str]:
@@ -131,38 +137,38 @@ async def image_versions(job: JobConfig, docker: DockerHost, node: NodePlan) -> 
 
     container, needs = node.container, needs_of(job)
     assert container is not None and job.container is not None
-    looking = once(container, job.container, question(node.launch.argv[0], needs))
+    query = with_command(container, job.container, query_argv(node.launch.argv[0], needs))
     try:
-        status, output = await docker.call(partial(run_once, container=looking), again=False)
+        status, output = await docker.call(partial(run_to_end, container=query), again=False)
     except APIError as error:
-        raise refused(docker.host, container, error) from error
+        raise refusal(docker.host, container, error) from error
     key = f"vendor.image.{entry_of(job.vendor, job.framework)[0]}"
     advice = f"take an image that has it ({key}.name), or build on this one: {key}.base={container.image}"
-    return answered(docker.host, f"image {container.image}", needs, status, output, advice)
+    return parse_answer(docker.host, f"image {container.image}", needs, status, output, advice)
 
 
 def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
-    """Facts for sys_info.log about docker and the image: its ID here, and its digest in the registry it came from."""
+    """Facts for sys_info.log: version of docker, and name, ID and registry digest of the image."""
     image = client.images.get(reference)
     digests = ", ".join(image.attrs.get("RepoDigests") or ())
     return {
         "docker": client.version()["Version"],
         "image": reference,
         "image_id": str(image.id),
-        "image_digest": digests or "none: it was not pulled from a registry",
+        "image_digest": digests or "none: the image does not come from a registry",
     }
 
 
-def refused(host: str, container: Container, error: APIError) -> HostError:
+def refusal(host: str, container: Container, error: APIError) -> HostError:
     """The error for a container that the daemon refuses."""
     why = str(error.explanation or error)
     if error.status_code == 409:
         return HostError(
             host,
-            f"another container is called {container.name}",
-            advice=f"another run uses it; if none does: docker rm -f {container.name}",
+            f"another container has the name {container.name}",
+            advice=f"another run uses this container; if no run does: docker rm -f {container.name}",
         )
     if error.status_code == 404:
-        return HostError(host, f"image {container.image} is not there (any more)", advice="run again")
+        return HostError(host, f"image {container.image} is missing on the host", advice="run again")
     advice = "adapt the container options of runtime, vendor or cluster; dry_run=true shows the docker line"
     return HostError(host, f"docker refuses the container: {why}", advice=advice)

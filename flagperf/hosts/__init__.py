@@ -1,4 +1,4 @@
-"""One machine: run commands, start and stop processes, send and fetch files, learn facts, watch devices.
+"""Access to one machine: run commands, start and stop processes, copy files, read facts, watch devices.
 
-Which machine, and what for, is decided above.
+Higher packages choose the machine and the commands.
 """

@@ -1,4 +1,4 @@
-"""A clock that stands still while the launcher does: stopped by a signal, asleep with its machine, or too busy."""
+"""A clock that counts only the time in which this process runs: not while it is stopped, asleep or overloaded."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Awaitable
 from types import TracebackType
 
 TICK = 1.0  # seconds between two readings
-MOST = 5.0  # seconds between two readings that count; a longer time was spent standing still
-CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # Linux' other clocks stand still with a laptop
+MOST = 5.0  # seconds between two readings that count; the process stood still for the rest of a longer interval
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # Linux' other clocks stop while a laptop sleeps
 
 
 class AwakeClock:
-    """Seconds for which this process could look at what happens. Runs while its `async with` block does."""
+    """Seconds in which this process was able to run. The clock ticks inside its `async with` block."""
 
     def __init__(self) -> None:
         self.stood = 0.0  # seconds of the last standstill
-        self.woke = 0.0  # when it ended, by this clock
+        self.woke = 0.0  # end of the last standstill, by this clock
         self._seconds, self._read = 0.0, time.clock_gettime(CLOCK)
         self._ticking: asyncio.Task[None] | None = None
 
@@ -32,7 +32,7 @@ class AwakeClock:
         self._ticking.cancel()
 
     def now(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since the clock was made."""
         before, self._read = self._read, time.clock_gettime(CLOCK)
         passed = self._read - before
         self._seconds += min(passed, MOST)
@@ -47,10 +47,10 @@ class AwakeClock:
 
 
 async def within(work: Awaitable[object], seconds: float) -> None:
-    """Wait for work that may take so many seconds of an AwakeClock.
+    """Wait for work, at most this many seconds of an AwakeClock.
 
     Raises:
-        asyncio.TimeoutError: it took longer, and was cancelled.
+        asyncio.TimeoutError: the work took longer, and was cancelled.
     """
     task = asyncio.ensure_future(work)
     try:

@@ -1,4 +1,4 @@
-"""A transport to each node: this machine, or what the source of the hosts says."""
+"""Makes a transport to each node: this machine, or a host of the job's scheduler."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flagperf.hosts.transport import Transport
 
 
 def make_transports(job: JobConfig, nodes: Sequence[Node]) -> list[Transport]:
-    """A transport for each node."""
+    """A transport for each node of a job."""
     return transports(nodes, job.cluster, job.deadlines.connect)
 
 
 def transports(nodes: Sequence[Node], cluster: Cluster, timeout: float) -> list[Transport]:
-    """The same; `timeout`: seconds for a connection."""
+    """A transport for each node. `timeout`: seconds for a connection."""
     from flagperf.hosts.local import LocalTransport
 
     others = [node for node in nodes if not node.local]

@@ -1,4 +1,4 @@
-"""Whether the ranks find what they need where they run: asked of an interpreter, here, on a host or in a container."""
+"""Asks a Python interpreter whether the ranks have all packages that they need: here, on a host or in a container."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from flagperf.hosts.transport import Transport
 LOOK_TIMEOUT = 30.0  # seconds, for starting an interpreter once
 
 
-def question(python: str, needs: Needs) -> tuple[str, ...]:
-    """The argv with which an interpreter tells what it has: one process, which imports no framework."""
+def query_argv(python: str, needs: Needs) -> tuple[str, ...]:
+    """The argv that makes an interpreter print its packages: one process, which imports no framework."""
     source = Path(versions.__file__).read_text(encoding="utf-8")
     return (python, "-c", source, ",".join(needs.modules), *needs.asked)
 
@@ -28,46 +28,48 @@ async def ask(
     """Versions of Python and of the framework's packages in an environment of a host.
 
     Args:
-        python: its interpreter.
-        advice: what to do where the environment lacks something.
-        wrapper: the command before it that leads into a container.
+        python: the interpreter of the environment.
+        advice: the advice in the error message.
+        wrapper: a command in front of the interpreter that enters a container.
 
     Raises:
-        HostError: the interpreter is not there, or it lacks something that the ranks need; with all that it lacks.
+        HostError: the interpreter is missing, or packages are missing; the message lists all of them.
     """
-    if transport.local and python == sys.executable and not wrapper:  # it need not be started to know
-        return checked(transport.host, python, needs, versions.missing(needs.modules), own_versions(needs), advice)
-    done = await transport.run(Command((*wrapper, *question(python, needs))), timeout=LOOK_TIMEOUT)
-    return answered(transport.host, python, needs, done.exit_status, done.stdout + done.stderr, advice)
+    if transport.local and python == sys.executable and not wrapper:  # this process knows the answer
+        missing = versions.missing(needs.modules)
+        return require(transport.host, python, needs, missing, own_versions(needs), advice)
+    completed = await transport.run(Command((*wrapper, *query_argv(python, needs))), timeout=LOOK_TIMEOUT)
+    output = completed.stdout + completed.stderr
+    return parse_answer(transport.host, python, needs, completed.exit_status, output, advice)
 
 
 def own_versions(needs: Needs) -> dict[str, str]:
-    """What this process's own environment holds."""
+    """Versions of the packages in the environment of this process."""
     return versions.versions(needs.asked)
 
 
-def answered(host: str, what: str, needs: Needs, status: int | None, output: str, advice: str) -> dict[str, str]:
-    """The versions that an interpreter told. `what`: the interpreter or image that was asked, for the message.
+def parse_answer(host: str, source: str, needs: Needs, status: int | None, output: str, advice: str) -> dict[str, str]:
+    """The versions in the output of `query_argv`. `source`: the interpreter or image, for the message.
 
     Raises:
-        HostError: it did not start, or lacks something.
+        HostError: the interpreter did not start, or packages are missing.
     """
     lines = output.strip().splitlines() or ["no output"]
     answer = next((line for line in lines if line.startswith("{'missing'")), None)
     if status != 0 or answer is None:
-        raise HostError(host, f"{what}: Python does not start there: {lines[-1]}", advice=advice)
-    told = ast.literal_eval(answer)
-    return checked(host, what, needs, told["missing"], told["versions"], advice)
+        raise HostError(host, f"{source}: Python does not start there: {lines[-1]}", advice=advice)
+    parsed = ast.literal_eval(answer)
+    return require(host, source, needs, parsed["missing"], parsed["versions"], advice)
 
 
-def checked(
-    host: str, what: str, needs: Needs, missing: Sequence[str], found: Mapping[str, str], advice: str
+def require(
+    host: str, source: str, needs: Needs, missing: Sequence[str], installed: Mapping[str, str], advice: str
 ) -> dict[str, str]:
-    """The versions of Python and the framework's packages, where nothing is lacking.
+    """The versions of Python and of the framework's packages.
 
     Raises:
-        HostError: something is.
+        HostError: modules are missing, or packages are too old.
     """
-    if unmet := needs.unmet(missing, found):
-        raise HostError(host, f"{what} has {'; '.join(unmet)}", advice=advice)
-    return {name: found[name] for name in ("python", *needs.packages)}
+    if unmet := needs.unmet(missing, installed):
+        raise HostError(host, f"{source} has {'; '.join(unmet)}", advice=advice)
+    return {name: installed[name] for name in ("python", *needs.packages)}

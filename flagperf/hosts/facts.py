@@ -1,4 +1,4 @@
-"""What a host is and has, read by one short shell script. Checked before a run starts, and kept as sys_info.log."""
+"""Reads the facts of a host with one short shell script: for the checks before a run, and for sys_info.log."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from flagperf.plain import plain
 
 LOOK_TIMEOUT = 30.0  # seconds; the script takes milliseconds unless a file system hangs
 TOOL_OUTPUT = 8192  # bytes of a tool's output that are kept
-PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes one meanwhile
-PASSING = ("listening", "oom_kills", "folder")  # facts of a moment and of one folder: sys_info.log leaves them out
+PORTS = range(20000, 32768)  # below Linux's ephemeral ports, so that no outgoing connection takes a chosen port
+PASSING = ("listening", "oom_kills", "folder")  # temporary facts, and facts about one folder: sys_info.log omits them
 PORT_FILES = "/proc/net/tcp /proc/net/tcp6"
-SCRIPT = script(__file__, "facts.sh") + CLAIMED  # one command: a session of ssh costs as much as what a script does
-ABSENT = {"devices": "none"}  # what sys_info.log says where others are "unknown"
+SCRIPT = script(__file__, "facts.sh") + CLAIMED  # one command: a session of ssh costs as much as a script
+ABSENT = {"devices": "none"}  # texts of sys_info.log for missing facts; the others are "unknown"
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the script found on one host."""
+    """The facts of one host."""
 
-    fields: Mapping[str, str]  # as printed, in order
-    claims: Completed | None = None  # the answer of claimed.sh; None: it was not asked, or the folder is not there
+    fields: Mapping[str, str]  # in the order of the script's output
+    claims: Completed | None = None  # the output of claimed.sh; None: not requested, or the folder is missing
 
     def number(self, name: str) -> int | None:
-        """A fact that is a whole number; None where the host does not tell it."""
+        """A fact that is a whole number; None where the host does not provide the fact."""
         value = self.fields.get(name, "")
         return int(value) if value.isdigit() else None
 
     @property
     def devices(self) -> int:
-        """Accelerators counted by their device files."""
+        """Number of accelerators, counted by their device files."""
         return len(self.fields.get("devices", "").split())
 
     @property
     def folder(self) -> str:
-        """What tells the folder of the run, or its nearest parent, from all other folders; empty where unknown.
+        """Identifies the folder of the run, or its nearest existing parent; empty where unknown.
 
         "network SOURCE INODE" on a network file system, else "host BOOT_ID DEVICE:INODE".
         """
@@ -54,22 +54,22 @@ class Facts:
 
     @property
     def listening(self) -> frozenset[int]:
-        """TCP ports that are taken."""
+        """TCP ports on which a process listens."""
         return frozenset(int(port, 16) for port in self.fields.get("listening", "").split())
 
     def interface(self, address: str) -> str | None:
-        """The network interface that holds an IPv4 address."""
+        """The network interface with an IPv4 address; None where no interface has the address."""
         pairs = (pair.split("=", 1) for pair in self.fields.get("addresses", "").split())
-        return next((name for name, held in pairs if held == address), None)
+        return next((name for name, value in pairs if value == address), None)
 
     def free_port(self) -> int:
-        """A TCP port that nobody listens on. Random, so that runs that start together choose different ones."""
+        """A random free TCP port. Runs that start at the same time choose different ports."""
         taken = self.listening
         return random.choice([port for port in PORTS if port not in taken])
 
 
 def sys_info(fields: Mapping[str, str]) -> str:
-    """The content of sys_info.log: facts of a host, and of the environment of its ranks. It steers no terminal."""
+    """The content of sys_info.log: facts of a host and of its ranks' environment, without control characters."""
     shown = {name: plain(value.strip()) for name, value in fields.items() if name not in PASSING}
     return "".join(f"{name}: {value or ABSENT.get(name, 'unknown')}\n" for name, value in shown.items())
 
@@ -85,33 +85,34 @@ async def read_facts(
     """Run the script on a host.
 
     Args:
-        folder: where the run will lie.
-        device_files: glob of the device files of its accelerators.
-        ports: also which TCP ports are taken.
-        work_dir: where also claimed folders are looked for, for `flagperf.hosts.leftovers`.
+        folder: the future folder of the run.
+        device_files: glob of the accelerators' device files.
+        ports: whether to list the TCP ports that are in use.
+        work_dir: search this folder for claimed folders, for `flagperf.hosts.leftovers`; "": do not search.
     """
     command = Command(("sh", "-s", "--", folder, device_files or "", PORT_FILES if ports else "", work_dir))
-    done = await transport.run(command, timeout=LOOK_TIMEOUT, stdin=SCRIPT.encode())
-    told, asked, claims = done.stdout.partition("\n---\n")
-    if done.exit_status != 0 and not asked:
-        raise HostError(transport.host, f"cannot be looked at: {done.stderr.strip() or 'the connection was lost'}")
-    fields = {"time": _time_of(transport), **dict(re.findall(r"^(\w+): (.*)$", told, re.MULTILINE))}
-    return Facts(fields, replace(done, stdout=claims) if asked else None)
+    completed = await transport.run(command, timeout=LOOK_TIMEOUT, stdin=SCRIPT.encode())
+    facts, separator, claims = completed.stdout.partition("\n---\n")
+    if completed.exit_status != 0 and not separator:
+        why = completed.stderr.strip() or "the connection was lost"
+        raise HostError(transport.host, f"facts cannot be read: {why}")
+    fields = {"time": _time_of(transport), **dict(re.findall(r"^(\w+): (.*)$", facts, re.MULTILINE))}
+    return Facts(fields, replace(completed, stdout=claims) if separator else None)
 
 
 def _time_of(transport: Transport) -> str:
-    """What the host's clock shows, in the launcher's time zone."""
+    """The time of the host's clock, in the launcher's time zone."""
     now = datetime.now(timezone.utc) + timedelta(seconds=transport.clock_offset)
     return now.astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
 
 
 async def add_tool(path: Path, transport: Transport, tool: MonitorTool) -> None:
-    """Add to sys_info.log what the vendor's tool prints about the accelerators, or why it prints nothing."""
+    """Append the output of the vendor's tool to sys_info.log, or the reason for its failure."""
     command = shell(f"({LIMITED}) 2>&1 | head -c {TOOL_OUTPUT}", f"{tool.timeout:g}", *tool.command)
     try:
-        told = (await transport.run(command, timeout=tool.timeout + LOOK_TIMEOUT)).stdout
+        output = (await transport.run(command, timeout=tool.timeout + LOOK_TIMEOUT)).stdout
     except HostError as error:
-        told = error.problem
-    lines = ["accelerators, by the vendor's tool:", *plain(told.strip("\n")).splitlines()]
+        output = error.problem
+    lines = ["accelerators, by the vendor's tool:", *plain(output.strip("\n")).splitlines()]
     with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:  # a full disk fails the training
         file.write("\n" + "\n    ".join(lines) + "\n")

@@ -1,13 +1,13 @@
-"""Runs one command and ends all of its processes, even when the program that started it is killed.
+"""Runs one command, and ends all of its processes even after the death of the program that started the guard.
 
     python -I -S guard.py GRACE COMMAND...
 
-When standard input closes (the launcher stopped it, was killed, or lost its connection), or a signal asks the guard to
-end, every descendant gets SIGTERM, and SIGKILL after GRACE seconds. When the command ends by itself, what it left
-running is killed at once. The guard ends as the command did: with its exit status, or by the same signal.
+Standard input closes when the launcher stops the guard, dies, or loses its connection. Then, or after a signal that
+asks the guard to end, every descendant gets SIGTERM, and SIGKILL after GRACE seconds. When the command ends by itself,
+the guard kills its remaining descendants at once. The guard ends like the command: with the same exit status or signal.
 
-Only the standard library, and no import of flagperf: the file runs alone on a host. Linux only: as "child
-subreaper" the guard inherits orphans, so that ranks in sessions of their own stay its descendants.
+The file runs alone on a host. So it uses the standard library only, and imports nothing of flagperf. Linux only: as
+"child subreaper" the guard inherits orphans, so ranks in their own sessions stay its descendants.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
-STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # mean the same as standard input closing
-KILL_WITHIN = 5.0  # seconds; a process in uninterruptible sleep is given up after this
+STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # have the same effect as the end of standard input
+KILL_WITHIN = 5.0  # seconds; the guard does not wait longer for a process in uninterruptible sleep
 
 
 def descendants() -> set[int]:
@@ -35,25 +35,25 @@ def descendants() -> set[int]:
         try:
             state, parent = stat.read_text(errors="replace").rpartition(")")[2].split()[:2]
         except (OSError, ValueError):
-            continue  # ended meanwhile
+            continue  # the process has ended
         if state != "Z":
             children.setdefault(int(parent), []).append(int(stat.parent.name))
-    found: set[int] = set()
+    result: set[int] = set()
     waiting = [os.getpid()]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found.update(below)
+        result.update(below)
         waiting.extend(below)
-    return found
+    return result
 
 
 def signal_all(number: int, seconds: float) -> bool:
-    """Send a signal to every descendant and wait for their end, at most `seconds`. Returns whether none is left."""
+    """Send a signal to every descendant, and wait at most `seconds` for their end. Returns whether all have ended."""
     signalled: set[int] = set()
     deadline = time.monotonic() + seconds
     while alive := descendants():
-        for pid in alive - signalled:  # also those born since
-            with contextlib.suppress(ProcessLookupError):  # ended by itself
+        for pid in alive - signalled:  # including descendants that started later
+            with contextlib.suppress(ProcessLookupError):  # the process has ended
                 os.kill(pid, number)
         signalled |= alive
         if time.monotonic() >= deadline:
@@ -63,9 +63,9 @@ def signal_all(number: int, seconds: float) -> bool:
 
 
 def end(returncode: int) -> None:
-    """Exit as the command did."""
+    """End this process like the command: with its exit status or by its signal."""
     if returncode < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the core dump, if any, is the command's
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no second core dump
         if -returncode in STOP:
             signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
@@ -73,15 +73,16 @@ def end(returncode: int) -> None:
 
 
 def main(grace: float, argv: list[str]) -> None:
+    """Run the command, and end all of its processes. `grace`: seconds between SIGTERM and SIGKILL."""
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wakeup, child_ended = os.pipe()
     os.set_blocking(child_ended, False)
     signal.set_wakeup_fd(child_ended)
     for number in (signal.SIGCHLD, *STOP):
-        signal.signal(number, lambda *_: None)  # a handler is needed for the wake-up to come
+        signal.signal(number, lambda *_: None)  # without a handler there is no wake-up
     try:
-        command = subprocess.Popen(  # ended by the kernel, should the guard itself be killed
+        command = subprocess.Popen(  # the kernel ends the command when the guard is killed
             argv, stdin=subprocess.DEVNULL, preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         )
     except OSError as error:

@@ -1,9 +1,9 @@
-"""What runs leave on a host when their launcher dies: folders, here; containers, in flagperf.docker.leftovers.
+"""Finds and removes the folders of dead runs on a host. flagperf.docker.leftovers does the same for containers.
 
-Each says who its owner is: which process of which machine. Only what belongs to a dead owner is removed. A folder
-whose logs could not be collected has no owner: it stays until `flagperf report RUN_DIR collect=true` has brought them.
-The folder of a long command (flagperf.hosts.ssh.process) is dead when nobody holds its locks: its launcher holds one,
-its guard the other.
+Each folder names its owner: a process of a machine. Only folders of dead owners are removed. A folder with logs that
+were not collected has no owner. It stays until `flagperf report RUN_DIR collect=true` has collected the logs.
+The folder of a long command (flagperf.hosts.ssh.process) is dead when nobody holds its two locks. The launcher holds
+one lock, the guard holds the other.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from flagperf.hosts.transport import Completed, Transport
 CLAIM, CLAIMED = (OWN_FOLDER + script(__file__, name) for name in ("claim.sh", "claimed.sh"))
 DEAD_PROCESSES = OURS + script(__file__, "dead_processes.sh")
 KEEP = script(__file__, "keep.sh")
-WHAT_IS_KEPT = OWN_FOLDER + script(__file__, "what_is_kept.sh")
+FOLDER_STATE = OWN_FOLDER + script(__file__, "folder_state.sh")
 TIMEOUT = 60.0  # seconds
 
 OwnerState = Literal["this", "alive", "dead", "elsewhere"]
-FolderState = Literal["kept", "this", "alive", "dead", "elsewhere"]  # kept: logs that were not collected lie there
+FolderState = Literal["kept", "this", "alive", "dead", "elsewhere"]  # kept: the folder has logs that were not collected
 
 log = logging.getLogger(__name__)
 
 
 def this_owner() -> str:
-    """The name of this process, which no other process of any machine has: host name, boot, pid and start time."""
+    """A unique name of this process: host name, boot, pid and start time."""
     return _owner(os.getpid())
 
 
 def owner_state(owner: str) -> OwnerState:
-    """What has become of an owner; "elsewhere" for one of another machine, of which nothing is known."""
+    """The state of an owner; "elsewhere" for a process of another machine, whose state is unknown."""
     parts = owner.split()
     if owner == this_owner():
         return "this"
@@ -58,29 +58,31 @@ def _owner(pid: int) -> str:
 
 
 async def claim(transport: Transport, folder: str) -> None:
-    """Make a folder in the work_dir of a host that belongs to this process. Nobody else may read it.
+    """Create a folder in the work_dir of a host for this process. No other user may read the folder.
 
     Raises:
-        HostError: it cannot be made, is another run's, or another user could reach into it.
+        HostError: the folder cannot be created, belongs to another run, or another user could change its content.
     """
     await _in_work_dir(transport, f"cannot make {folder}", shell(CLAIM, folder, this_owner()))
 
 
 async def claimed_folders(
-    transport: Transport, work_dir: str, *, make: bool = False, told: Completed | None = None
+    transport: Transport, work_dir: str, *, make: bool = False, known: Completed | None = None
 ) -> dict[str, FolderState]:
-    """Folders that runs claimed on a host, with what has become of their owners, and those that were kept.
+    """The folders of runs on a host, with the states of their owners.
 
     Args:
-        make: make work_dir where it is not there.
-        told: what the host has just told (`Facts.claims`); None: it is asked.
+        make: create a missing work_dir.
+        known: the host's answer in `Facts.claims`; None: ask the host now.
 
     Raises:
-        HostError: another user could reach into work_dir.
+        HostError: another user could change the content of work_dir.
     """
     problem, command = f"cannot use {work_dir}", shell(CLAIMED, work_dir, "make" if make else "")
-    done = _used(transport, problem, told) if told else await _in_work_dir(transport, problem, command)
-    parts = done.stdout.split("\0")  # a path may hold any other character
+    completed = (
+        _require_success(transport, problem, known) if known else await _in_work_dir(transport, problem, command)
+    )
+    parts = completed.stdout.split("\0")  # a path may contain any other character
     owners = zip(parts[::2], parts[1::2], strict=False)
     return {
         str(PurePosixPath(file).parent): "kept" if owner == "kept" else owner_state(owner) for owner, file in owners
@@ -88,21 +90,21 @@ async def claimed_folders(
 
 
 async def _in_work_dir(transport: Transport, problem: str, command: Command) -> Completed:
-    return _used(transport, problem, await transport.run(command, timeout=TIMEOUT))
+    return _require_success(transport, problem, await transport.run(command, timeout=TIMEOUT))
 
 
-def _used(transport: Transport, problem: str, done: Completed) -> Completed:
-    if done.exit_status != 0:
-        advice = "give work_dir of the cluster a place below folders that only root and this user may write to"
-        raise HostError(transport.host, f"{problem}: {done.stderr.strip()}", advice=advice)
-    return done
+def _require_success(transport: Transport, problem: str, completed: Completed) -> Completed:
+    if completed.exit_status != 0:
+        advice = "set cluster.work_dir to a folder whose parents only root and this user may write to"
+        raise HostError(transport.host, f"{problem}: {completed.stderr.strip()}", advice=advice)
+    return completed
 
 
 async def remove_dead_folders(
-    transport: Transport, work_dir: str, *, make: bool = False, told: Completed | None = None
+    transport: Transport, work_dir: str, *, make: bool = False, known: Completed | None = None
 ) -> list[str]:
-    """Remove the folders of runs that died, and return them. `make` and `told`: as for `claimed_folders`."""
-    claimed = await claimed_folders(transport, work_dir, make=make, told=told)
+    """Remove the folders of dead runs, and return them. `make` and `known` are those of `claimed_folders`."""
+    claimed = await claimed_folders(transport, work_dir, make=make, known=known)
     dead = [path for path, state in claimed.items() if state == "dead"]
     if dead:
         log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
@@ -111,30 +113,30 @@ async def remove_dead_folders(
 
 
 async def keep(transport: Transport, folder: str, case: str) -> None:
-    """Keep a run's folder on a host until it is collected, with what lies in its folder `case` alone.
+    """Keep a run's folder on a host until its logs are collected. Only its folder `case` is kept.
 
     Raises:
-        HostError: it cannot be kept.
+        HostError: the folder cannot be kept.
     """
-    done = await transport.run(shell(KEEP, folder, case), timeout=TIMEOUT)
-    if done.exit_status != 0:
-        raise HostError(transport.host, f"{folder} cannot be kept: {done.stderr.strip()}")
+    completed = await transport.run(shell(KEEP, folder, case), timeout=TIMEOUT)
+    if completed.exit_status != 0:
+        raise HostError(transport.host, f"{folder} cannot be kept: {completed.stderr.strip()}")
 
 
-async def kept(transport: Transport, folder: str) -> Literal["kept", "nothing"] | OwnerState:
-    """What a run left in its folder on a host: "kept" and "dead" can be collected; "nothing": there is none.
+async def folder_state(transport: Transport, folder: str) -> Literal["kept", "nothing"] | OwnerState:
+    """The state of a run's folder on a host. "kept" and "dead" can be collected; "nothing": no folder.
 
     Raises:
-        HostError: another user could reach into work_dir.
+        HostError: another user could change the content of work_dir.
     """
-    found = (await _in_work_dir(transport, f"cannot use {folder}", shell(WHAT_IS_KEPT, folder))).stdout.strip()
-    return "nothing" if not found else "kept" if found == "kept" else owner_state(found)
+    answer = (await _in_work_dir(transport, f"cannot use {folder}", shell(FOLDER_STATE, folder))).stdout.strip()
+    return "nothing" if not answer else "kept" if answer == "kept" else owner_state(answer)
 
 
 def advice(kept: Sequence[str]) -> str:
-    """What to do about folders whose logs were not collected."""
+    """The advice for folders whose logs were not collected."""
     remove = shlex.join(("rm", "-rf", *kept))
-    return f"flagperf report RUN_DIR collect=true brings the logs; to give them up, there: {remove}"
+    return f"flagperf report RUN_DIR collect=true collects the logs; to discard them, run there: {remove}"
 
 
 async def dead_process_folders(transport: Transport) -> list[str]:
@@ -148,5 +150,5 @@ async def remove_dead_process_folders(transport: Transport) -> list[str]:
 
 
 async def _dead_process_folders(transport: Transport, *action: str) -> list[str]:
-    done = await transport.run(shell(DEAD_PROCESSES, *action), timeout=TIMEOUT)
-    return done.stdout.splitlines()
+    completed = await transport.run(shell(DEAD_PROCESSES, *action), timeout=TIMEOUT)
+    return completed.stdout.splitlines()

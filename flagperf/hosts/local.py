@@ -21,7 +21,7 @@ from flagperf.hosts.transport import READ_SIZE, Completed, Process, logged
 
 
 class LocalProcess:
-    """A command under `flagperf.hosts.guard`, which holds its whole process tree."""
+    """A command under `flagperf.hosts.guard`, which ends its whole process tree."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -31,7 +31,7 @@ class LocalProcess:
 
     async def stop(self) -> None:
         if self._process.stdin is not None:
-            self._process.stdin.close()  # the guard's sign to stop everything
+            self._process.stdin.close()  # tells the guard to stop all processes
         await self._process.wait()
 
     async def reason(self) -> str | None:
@@ -75,7 +75,7 @@ class LocalTransport:
                 env={**os.environ, **command.env},
                 start_new_session=True,
             )
-        except OSError as error:  # no such program: answered as a shell does
+        except OSError as error:  # no such program: the answer of a shell
             return Completed(command, 127, "", f"{command.argv[0]}: {error.strerror}")
         try:
             stdout, stderr = await asyncio.wait_for(process.communicate(stdin), timeout)
@@ -83,7 +83,7 @@ class LocalTransport:
             raise HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}") from None
         finally:
             if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):  # it has ended, and asyncio does not know it yet
+                with contextlib.suppress(ProcessLookupError):  # the process has ended, but asyncio does not know yet
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         return Completed(command, process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
@@ -99,14 +99,14 @@ class LocalTransport:
                 stderr=output,
                 cwd=command.cwd,
                 env={**os.environ, **command.env},
-                start_new_session=True,  # a signal to the launcher's group, such as Ctrl-C, is not meant for it
+                start_new_session=True,  # Ctrl-C must not reach the command
             )
         started = LocalProcess(process)
         self._started.append(started)
         return started
 
     async def read(self, path: str, offset: int = 0) -> bytes:
-        if not Path(path).is_file():  # to open a pipe would wait for its writer
+        if not Path(path).is_file():  # opening a pipe would wait for a writer
             return b""
         try:
             with Path(path).open("rb") as file:
@@ -127,7 +127,7 @@ class LocalTransport:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file or folder unless both paths are the same place."""
+    """Copy a file or folder, unless both paths are the same file."""
     if target.exists() and source.samefile(target):
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Clears the page caches of a host, so that a round reads its data from the disk (`clear_caches`)."""
+"""Clears the page caches of a host, so that a round reads its data from disk (`clear_caches`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ log = logging.getLogger(__name__)
 
 
 async def clear_page_caches(transport: Transport) -> str:
-    """Clear them, as root or by sudo without a password. Returns the outcome, as sys_info.log tells it."""
-    done = await transport.run(CLEAR, timeout=TIMEOUT)
-    if done.exit_status == 0:
+    """Clear the page caches, as root or with sudo without a password. Returns the outcome for sys_info.log."""
+    completed = await transport.run(CLEAR, timeout=TIMEOUT)
+    if completed.exit_status == 0:
         return CLEARED
-    why = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.exit_status}"]
-    log.warning("%s: the page caches stay: %s; clear_caches needs root or sudo there", transport.host, why[0])
+    why = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.exit_status}"]
+    log.warning(
+        "%s: the page caches were not cleared: %s; clear_caches needs root or sudo there", transport.host, why[0]
+    )
     return f"not cleared: {why[0]}"

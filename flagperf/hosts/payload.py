@@ -1,4 +1,4 @@
-"""Sends to a host what the training processes need: code, in the launcher's own version, and secret variables."""
+"""Sends the code of the launcher and the secret variables of the ranks to a host."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from flagperf.hosts.transport import Transport
 
 UNPACK = script(__file__, "unpack.sh")
 UNPACK_TIMEOUT = 60.0  # seconds
-WRITE_SECRETS = 'umask 077 && rm -f "$1" && set -C && cat >"$1"'  # -C: a new file, and nothing that a link leads to
+WRITE_SECRETS = 'umask 077 && rm -f "$1" && set -C && cat >"$1"'  # -C: always a new file, never the target of a link
 WRITE_TIMEOUT = 10.0  # seconds
 
 
 async def send_code(transport: Transport, target: str, code_dirs: tuple[Path, ...]) -> None:
-    """Lay the code out in the folder `target` of a host.
+    """Unpack the code into the folder `target` of a host.
 
     Args:
-        code_dirs: folders of other packages, which go beside flagperf's; of files of one name that of the first counts.
+        code_dirs: folders of other packages for the same folder. Of two files with one name the first counts.
     """
     archive = f"{target}.tar.gz"
     with tempfile.NamedTemporaryFile() as file:
         file.write(code_archive(code_dirs))
         file.flush()
         await transport.put(Path(file.name), archive)
-    done = await transport.run(shell(UNPACK, target, archive), timeout=UNPACK_TIMEOUT)
-    if done.exit_status != 0:
-        raise HostError(transport.host, f"the code cannot be unpacked in {target}: {done.stderr.strip()}")
+    completed = await transport.run(shell(UNPACK, target, archive), timeout=UNPACK_TIMEOUT)
+    if completed.exit_status != 0:
+        raise HostError(transport.host, f"the code cannot be unpacked in {target}: {completed.stderr.strip()}")
 
 
 async def send_secrets(transport: Transport, path: str, secrets: Mapping[str, str]) -> None:
-    """Write a file of a host that sets variables, for a shell to read. Only its user may read it, from the beginning.
+    """Write a shell file with the secret variables on a host. Only its user may read the file, from its creation on.
 
-    The values reach the host as input of a command: no command line and no file of the launcher has them.
+    The values reach the host as input of a command. No command line and no file of the launcher contains them.
     """
     lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in secrets.items())
-    done = await transport.run(shell(WRITE_SECRETS, path), timeout=WRITE_TIMEOUT, stdin=lines.encode())
-    if done.exit_status != 0:
-        raise HostError(transport.host, f"{path} cannot be written: {done.stderr.strip()}")
+    completed = await transport.run(shell(WRITE_SECRETS, path), timeout=WRITE_TIMEOUT, stdin=lines.encode())
+    if completed.exit_status != 0:
+        raise HostError(transport.host, f"{path} cannot be written: {completed.stderr.strip()}")
 
 
 @cache
 def code_archive(code_dirs: tuple[Path, ...] = ()) -> bytes:
-    """A tar.gz of the packages. The same code gives the same bytes at any time and place."""
+    """A tar.gz of the packages. The same code always gives the same bytes."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, path in _files(code_dirs):
@@ -63,7 +63,7 @@ def code_archive(code_dirs: tuple[Path, ...] = ()) -> bytes:
 
 
 def _files(code_dirs: tuple[Path, ...]) -> Iterator[tuple[Path, Path]]:
-    """The files of the packages: name in the archive, and path on this machine."""
+    """The files of the packages: name in the archive and path on this machine."""
     for package in PACKAGES:
         folder = package_folder(package)
         for path in files(folder, NO_CODE):

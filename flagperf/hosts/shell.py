@@ -1,4 +1,4 @@
-"""The shell scripts that hosts run: `*.sh` files beside the modules that send them. A header says the arguments."""
+"""Reads the shell scripts that hosts run: `*.sh` files beside their modules. A header lists the arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shell(text: str, *arguments: str) -> Command:
     return Command(("sh", "-c", text, "flagperf", *arguments))
 
 
-LIMITED = script(__file__, "limited.sh")  # its arguments: seconds, and a command that need not end in them
-MARKED = script(__file__, "marked.sh")  # before scripts that look for processes
-OURS = script(__file__, "ours.sh")  # before scripts that open files in a folder of /tmp
-OWN_FOLDER = script(__file__, "own_folder.sh")  # before scripts that work in a folder of this user
+LIMITED = script(__file__, "limited.sh")  # arguments: seconds, and a command that may not end by itself
+MARKED = script(__file__, "marked.sh")  # a prefix for scripts that look for processes
+OURS = script(__file__, "ours.sh")  # a prefix for scripts that open files in a folder of /tmp
+OWN_FOLDER = script(__file__, "own_folder.sh")  # a prefix for scripts that work in a folder of this user

@@ -1,4 +1,4 @@
-"""Folders of this machine with sockets that lead to hosts. One that a killed launcher left is removed by the next."""
+"""Folders of this machine with forwarded sockets. A launcher removes the folders of killed launchers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ NEW, USED = "flagperf-new-", "flagperf-socket-"
 
 @contextmanager
 def socket_folder() -> Iterator[Path]:
-    """A folder that only this user can reach into, locked for as long as its launcher lives; gone after the block."""
+    """A folder that only this user can open. It is locked while this process lives, and removed after the block."""
     new = Path(tempfile.mkdtemp(prefix=NEW))
     with _open(new) as fd:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        folder = new.rename(new.with_name(new.name.replace(NEW, USED, 1)))  # only from now on another may look at it
+        folder = new.rename(
+            new.with_name(new.name.replace(NEW, USED, 1))
+        )  # other launchers ignore the folder before this line
         try:
             yield folder
         finally:
@@ -27,7 +29,7 @@ def socket_folder() -> Iterator[Path]:
 
 
 def remove_dead_socket_folders() -> None:
-    """Remove this user's socket folders that no process holds."""
+    """Remove this user's socket folders that no process has locked."""
     for folder in Path(tempfile.gettempdir()).glob(f"{USED}*"):
         with suppress(OSError), _open(folder) as fd:
             if os.fstat(fd).st_uid == os.geteuid():

@@ -1,6 +1,6 @@
-"""Where the hosts of a job come from: what a run asks of a scheduler, which is found by its name.
+"""The interface of schedulers for a run: hosts for a job, found by the scheduler's name.
 
-The whole interface, and the schedulers themselves: flagperf/schedulers.
+flagperf/schedulers has the whole interface and the schedulers.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from flagperf.errors import ConfigError, nearest
 from flagperf.hosts.transport import Transport
 
 GROUP = "flagperf.schedulers"
-OF_LISTED = "flagperf.schedulers.listed:Listed"  # by far the most common: found without a search
+OF_LISTED = "flagperf.schedulers.listed:Listed"  # the most common scheduler, found without a search
 
-Say = Callable[[str], None]  # is told, line by line, how the wait for hosts goes
+Say = Callable[[str], None]  # takes messages about the wait for hosts
 
 
 class Source(Protocol):
-    """What gives hosts."""
+    """A provider of hosts."""
 
     def allocate(self, job: JobConfig, say: Say) -> AbstractAsyncContextManager[Cluster]:
-        """The cluster with nodes that a job may use while the block runs; given back when it ends, whatever happened.
+        """Provide a cluster with nodes for a job while the block runs. Releases the nodes at the end of the block.
 
         Raises:
             ConfigError: the scheduler cannot be used in this way.
-            HostError: it gives no such nodes.
+            HostError: the scheduler gives no such nodes.
         """
         ...
 
     def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:
-        """A transport for each of these nodes, which are not this machine; `timeout`: seconds for a connection."""
+        """A transport for each of these nodes of other machines. `timeout`: seconds for a connection."""
         ...
 
     async def is_over(self, job: int) -> bool:
-        """Whether a job of the scheduler is known to have ended, or not known to it any more."""
+        """Whether a job of the scheduler has ended, or is no longer known to the scheduler."""
         ...
 
 
 @cache
 def source(name: str) -> Source:
-    """The scheduler of a name, such as `slurm`; `nodes`: the hosts are listed.
+    """The scheduler with this name, such as `slurm`. `nodes`: the cluster's file lists the hosts.
 
     Raises:
-        ConfigError: no installed package has it.
+        ConfigError: no installed package provides the scheduler.
     """
     known = {LISTED: OF_LISTED} if name == LISTED else named(GROUP)
     if name not in known:

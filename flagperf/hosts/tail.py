@@ -1,4 +1,4 @@
-"""Reading a log of a host while it grows."""
+"""Reads a growing log of a host."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from flagperf.contract.perflog import Event, parse
 from flagperf.hosts.transport import Transport
 from flagperf.secret import Mask, Masked
 
-READS = 16  # of transport.READ_SIZE bytes, in one look: the other ranks and the deadlines must not wait for one log
+READS = 16  # most reads for one call: other ranks and deadlines must not wait for a long log
 
 
 class Tail:
-    """The complete lines of a growing log, each given once; optionally copied, without secrets, to a file meanwhile."""
+    """Reads the complete lines of a growing log once. Optionally copies the log, without secrets, to a file."""
 
     def __init__(self, transport: Transport, path: str, copy: Path | None = None, mask: Mask | None = None) -> None:
         self.transport, self.path, self.copy = transport, path, copy
@@ -22,8 +22,8 @@ class Tail:
         self._lines = Lines()
 
     async def lines(self) -> list[str]:
-        """Lines that were completed since the last call; of a log that grows fast, what READS reads give."""
-        found: list[bytes] = []
+        """The lines that were completed since the last call, from at most READS reads."""
+        complete: list[bytes] = []
         for _ in range(READS):
             if not (data := await self.transport.read(self.path, self._offset)):
                 break
@@ -31,8 +31,8 @@ class Tail:
             if self.copy is not None:
                 with self.copy.open("ab") as file:
                     file.write(self._masked.feed(data))
-            found += self._lines.feed(data)
-        return [line.decode(errors="replace") for line in found]
+            complete += self._lines.feed(data)
+        return [line.decode(errors="replace") for line in complete]
 
     async def events(self) -> list[Event]:
         """PerfLog events among the new lines."""

@@ -1,7 +1,7 @@
-"""Everything the launcher does on a host goes through a Transport, so that one executor drives local and ssh hosts.
+"""The interface to a host. One executor uses it for local hosts and for hosts over ssh or srun.
 
-`flagperf.hosts.local` is this machine, `flagperf.hosts.ssh.transport` another one, `flagperf.hosts.connect` chooses.
-Neither leaves anything running: a process ends when it is stopped, when its transport closes, and when the launcher
+`flagperf.hosts.local` is this machine, `flagperf.hosts.ssh.transport` another one. `flagperf.hosts.connect` chooses.
+A transport leaves nothing running: a process ends when it is stopped, when its transport closes, and when the launcher
 dies.
 """
 
@@ -21,9 +21,9 @@ from typing import Any, Protocol, TypeVar, cast
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
 
-READ_SIZE = 1 << 20  # bytes that one `read` gives at most …
-LEAST_READ = 1 << 16  # … and at least, where a file has more
-MOST_CLOCK = 1.0  # seconds between a host's clock and the launcher's, from which on people are told
+READ_SIZE = 1 << 20  # most bytes of one `read` …
+LEAST_READ = 1 << 16  # … and fewest bytes, where the file has more
+MOST_CLOCK = 1.0  # seconds of clock difference that cause a warning
 LOGGED = 300  # characters of a command in the run's log
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
@@ -36,7 +36,7 @@ class Completed:
     """A command that ended."""
 
     command: Command
-    exit_status: int | None  # negative: killed by that signal; None: the connection was lost, nothing is known
+    exit_status: int | None  # negative: killed by that signal; None: unknown, the connection was lost
     stdout: str
     stderr: str
 
@@ -49,31 +49,31 @@ class Process(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Ask it to end (SIGTERM), kill it after its grace; returns when nothing of it is left. May be called twice."""
+        """Send SIGTERM, and SIGKILL after the grace period; return when all processes ended. May be called twice."""
         ...
 
     async def reason(self) -> str | None:
-        """Why it ended or hangs, beyond the exit status, such as "out of memory"; None where nothing is known.
+        """Why the process ended or hangs, such as "out of memory"; None where no reason is known.
 
-        Raises HostError when its host, or the docker daemon there, is lost.
+        Raises HostError when the host or its docker daemon is lost.
         """
         ...
 
 
 class Transport(Protocol):
-    """One host. Used as `async with transport:`, which connects and at the end stops what still runs.
+    """One host. `async with transport:` connects, and stops the remaining processes at its end.
 
-    Every method raises HostError when the host cannot be reached (any more).
+    Every method raises HostError when the host cannot be reached.
     """
 
-    host: str  # the name that messages and folders use
-    address: str  # where the other nodes reach it; known once connected
-    local: bool  # this machine itself
-    same_files: bool  # the launcher's paths lead to the same files there: nothing needs to be sent or collected
-    python: str | None  # an interpreter that is known to be there, 3.8 or newer; None: there may be none
-    linger: float | None  # seconds for which it goes on without a sign of the launcher; None: as long as that lives
-    clock_offset: float  # seconds that its clock is ahead of the launcher's; known once connected
-    outages: Sequence[Outage]  # so far
+    host: str  # the name in messages and folders
+    address: str  # the address for the other nodes; known after the connection
+    local: bool  # whether the host is this machine
+    same_files: bool  # whether the launcher's paths lead to the same files: no file needs to be sent or collected
+    python: str | None  # an interpreter of 3.8 or newer on the host; None: unknown
+    linger: float | None  # seconds for which processes outlive the connection; None: as long as the launcher lives
+    clock_offset: float  # seconds by which the host's clock is ahead; known after the connection
+    outages: Sequence[Outage]  # until now
 
     async def __aenter__(self) -> Transport: ...
 
@@ -82,11 +82,11 @@ class Transport(Protocol):
     ) -> None: ...
 
     async def check_held(self) -> None:
-        """Raises HostError where a scheduler took the host away, with its reason."""
+        """Raise HostError, with the reason, where a scheduler has taken the host away."""
         ...
 
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
-        """Run a short command to its end. Past `timeout` seconds it is killed and HostError raised."""
+        """Run a short command to its end. After `timeout` seconds it is killed, and HostError is raised."""
         ...
 
     async def start(self, command: Command, *, log: str, grace: float) -> Process:
@@ -97,22 +97,22 @@ class Transport(Protocol):
         ...
 
     async def read(self, path: str, offset: int = 0) -> bytes:
-        """The content of a file from `offset` on: READ_SIZE bytes at most, LEAST_READ where there are more.
+        """The content of a file from `offset` on: at most READ_SIZE bytes, and at least LEAST_READ of more.
 
-        Empty while there is no such file, and where something else lies in its place.
+        Empty where the path is no regular file.
         """
         ...
 
     async def put(self, source: Path, target: str) -> None:
-        """Copy a file or a folder of the launcher to the host; missing parents are made."""
+        """Copy a file or a folder of the launcher to the host. Missing parents are created."""
         ...
 
     async def get(self, source: str, target: Path) -> Sequence[str]:
-        """Copy a file or a folder of the host to the launcher, over what is there; missing parents are made.
+        """Copy a file or a folder of the host to the launcher. Existing files are replaced, missing parents created.
 
         Returns the paths in the folder that were left out: links, pipes, sockets and devices.
 
-        Raises FileNotFoundError where there is nothing.
+        Raises FileNotFoundError where the source does not exist.
         """
         ...
 
@@ -126,13 +126,13 @@ def logged(method: Method) -> Method:
 
     @functools.wraps(method)
     async def do(self: Transport, command: Command, **options: Any) -> Completed | Process:
-        began, came = time.monotonic(), "failed"
+        began, outcome = time.monotonic(), "failed"
         try:
-            done: Completed | Process = await method(self, command, **options)
-            came = f"exit status {done.exit_status}" if isinstance(done, Completed) else "started"
-            return done
+            result: Completed | Process = await method(self, command, **options)
+            outcome = f"exit status {result.exit_status}" if isinstance(result, Completed) else "started"
+            return result
         finally:
             text = " ".join(shlex.join(command.argv).split())[:LOGGED]
-            log.debug("%s: %s after %.3f s: %s", self.host, came, time.monotonic() - began, text)
+            log.debug("%s: %s after %.3f s: %s", self.host, outcome, time.monotonic() - began, text)
 
     return cast(Method, do)

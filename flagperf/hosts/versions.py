@@ -1,27 +1,27 @@
-"""What an environment holds of what the ranks need. Imported, or fed to the interpreter of another environment:
+"""Lists installed packages. Either imported, or sent to the interpreter of another environment:
 
-python - MODULE,MODULE PACKAGE…    prints which of the modules are missing, and the versions of the packages
+python - MODULE,MODULE PACKAGE…    prints the missing modules, and the versions of the packages
 
-It imports none of them, nor more of Python than it needs: many hosts do it at once. It runs with Python 3.6, too: an
-environment that is too old has to say so.
+It imports none of the packages, and little of Python, because many hosts run it at once. It also runs with Python 3.6:
+an environment that is too old must be able to report its version.
 """
 
 import os
 import sys
 
-FOLDER = ".dist-info"  # ends the name of a folder beside each package, such as torch-2.9.0+cu128.dist-info
+FOLDER = ".dist-info"  # end of the name of each package's folder, such as torch-2.9.0+cu128.dist-info
 
 
 def versions(packages: "tuple[str, ...]") -> "dict[str, str]":
-    """Name → version in this environment, of Python and these packages."""
-    there = _installed()
-    found = {"python": sys.version.split()[0]}
-    found.update((name, there.get(_plain(name)) or _version(name)) for name in packages)
-    return found
+    """Name → version in this environment, for Python and these packages."""
+    installed = _installed()
+    result = {"python": sys.version.split()[0]}
+    result.update((name, installed.get(_plain(name)) or _version(name)) for name in packages)
+    return result
 
 
 def missing(modules: "tuple[str, ...]") -> "list[str]":
-    """Those of the modules that this environment has not, without importing them."""
+    """The modules that this environment lacks. Imports none of them."""
     return [name for name in modules if not any(_finds(finder, name.partition(".")[0]) for finder in sys.meta_path)]
 
 
@@ -31,14 +31,14 @@ def _finds(finder: "object", name: str) -> bool:
 
 
 def _installed() -> "dict[str, str]":
-    """Plain name → version of each package whose folder tells both; of two the one that Python finds first."""
-    found = {}  # type: dict[str, str]
+    """Plain name → version of each package with a .dist-info folder. Of two versions the first on sys.path counts."""
+    packages = {}  # type: dict[str, str]
     for folder in filter(os.path.isdir, sys.path):
-        for entry in os.listdir(folder):  # noqa: PTH208  # this is read by an interpreter that starts for it alone
-            name, told, version = entry.partition("-")
-            if told and version.endswith(FOLDER):
-                found.setdefault(_plain(name), version[: -len(FOLDER)])
-    return found
+        for entry in os.listdir(folder):  # noqa: PTH208  # pathlib would slow the start of this interpreter
+            name, dash, version = entry.partition("-")
+            if dash and version.endswith(FOLDER):
+                packages.setdefault(_plain(name), version[: -len(FOLDER)])
+    return packages
 
 
 def _plain(name: str) -> str:
@@ -46,7 +46,7 @@ def _plain(name: str) -> str:
 
 
 def _version(name: str) -> str:
-    """The version of a package that has no such folder."""
+    """The version of a package without a .dist-info folder."""
     try:
         from importlib import metadata
     except ImportError:  # before Python 3.8

@@ -21,7 +21,7 @@ from flagperf.contract.regular import read_yaml, regular
 from flagperf.errors import ConfigError, FlagperfError, HostError
 from flagperf.hosts.connect import transports
 from flagperf.hosts.findings import Row, failed_row
-from flagperf.hosts.leftovers import kept
+from flagperf.hosts.leftovers import folder_state
 from flagperf.hosts.transport import Transport
 from flagperf.plain import plain
 from flagperf.plan.values import CONFIG
@@ -166,7 +166,7 @@ async def collect_late(location: LogLocation, transport: Transport) -> str:
     Raises:
         HostError: it cannot be brought; it stays there.
     """
-    state = await kept(transport, location.run_folder)
+    state = await folder_state(transport, location.run_folder)
     if state == "nothing":
         return ""
     if state not in ("kept", "dead"):

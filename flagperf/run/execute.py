@@ -156,7 +156,7 @@ class _Round:
         self.plan = plan
         write_case(self.job, self.plan, self.run_folder)
         for node in self.nodes:
-            node.place(self.plan)
+            node.adopt_plan(self.plan)
 
     async def _attempt(self) -> Failure | None:
         if self._interrupted:  # while the attempt before was ending

@@ -58,12 +58,12 @@ class NodeRun:
         self.brings_code = True  # false: another node of the round does, which has the same files
         self.uncollected = False  # logs lie on the host that are not here yet
         self._monitors = AsyncExitStack()
-        self.place(plan)
+        self.adopt_plan(plan)
 
-    def place(self, plan: Plan) -> None:
+    def adopt_plan(self, plan: Plan) -> None:
         """Go by this plan from now on."""
         self.plan = plan
-        self.runtime.place(plan, self.node)
+        self.runtime.adopt_plan(plan, self.node)
 
     @property
     def node(self) -> NodePlan:
@@ -93,7 +93,7 @@ class NodeRun:
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.job, self.transport, self.node.node.data_dir or self.job.data_dir)
         if not self.transport.same_files:
-            await remove_dead_folders(self.transport, self.job.cluster.work_dir, make=True, told=self.facts.claims)
+            await remove_dead_folders(self.transport, self.job.cluster.work_dir, make=True, known=self.facts.claims)
         await self.runtime.check()
 
     async def look(self) -> None:

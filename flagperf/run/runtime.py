@@ -25,7 +25,7 @@ class Runtime(Protocol):
 
     facts: Mapping[str, str]  # what sys_info.log says of where the ranks run; known once prepared
 
-    def place(self, plan: Plan, node: NodePlan) -> None:
+    def adopt_plan(self, plan: Plan, node: NodePlan) -> None:
         """Go by this plan from now on."""
         ...
 
@@ -56,9 +56,9 @@ class ProcessRuntime:
     def __init__(self, job: JobConfig, plan: Plan, node: NodePlan, transport: Transport) -> None:
         self.job, self.transport = job, transport
         self.facts: Mapping[str, str] = {}
-        self.place(plan, node)
+        self.adopt_plan(plan, node)
 
-    def place(self, plan: Plan, node: NodePlan) -> None:
+    def adopt_plan(self, plan: Plan, node: NodePlan) -> None:
         self.plan, self.node = plan, node
 
     async def check(self) -> None:

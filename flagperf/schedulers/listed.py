@@ -19,6 +19,6 @@ class Listed(Scheduler):
         return over_ssh(nodes, cluster.ssh, timeout)
 
     def contact(self, node: Node, cluster: Cluster) -> str:
-        from flagperf.hosts.ssh.login import by_hand, way
+        from flagperf.hosts.ssh.login import openssh_argv, route
 
-        return f"reached by {shlex.join(by_hand(way(node, cluster.ssh), cluster.ssh))}"
+        return f"reached by {shlex.join(openssh_argv(route(node, cluster.ssh), cluster.ssh))}"

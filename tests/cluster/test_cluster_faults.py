@@ -240,7 +240,8 @@ BEFORE = {
     "sshd stopped": Fault(lambda lab: lab.hosts[1].stop("sshd", 9), r"the ssh port refuses connections: 10[.\d]+"),
     "host key changed": Fault(
         lambda lab: (lab.hosts[1].stop("sshd", 9), lab.hosts[1].new_host_key(), lab.hosts[1].start_sshd()),
-        r"the host key of 10[.\d]+ has changed: .*known_hosts has ssh-ed25519 SHA256:\S+, it shows ssh-ed25519 SHA256:",
+        r"the host key of 10[.\d]+ has changed: .*known_hosts has ssh-ed25519 SHA256:\S+, "
+        "the host shows ssh-ed25519 SHA256:",
     ),
     "docker stopped": Fault(
         lambda lab: lab.hosts[1].stop("dockerd"), "the docker daemon does not run\n  do:      start it"
@@ -254,7 +255,7 @@ BEFORE = {
     ),
     "another image": Fault(
         lambda lab: lab.hosts[1].output("sh", "-c", f"tar c -C / srv | docker import - {IMAGE}"),
-        f"{IMAGE} is another image there than on h1\n  do:      remove it there",
+        f"{IMAGE} differs from the image of the same name on h1\n  do:      remove it there",
     ),
     "no room for logs": Fault(
         lambda lab: lab.hosts[1].output(
@@ -529,7 +530,7 @@ def test_the_disk_of_the_launcher(lab: TestCluster, tmp_path: Path, disk: type[F
         assert any(told) and (disk is FullDisk or all(told))  # a short log may still fit on a full disk
         cleaned = user.run("clean", "cluster=lab").output
         assert cleaned.count("logs that were not collected stay") == sum(told), cleaned
-        assert cleaned.count("flagperf report RUN_DIR collect=true brings the logs") == sum(told), cleaned
+        assert cleaned.count("flagperf report RUN_DIR collect=true collects the logs") == sum(told), cleaned
         results.mend()
         brought = user.run("report", str(run), "collect=true")
         assert brought.exit_code == 0, brought.output

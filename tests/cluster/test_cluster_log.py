@@ -8,7 +8,7 @@ from pathlib import Path
 from flagperf_run import DOCKER, FAKE, User
 from hosts import TestCluster
 
-UNCHECKED = "host keys are not checked: the cluster's file says ssh.strict: false"
+UNCHECKED = "host keys are not checked, because the cluster's file sets ssh.strict: false"
 
 
 def test_a_run_is_followed_host_by_host(lab: TestCluster, tmp_path: Path) -> None:
@@ -22,5 +22,5 @@ def test_a_run_is_followed_host_by_host(lab: TestCluster, tmp_path: Path) -> Non
         assert re.findall(rf"\[DEBUG\].*\]{host}: phase '(\w+)' ended after \d+\.\d{{3}} s\n", done.log) == 2 * [
             *("connect", "check", "image", "send", "start", "stop", "collect", "clean")
         ]
-        assert f"]{host}: image flagperf-test:empty is there\n" in done.log
+        assert f"]{host}: image flagperf-test:empty is present\n" in done.log
         assert re.search(rf"\]{host}: exit status 0 after \d+\.\d\d\d s: mkdir -p /srv/flagperf/run-\w+/", done.log)

@@ -174,7 +174,7 @@ def test_a_user_who_is_not_root(lab: TestCluster, tmp_path: Path, caplog: pytest
         host.output("umount", "/etc/passwd")
     assert said.startswith("not cleared: ")
     assert [record.getMessage() for record in caplog.records] == [
-        f"h1: the page caches stay: {said.removeprefix('not cleared: ')}; clear_caches needs root or sudo there"
+        f"h1: the page caches were {said}; clear_caches needs root or sudo there"
     ]
     advice = "add the user to the group docker there, or log in as another"
     assert docker == [Row("h1", "docker", "failed", "this user may not use docker", advice)]

@@ -22,7 +22,7 @@ from strange_folder import check_what_is_brought
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.errors import THIS_MACHINE, FlagperfError, HostError
-from flagperf.hosts.ssh.login import by_hand, way
+from flagperf.hosts.ssh.login import openssh_argv, route
 from flagperf.hosts.ssh.transport import SshTransport
 
 START_UP = "  do:      look into the start-up files of the user's shell there (.bashrc)"
@@ -385,8 +385,10 @@ def new_key(folder: Path, kind: str) -> str:
     return " ".join((folder / "new.pub").read_text().split()[:2])
 
 
-COMPARE = "compare it with what the host's own console tells (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub)"
-DANGER = "someone may be in the middle of the connection, or the host was installed anew"
+COMPARE = (
+    "compare the shown key with the key on the host's own console (ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub)"
+)
+DANGER = "someone may intercept the connection, or the host was installed again"
 
 
 @pytest.mark.parametrize("through", ["straight", "the jump host", "behind a jump host"])
@@ -394,7 +396,7 @@ DANGER = "someone may be in the middle of the connection, or the host was instal
 def test_a_host_that_shows_another_key_than_the_known_one(
     lab: TestCluster, tmp_path: Path, known: str, through: str
 ) -> None:
-    """Known is nothing of it, a key of the type that it shows, or one of a type that it does not have."""
+    """The known key is missing, has the type of the shown key, or has a type that the host does not have."""
     first, second = lab.hosts
     other = second if through == "behind a jump host" else first
     hosts = tmp_path / "known"
@@ -403,20 +405,20 @@ def test_a_host_that_shows_another_key_than_the_known_one(
     hosts.write_text(rest + (f"{other.address} {old}\n" if old else ""))
     jump = {} if through == "straight" else {"jump": f"root@{first.address}"}
     node = Node("h2", second.address, user="root") if jump else Node("h1", first.address, user="root")
-    said = failing(lab, node, known_hosts=str(hosts), **jump)
+    message = failing(lab, node, known_hosts=str(hosts), **jump)
     ssh = ssh_of(lab, known_hosts=str(hosts), **jump)
-    hops = way(node, ssh)[: 1 if through == "the jump host" else 2]
-    login = shlex.join([*by_hand(hops, ssh), "true"])
-    who = f"{node.name}: {'jump host: ' if through == 'the jump host' else ''}"
-    shows = f"t shows {shown(other.host_key)}"
+    hops = route(node, ssh)[: 1 if through == "the jump host" else 2]
+    login = shlex.join([*openssh_argv(hops, ssh), "true"])
+    host = f"{node.name}: {'jump host: ' if through == 'the jump host' else ''}"
+    shows = f"he host shows {shown(other.host_key)}"
     if old is None:
-        problem = f"{who}{other.address} was never seen: {hosts} has no key of it. I{shows}"
-        advice = f"{COMPARE}; when they are the same, add it, then: {login}"
+        problem = f"{host}the host key of {other.address} is unknown: {hosts} has no key of this host. T{shows}"
+        advice = f"{COMPARE}; if they are equal, add the key: {login}"
     else:
-        problem = f"{who}the host key of {other.address} has changed: {hosts} has {shown(old)}, i{shows}"
+        problem = f"{host}the host key of {other.address} has changed: {hosts} has {shown(old)}, t{shows}"
         forget = f"ssh-keygen -f {hosts} -R {other.address}"
-        advice = f"{DANGER}: {COMPARE}; only when they are the same, replace it, then: {forget}; {login}"
-    assert said == f"{problem}\n  do:      {advice}"
+        advice = f"{DANGER}: {COMPARE}; only if they are equal, replace the key: {forget}; {login}"
+    assert message == f"{problem}\n  do:      {advice}"
 
 
 FORM = "[user@]host[:port], where host is a name, an IPv4 address, or an IPv6 address in brackets"
@@ -561,7 +563,7 @@ def test_the_advice_for_a_changed_host_key_works(lab: TestCluster, tmp_path: Pat
     known = tmp_path / "known hosts"
     known.write_text(f"[{first}]:{other_sshd} {lab.hosts[1].host_key}\n")
     node = Node("h1", first, other_sshd, "root")
-    advice = failing(lab, node, known_hosts=str(known)).partition("then: ")[2]
+    advice = failing(lab, node, known_hosts=str(known)).partition("replace the key: ")[2]
     accepting = advice.replace("ssh -F", "ssh -o StrictHostKeyChecking=accept-new -F")  # as a person who says yes
     subprocess.run(["sh", "-c", accepting], check=True, capture_output=True)
     assert seen_from(lab, node, known_hosts=str(known))[4] == str(other_sshd)
@@ -570,7 +572,7 @@ def test_the_advice_for_a_changed_host_key_works(lab: TestCluster, tmp_path: Pat
 def test_the_command_to_try_goes_the_same_way(lab: TestCluster) -> None:
     first, second = (host.address for host in lab.hosts)
     ssh = ssh_of(lab, jump=f"root@{first}")
-    words = by_hand(way(Node("h2", second, user="root"), ssh), ssh)
+    words = openssh_argv(route(Node("h2", second, user="root"), ssh), ssh)
     done = subprocess.run([*words, "hostname; echo $SSH_CLIENT"], capture_output=True, text=True, check=True)
     assert done.stdout.split()[:2] == ["h2", first]
 

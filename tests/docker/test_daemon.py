@@ -43,7 +43,7 @@ async def test_a_daemon_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(DaemonError) as caught:
             await DockerHost(transport).call(lambda client: client.version())
     assert str(caught.value) == (
-        "here: docker is reached at tcp://10.0.0.1:2375 there, and flagperf needs a socket on the host\n"
+        "here: docker uses tcp://10.0.0.1:2375 there, but flagperf needs a unix socket on the host\n"
         "  do:      set DOCKER_HOST=unix:///var/run/docker.sock there, or unset it"
     )
 

@@ -19,7 +19,7 @@ pytestmark = [
 ]
 
 NOBODY = 65534
-ADVICE = "give work_dir of the cluster a place below folders that only root and this user may write to"
+ADVICE = "set cluster.work_dir to a folder whose parents only root and this user may write to"
 
 
 def folder(path: Path, mode: int = 0o755, owner: int = 0) -> Path:
@@ -70,7 +70,7 @@ async def looked(work_dir: Path) -> None:
     here = LocalTransport("node1")
     facts = await read_facts(here, f"{work_dir}/run", work_dir=str(work_dir))
     assert facts.fields["host"]
-    await remove_dead_folders(here, str(work_dir), make=True, told=facts.claims)
+    await remove_dead_folders(here, str(work_dir), make=True, known=facts.claims)
 
 
 @pytest.mark.parametrize(("make", "why"), REFUSED.values(), ids=REFUSED.keys())
@@ -107,7 +107,7 @@ async def test_our_own_folder_is_made_for_us_alone(make: Callable[[Path], Path],
     assert await claimed_folders(here, str(work_dir)) == {f"{work_dir}/run": "this"}
     told = (await read_facts(here, str(work_dir), work_dir=str(work_dir))).claims
     assert told is not None
-    assert await claimed_folders(here, "/not asked", told=told) == {f"{work_dir}/run": "this"}
+    assert await claimed_folders(here, "/not asked", known=told) == {f"{work_dir}/run": "this"}
     await claim(here, f"{work_dir}/run")  # the next round of the same run
 
 

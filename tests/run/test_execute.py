@@ -148,10 +148,10 @@ async def test_a_port_that_is_taken_meanwhile_is_replaced(
     assert plan["master_port"] == free
 
 
-async def test_a_host_that_cannot_be_looked_at_is_refused(workload: JobConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_without_facts_is_refused(workload: JobConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = create(workload)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(HostError, match=rf"^{HOST}: cannot be looked at: sh: No such file or directory$"):
+    with pytest.raises(HostError, match=rf"^{HOST}: facts cannot be read: sh: No such file or directory$"):
         await run_round(workload, folder)
 
 

@@ -12,9 +12,9 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.docker.daemon import DaemonError, DockerHost, NoDocker
 from flagperf.docker.image_supply import image_layers
-from flagperf.docker.leftovers import containers
-from flagperf.docker.once import once, run_once
-from flagperf.docker.runtime import image_versions, refused
+from flagperf.docker.leftovers import container_states
+from flagperf.docker.one_command import run_to_end, with_command
+from flagperf.docker.runtime import image_versions, refusal
 from flagperf.errors import ConfigError
 from flagperf.hosts import leftovers
 from flagperf.hosts.findings import Finding, Row, look
@@ -87,11 +87,11 @@ class DockerChecks:
         plan = alone(self.job, self.node)
         assert plan.container is not None and self.job.container is not None
         await image_versions(self.job, self._docker, plan)
-        container = once(plan.container, self.job.container, starting(self.job, plan.launch).argv)
+        container = with_command(plan.container, self.job.container, starting(self.job, plan.launch).argv)
         try:
-            status, output = await self._docker.call(partial(run_once, container=container), again=False)
+            status, output = await self._docker.call(partial(run_to_end, container=container), again=False)
         except APIError as error:
-            raise refused(self.node.name, container, error) from error
+            raise refusal(self.node.name, container, error) from error
         return Finding(f"the image's Python starts, and imports {said_start(self.node.name, status, output)}")
 
     async def _missing_builder(self) -> str:
@@ -110,7 +110,9 @@ class DockerChecks:
             states |= await self.claimed()
             states |= dict.fromkeys(await leftovers.dead_process_folders(self.transport), "dead")
         if self._answers:
-            states |= {f"container {name}": state for name, state in (await containers(self._docker.call)).items()}
+            states |= {
+                f"container {name}": state for name, state in (await container_states(self._docker.call)).items()
+            }
         dead, kept = ([what for what, state in states.items() if state == which] for which in ("dead", "kept"))
         unseen = f"; containers were not looked at: {self._unseen}" if self._unseen else ""
         found = [f"of dead runs: {', '.join(dead)}"] if dead else []

@@ -149,7 +149,7 @@ class _Host:
     async def _claimed(self) -> dict[str, FolderState]:
         """The folders that runs claimed there; two checks ask for them, and the host is asked once."""
         if self._claims is None:
-            asked = claimed_folders(self.transport, self.job.cluster.work_dir, told=self.facts.claims)
+            asked = claimed_folders(self.transport, self.job.cluster.work_dir, known=self.facts.claims)
             self._claims = asyncio.ensure_future(asked)
         return await self._claims
 

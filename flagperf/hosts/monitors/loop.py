@@ -1,7 +1,7 @@
-"""The shell that repeats the monitors' commands on a node, and the samples in what it prints.
+"""Makes the shell script that repeats the monitors' commands on a node, and splits its output into samples.
 
-A sample is the lines between `@begin SOURCE EPOCH` and `@end STATUS`. The time is the node's own clock, the one that
-the node's PerfLog lines carry too.
+A sample is the text between `@begin SOURCE EPOCH` and `@end STATUS`. The time is that of the node's clock. The node's
+PerfLog lines have the same clock.
 """
 
 from __future__ import annotations
@@ -18,38 +18,41 @@ from flagperf.hosts.shell import script
 
 LOOP = script(__file__, "loop.sh")
 
-Reader = Callable[[str], "list[str]"]  # output of a sample → lines to log; ValueError when it cannot be read
+Reader = Callable[
+    [str], "list[str]"
+]  # output of a sample → lines of the log; ValueError where the output cannot be read
 
 
 @dataclass(frozen=True)
 class Source:
-    """One way to get a monitor's figures."""
+    """One command that gives a monitor's figures."""
 
     name: str  # for messages
-    command: Command  # prints one sample; with `streams`, prints marked samples until it is stopped
+    command: Command  # prints one sample; with `streams`: prints marked samples until it is stopped
     read: Reader
     interval: float  # seconds between two samples
-    timeout: float = 10.0  # seconds a sample may take
+    timeout: float = 10.0  # longest time of a sample, in seconds
     streams: bool = False
 
 
 @dataclass(frozen=True)
 class Monitor:
-    """One kind of figure of a node, kept in one log file."""
+    """One kind of figure of a node. It has one log file."""
 
-    name: str  # one of NODE_FIGURES, or the vendor's
-    sources: tuple[Source, ...]  # the first that works is used
-    devices: bool = False  # one line a device and sample; else one figure a sample
-    expected: bool = True  # False: many machines have no such figures, which is not worth a warning
+    name: str  # one of NODE_FIGURES, or the vendor's name
+    sources: tuple[Source, ...]  # the first source that works is used
+    devices: bool = False  # True: a sample has one line for each device; False: one figure
+    expected: bool = True  # False: many machines lack these figures, so their absence is no warning
 
     @property
     def log(self) -> str:
+        """The name of the log file."""
         return self.name + SUFFIX
 
     def script(self, output: str) -> str:
         """Shell text that appends this monitor's samples to the file `output`."""
-        tried = " || ".join(self._try(number, output) for number in range(len(self.sources)))
-        return f"( {tried} ) >>{shlex.quote(output)} 2>&1 &"
+        attempts = " || ".join(self._try(number, output) for number in range(len(self.sources)))
+        return f"( {attempts} ) >>{shlex.quote(output)} 2>&1 &"
 
     def _try(self, number: int, output: str) -> str:
         """One call of a function of loop.sh."""
@@ -57,7 +60,7 @@ class Monitor:
         if source.streams:
             return shlex.join(("stream", str(number), *source.command.argv))
         last = "last" if number == len(self.sources) - 1 else ""
-        # The second sample comes soon, so that figures that are differences exist early.
+        # The second sample comes early, because some figures are differences of two samples.
         times = (min(1.0, source.interval), source.interval, source.timeout)
         return shlex.join(
             ("sample", output, str(number), last, *(f"{seconds:g}" for seconds in times), *source.command.argv)
@@ -65,24 +68,26 @@ class Monitor:
 
 
 class Sample(NamedTuple):
+    """One output of a source."""
+
     source: int  # index into Monitor.sources
     time: int  # seconds since the epoch
-    status: int  # exit status; 124 or 137: it took too long
+    status: int  # exit status; 124 or 137: the command took too long
     text: str
 
 
 @dataclass
 class Samples:
-    """Cuts samples out of output that arrives in pieces."""
+    """Splits output that arrives in pieces into samples."""
 
     _rest: bytes = field(default=b"", repr=False)
 
     def feed(self, piece: bytes) -> Iterator[Sample]:
         """The samples that `piece` completes."""
         self._rest += piece
-        *whole, self._rest = re.split(rb"(?<=\n)@end (?=\d+\n)", self._rest)
-        for number, part in enumerate(whole):
-            following = whole[number + 1] if number + 1 < len(whole) else self._rest
+        *complete, self._rest = re.split(rb"(?<=\n)@end (?=\d+\n)", self._rest)
+        for number, part in enumerate(complete):
+            following = complete[number + 1] if number + 1 < len(complete) else self._rest
             if match := re.search(rb"(?:.*\n|^)@begin (\d+) (\d+)\n(.*)", part, re.DOTALL):
                 status = int(following.split(b"\n", 1)[0])
                 text = match[3].decode(errors="replace").strip("\n")
@@ -90,5 +95,5 @@ class Samples:
 
 
 def node_script(monitors: dict[str, Monitor]) -> str:
-    """Shell text that runs all monitors of a node: output file → monitor."""
+    """Shell text that runs all monitors of a node. `monitors`: output file → monitor."""
     return LOOP + "".join(monitor.script(output) + "\n" for output, monitor in monitors.items()) + "wait\n"

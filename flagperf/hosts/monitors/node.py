@@ -1,4 +1,4 @@
-"""The monitors of every Linux node: cpu, memory, power. Their commands, and what their output means."""
+"""The monitors of every Linux node: cpu, memory and power. Defines their commands and reads their output."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def all_of(interval: float, power_interval: float) -> tuple[Monitor, ...]:
 
 
 def cpu(interval: float) -> Monitor:
-    """Fraction of the node's CPU time that was busy since the sample before, 0 to 1."""
+    """Busy fraction of the node's CPU time since the previous sample, 0 to 1."""
     return Monitor("cpu", (Source("/proc/stat", Command(("head", "-n", "1", "/proc/stat")), BusyFraction(), interval),))
 
 
 def memory(interval: float) -> Monitor:
-    """Fraction of the node's memory that no new program could have, 0 to 1."""
+    """Fraction of the node's memory that is not available to new programs, 0 to 1."""
     argv = ("grep", "-E", "^Mem(Total|Available):", "/proc/meminfo")
     return Monitor("mem", (Source("/proc/meminfo", Command(argv), used_fraction, interval),))
 
 
 def power(interval: float, power_interval: float) -> Monitor:
-    """Watts: of the whole node by its management controller, else of processors and main memory by RAPL's counters.
+    """Watts of the whole node by its management controller, else of processors and memory by RAPL's counters.
 
-    A management controller answers slowly and is asked every `power_interval` seconds only.
+    A management controller answers slowly, and is asked every `power_interval` seconds only.
     """
     sources = (
         Source("ipmitool dcmi", DCMI, largest_watts, power_interval),
@@ -43,7 +43,7 @@ def power(interval: float, power_interval: float) -> Monitor:
 
 @dataclass
 class BusyFraction:
-    """/proc/stat's first line → busy share of the time since the one before."""
+    """First line of /proc/stat → busy share of the time since the previous sample."""
 
     _before: tuple[int, int] | None = None
 
@@ -54,7 +54,7 @@ class BusyFraction:
         if before is None or now[1] == before[1]:
             return []
         busy = (now[0] - before[0]) / (now[1] - before[1])
-        return [f"{min(max(busy, 0.0), 1.0):.4f}"]  # iowait may go back, says proc(5)
+        return [f"{min(max(busy, 0.0), 1.0):.4f}"]  # proc(5): iowait may decrease
 
 
 def used_fraction(text: str) -> list[str]:
@@ -64,7 +64,7 @@ def used_fraction(text: str) -> list[str]:
 
 
 def largest_watts(text: str) -> list[str]:
-    """The largest reading of ipmitool: the node's, where it also lists its power supplies and parts."""
+    """The largest reading of ipmitool. It is the reading of the node; the others belong to parts of the node."""
     readings = [float(figure) for figure in re.findall(r"([\d.]+) Watts", text, re.IGNORECASE)]
     if not any(readings):
         raise ValueError("no reading in watts")
@@ -73,9 +73,9 @@ def largest_watts(text: str) -> list[str]:
 
 @dataclass
 class RaplPower:
-    """RAPL's energy counters → mean watts since the sample before, and joules since the first sample.
+    """RAPL's energy counters → mean watts since the previous sample, and joules since the first sample.
 
-    Counted are the packages and, where a domain of its own, main memory; cores and the platform overlap with them.
+    Packages count, and main memory where it has its own domain. Domains of cores and of the platform overlap with them.
     """
 
     _before: dict[str, int] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class RaplPower:
         self._before, self._uptime = now, uptime
         if now.keys() != before.keys() or seconds <= 0:
             return []
-        # A counter goes back to zero at its range.
+        # A counter restarts at zero after its largest value.
         spent = sum(
             (now[domain] - before[domain]) % (int(values[f"{domain}/max_energy_range_uj"]) + 1) for domain in domains
         )

@@ -2,9 +2,9 @@
 
     python -m flagperf.hosts.monitors.nvml SOURCE INTERVAL
 
-A sample is marked as flagperf.hosts.monitors.loop reads it, with one `Device.line` a GPU. One process for the whole
-round costs a small part of what nvidia-smi does, and NVML also has the energy counter. Ends with status 1 and one line
-where there is no NVML, and without a message when nobody reads its output any more.
+The samples are marked for flagperf.hosts.monitors.loop, with one `Device.line` for each GPU. One process for the whole
+round costs much less than nvidia-smi, and NVML has the energy counter. Without NVML the program prints one line and
+ends with status 1. It ends without a message when nobody reads its output.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ MIB = 2**20
 
 
 def sample() -> list[Device]:
-    """All GPUs, in NVML's order; one that does not answer is a Device without figures."""
+    """All GPUs, in NVML's order. A GPU that does not answer is a Device without figures."""
     return [_device(index) for index in range(pynvml.nvmlDeviceGetCount())]
 
 
 def _device(index: int) -> Device:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    except pynvml.NVMLError:  # fell off the bus
+    except pynvml.NVMLError:  # the GPU is lost
         return Device()
 
     def read(ask: Callable[[], float]) -> float | None:
         try:
             return float(ask())
-        except pynvml.NVMLError:  # this GPU, or this driver, does not know it
+        except pynvml.NVMLError:  # this GPU or this driver lacks the figure
             return None
 
     def memory(name: str) -> float | None:
@@ -54,7 +54,7 @@ def _device(index: int) -> Device:
 
 
 def main(source: str, interval: float) -> None:
-    """Print samples until the process is stopped, the second one soon after the first."""
+    """Print samples until the process is stopped, the second sample soon after the first."""
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:

@@ -1,1 +1,1 @@
-"""A host that is reached over asyncssh."""
+"""Reaches a host over asyncssh."""

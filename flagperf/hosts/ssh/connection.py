@@ -1,4 +1,4 @@
-"""The ssh connection to one host: made through the jump host where there is one, and made again when it drops."""
+"""The ssh connection to one host, optionally through a jump host. A dropped connection is made again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from flagperf.contract.outcome import Outage
 from flagperf.errors import FlagperfError, HostError
 from flagperf.hosts.awake import AwakeClock
 from flagperf.hosts.ssh.errors import FAILURES, explain
-from flagperf.hosts.ssh.host_key import Witness, host_keys
-from flagperf.hosts.ssh.login import options, way
+from flagperf.hosts.ssh.host_key import KeyRecorder, host_keys
+from flagperf.hosts.ssh.login import connect_options, route
 
-AT_ONCE = 8  # connections being made at one time: sshd's MaxStartups refuses from 10 on, jump hosts feel it first
-ATTEMPTS = 4  # at a connection that sshd dropped before the login, and at work during which a connection dropped
+AT_ONCE = 8  # connections that are made at the same time: MaxStartups of sshd refuses from 10 on
+ATTEMPTS = 4  # at a login that sshd refuses early, and at work during which the connection drops
 BACK_OFF = 0.3  # seconds before the second attempt; doubled for each further one
 
 REFUSED_EARLY = (asyncssh.ConnectionLost, ConnectionResetError, BrokenPipeError)  # what MaxStartups looks like
@@ -37,13 +37,13 @@ asyncssh.set_log_level(logging.WARNING)
 
 
 class SshConnection:
-    """One connection, from `open` to `close`. When it drops it is made again, for at most `ssh.reconnect` seconds.
+    """One connection, from `open` to `close`. A dropped connection is made again, within `ssh.reconnect` seconds.
 
     Args:
-        node: where the host is.
-        ssh: how it is reached.
+        node: the address of the host.
+        ssh: the options of the connection.
         timeout: seconds for the connection, and again for the login.
-        gate: shared by all connections of a run, so that not all are made at the same time.
+        gate: limits the number of simultaneous logins of a run.
     """
 
     def __init__(self, node: Node, ssh: Ssh, timeout: float, gate: asyncio.Semaphore) -> None:
@@ -57,17 +57,19 @@ class SshConnection:
         self._lost: HostError | None = None
 
     async def open(self) -> None:
+        """Connect. Raises HostError or ConfigError where that fails."""
         self._connection = await self._connect()
 
     async def close(self) -> None:
+        """Close the connection. Later work raises HostError."""
         self._lost = self._lost or HostError(self.host, "the connection was closed")
         await self._disconnect()
 
     async def established(self) -> asyncssh.SSHClientConnection:
-        """The living connection, made again where the last one dropped.
+        """The living connection. A dropped connection is made again.
 
         Raises:
-            HostError: none could be made for `ssh.reconnect` seconds, or it was closed.
+            HostError: no connection within `ssh.reconnect` seconds, or the connection was closed.
         """
         async with self._connecting:
             if self._lost:
@@ -88,10 +90,10 @@ class SshConnection:
                 if not connection.is_closed():
                     advice = "raise MaxSessions of sshd, or free its resources"
                     raise HostError(self.host, f"sshd opens no further session: {error}", advice=advice) from error
-        raise self.drops()
+        raise self.drop_error()
 
-    def drops(self) -> HostError:
-        """The error when work was begun again as often as makes sense."""
+    def drop_error(self) -> HostError:
+        """The error after the last attempt at work during which the connection drops."""
         return HostError(self.host, "the ssh connection drops again and again")
 
     async def _reconnect(self) -> None:
@@ -124,7 +126,7 @@ class SshConnection:
             pause *= 2
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
-        """Log in; again where sshd dropped the connection before the login."""
+        """Log in. Repeats the login where sshd dropped the connection before the login."""
         for attempt in range(ATTEMPTS - 1):
             try:
                 return await self._log_in()
@@ -135,8 +137,8 @@ class SshConnection:
         return await self._log_in()
 
     async def _log_in(self) -> asyncssh.SSHClientConnection:
-        """Log in once: to the jump host, where there is one, and through it to the node."""
-        hosts = way(self.node, self.ssh)
+        """Log in once to the node, through the jump host where the cluster has a jump host."""
+        hosts = route(self.node, self.ssh)
         connection: asyncssh.SSHClientConnection | None = None
         async with self._gate, AsyncExitStack() as hops:
             for number in range(1, len(hosts) + 1):
@@ -146,17 +148,17 @@ class SshConnection:
         return connection
 
     async def _hop(
-        self, way: Sequence[Node], tunnel: asyncssh.SSHClientConnection | None, hops: AsyncExitStack
+        self, hosts: Sequence[Node], tunnel: asyncssh.SSHClientConnection | None, stack: AsyncExitStack
     ) -> asyncssh.SSHClientConnection:
-        """Log in to the last of these hosts, through the one before."""
-        host, witness = way[-1], Witness()
-        how = options(host, self.ssh, self.timeout, tunnel)
+        """Log in to the last of these hosts, through the host before."""
+        host, recorder = hosts[-1], KeyRecorder()
+        options = connect_options(host, self.ssh, self.timeout, tunnel)
         try:
-            connecting = asyncssh.connect(host.address, client_factory=lambda: witness, **how)
-            return await hops.enter_async_context(connecting)
+            connecting = asyncssh.connect(host.address, client_factory=lambda: recorder, **options)
+            return await stack.enter_async_context(connecting)
         except FAILURES as error:
-            keys = host_keys(error, witness, host, how)
-            raise explain(error, way, self.ssh, keys) from error
+            keys = host_keys(error, recorder, host, options)
+            raise explain(error, hosts, self.ssh, keys) from error
 
     async def _disconnect(self) -> None:
         if self._connection is not None:

@@ -1,4 +1,4 @@
-"""The key by which a host shows who it is, where it is not the known one: was it never seen, or has it changed?"""
+"""Decides whether a refused host key is unknown or has changed."""
 
 from __future__ import annotations
 
@@ -16,57 +16,61 @@ USUAL_FILE = "~/.ssh/known_hosts"
 
 @dataclass(frozen=True)
 class HostKeys:
-    """What is known of a host's keys, and what it shows."""
+    """The known keys of a host, and the key that the host has shown."""
 
-    files: tuple[str, ...]  # that were looked into
-    known: tuple[asyncssh.SSHKey, ...]  # of this host; empty: it was never seen
-    shown: asyncssh.SSHKey | None  # None: it shows a certificate
+    files: tuple[str, ...]  # the files with known keys
+    known: tuple[asyncssh.SSHKey, ...]  # of this host; empty: the host is unknown
+    shown: asyncssh.SSHKey | None  # None: the host shows a certificate
 
 
-class Witness(asyncssh.SSHClient):
-    """Remembers the key that a host shows, where that is not a known one. It trusts none."""
+class KeyRecorder(asyncssh.SSHClient):
+    """Records the key of an unknown host, and refuses the key."""
 
     def __init__(self) -> None:
         self.address = ""
         self.shown: asyncssh.SSHKey | None = None
 
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        """Record the address of the host. asyncssh calls this."""
         self.address = (conn.get_extra_info("peername") or ("",))[0]
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002
+        """Record the key, and refuse it. asyncssh calls this for unknown keys."""
         self.shown = key
         return False
 
 
-def host_keys(error: BaseException, witness: Witness, host: Node, how: dict[str, Any]) -> HostKeys | None:
-    """What is to be told of a host's keys; None where a connection failed for another reason.
+def host_keys(
+    error: BaseException, recorder: KeyRecorder, host: Node, connect_options: dict[str, Any]
+) -> HostKeys | None:
+    """The keys of a host; None where a connection failed for another reason.
 
     Args:
-        how: the options of asyncssh.connect that it failed with.
+        connect_options: the options of the failed asyncssh.connect.
     """
     if not isinstance(error, asyncssh.HostKeyNotVerifiable):
         return None
-    options = asyncssh.SSHClientConnectionOptions(host=host.address, **how)
+    options = asyncssh.SSHClientConnectionOptions(host=host.address, **connect_options)
     files = _files(options.known_hosts)
     port = None if options.port == USUAL_PORT else options.port
     name = options.host_key_alias or options.host
-    known, *_ = asyncssh.match_known_hosts(list(files), name, witness.address, port) if files else ((),)
-    return HostKeys(files, tuple(dict.fromkeys(known)), witness.shown)  # one may be found by name and by address
+    known, *_ = asyncssh.match_known_hosts(list(files), name, recorder.address, port) if files else ((),)
+    return HostKeys(files, tuple(dict.fromkeys(known)), recorder.shown)  # a key may match by name and by address
 
 
-def described(key: asyncssh.SSHKey) -> str:
-    """Type and fingerprint, as ssh-keygen shows it: "ssh-ed25519 SHA256:uNiV…"."""
+def describe_key(key: asyncssh.SSHKey) -> str:
+    """Type and fingerprint in the form of ssh-keygen: "ssh-ed25519 SHA256:uNiV…"."""
     return f"{key.get_algorithm()} {key.get_fingerprint()}"
 
 
 def key_file(key: asyncssh.SSHKey) -> str:
-    """Where sshd usually has the public part of such a key on its host."""
+    """The usual path of sshd's public key of this type."""
     words = key.get_algorithm().removeprefix("ssh-").split("-")
     return f"/etc/ssh/ssh_host_{words[0]}_key.pub"
 
 
 def _files(known_hosts: Any) -> tuple[str, ...]:
-    """The files that asyncssh looks into."""
+    """The files with known keys that asyncssh reads."""
     if isinstance(known_hosts, str):
         return (known_hosts,)
     usual = Path(USUAL_FILE).expanduser()

@@ -1,4 +1,4 @@
-"""How a host is logged in to: over which hosts, and with which options of asyncssh or of OpenSSH."""
+"""Describes a login: the hosts on the route, and the options of asyncssh or OpenSSH."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from flagperf.errors import ConfigError
 if TYPE_CHECKING:
     import asyncssh
 
-# Beside the types of the keys that are known of a host, which come first. Else a host that has none of them could not
-# show what it has, and would look like a broken one.
+# These are added to the types of the host's known keys, which come first. Without them, a host with none of the known
+# types could not show any key, and would look broken.
 KEY_TYPES = "+ssh-ed25519,ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,ecdsa-sha2-nistp521,rsa-sha2-512,rsa-sha2-256"
-KEEPALIVES = 3  # unanswered signs of life until a connection counts as lost
+KEEPALIVES = 3  # number of unanswered keepalives after which a connection is lost
 JUMP = re.compile(r"(?:(?P<user>.+)@)?(?:\[(?P<ipv6>[^\[\]]+)\]|(?P<host>[^\[\]:@]+))(?::(?P<port>\d+))?")
 
 
-def way(node: Node, ssh: Ssh) -> tuple[Node, ...]:
-    """The hosts to log in to, one through the other: the jump host, where there is one, and the node.
+def route(node: Node, ssh: Ssh) -> tuple[Node, ...]:
+    """The hosts to log in to, one through the other: the jump host, if any, and the node.
 
     Raises:
-        ConfigError: the jump host is not written as it should be.
+        ConfigError: the jump host is written incorrectly.
     """
     if not ssh.jump:
         return (node,)
@@ -42,9 +42,11 @@ def way(node: Node, ssh: Ssh) -> tuple[Node, ...]:
     return Node(node.name, match["ipv6"] or match["host"], port, match["user"]), node
 
 
-def options(host: Node, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConnection | None) -> dict[str, Any]:
-    """The options of asyncssh.connect. What is not set here, the ssh configuration may say."""
-    found: dict[str, Any] = {
+def connect_options(
+    host: Node, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConnection | None
+) -> dict[str, Any]:
+    """The options of asyncssh.connect. The user's ssh configuration decides everything else."""
+    options: dict[str, Any] = {
         "connect_timeout": timeout,
         "login_timeout": timeout,
         "keepalive_interval": ssh.keepalive,
@@ -52,25 +54,25 @@ def options(host: Node, ssh: Ssh, timeout: float, tunnel: asyncssh.SSHClientConn
         "server_host_key_algs": KEY_TYPES,
     }
     if host.port:
-        found["port"] = host.port
+        options["port"] = host.port
     if host.user:
-        found["username"] = host.user
+        options["username"] = host.user
     if tunnel:
-        found["tunnel"] = tunnel
+        options["tunnel"] = tunnel
     if ssh.key:
-        found["client_keys"] = [local_path(ssh.key)]
+        options["client_keys"] = [local_path(ssh.key)]
     if ssh.config:
-        found["config"] = [local_path(ssh.config)]
+        options["config"] = [local_path(ssh.config)]
     if not ssh.strict:
-        found["known_hosts"] = None
+        options["known_hosts"] = None
     elif ssh.known_hosts:
-        found["known_hosts"] = local_path(ssh.known_hosts)
-    return found
+        options["known_hosts"] = local_path(ssh.known_hosts)
+    return options
 
 
-def by_hand(way: Sequence[Node], ssh: Ssh) -> list[str]:
-    """The argv of OpenSSH's `ssh` that logs in as flagperf does."""
-    *through, host = way
+def openssh_argv(route: Sequence[Node], ssh: Ssh) -> list[str]:
+    """The argv of OpenSSH's `ssh` for the same login."""
+    *through, host = route
     argv = ["ssh"]
     if ssh.config:
         argv += ["-F", local_path(ssh.config)]
@@ -78,15 +80,19 @@ def by_hand(way: Sequence[Node], ssh: Ssh) -> list[str]:
         argv += ["-i", local_path(ssh.key)]
     if ssh.known_hosts:
         path = local_path(ssh.known_hosts)
-        argv += ["-o", f'UserKnownHostsFile="{path}"' if " " in path else f"UserKnownHostsFile={path}"]  # else a list
+        argv += [
+            "-o",
+            f'UserKnownHostsFile="{path}"' if " " in path else f"UserKnownHostsFile={path}",
+        ]  # without quotes, OpenSSH would see several files
     if not ssh.strict:
         argv += ["-o", "StrictHostKeyChecking=no"]
     if through:  # -J would log in to the jump host without these options
-        argv += ["-o", f"ProxyCommand={shlex.join([*by_hand(through, ssh), '-W', '[%h]:%p'])}"]
+        argv += ["-o", f"ProxyCommand={shlex.join([*openssh_argv(through, ssh), '-W', '[%h]:%p'])}"]
     if host.port:
         argv += ["-p", str(host.port)]
     return [*argv, f"{host.user}@{host.address}" if host.user else host.address]
 
 
 def local_path(path: str) -> str:
+    """A path of this machine, with ~ replaced."""
     return str(Path(path).expanduser())

@@ -1,17 +1,16 @@
-"""A long command on a host, held so that it survives a short loss of the ssh connection and nothing else.
+"""A long command on a host. It survives a short loss of the ssh connection, but not the death of the launcher.
 
-Three scripts work together on the host, in POSIX sh with util-linux's flock; the host needs no Python.
+Three scripts work together on the host, in POSIX sh with util-linux's flock. The host needs no Python.
 
-- `guard.sh` runs the command and is its parent. It ends when the command has ended, or stops it when asked to by
-  SIGTERM.
+- `guard.sh` is the parent of the command. It ends after the command, and stops the command on SIGTERM.
 - `hold.sh` is the channel to the launcher. It holds a shared lock on `lease` while a line arrives at least every LINGER
-  seconds, and prints the exit status once the guard has ended. `start.sh` starts a guard and becomes the first one.
-- The guard's watcher stops the command when nobody has held the lease for LINGER seconds: the launcher was killed,
-  or the connection stayed away.
+  seconds. It prints the exit status after the guard has ended. `start.sh` starts a guard and then becomes `hold.sh`.
+- The guard's watcher stops the command when nobody has held the lease for LINGER seconds: the launcher was killed, or
+  the connection stayed away.
 
-Where the host has Python, as it does where ranks run without a container, the command runs below flagperf.hosts.guard,
-which ends all of its descendants. Elsewhere what belongs to the command is found by a variable in its environment, so
-that sessions of their own and orphans are found too, but not what clears its environment.
+Where the host has Python (hosts whose ranks run without a container do), the command runs below flagperf.hosts.guard,
+which ends all of its descendants. On other hosts a variable in the environment marks the processes of the command. The
+mark finds orphans and sessions, too, but no process that clears its environment.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ START = OWN_FOLDER + script(__file__, "start.sh")
 HOLD, STOP = (OURS + script(__file__, name) for name in ("hold.sh", "stop.sh"))
 
 SIGNALLED = 128  # a shell reports an end by signal N as 128 + N
-BEATS = 4  # signs of life within the linger
-STOP_MARGIN = 10.0  # seconds that stopping may take beyond the grace
+BEATS = 4  # signs of life during LINGER seconds
+STOP_MARGIN = 10.0  # seconds that stopping may take after the grace period
 
 
 class SshProcess:
-    """A long command. `channel` leads to the shell that holds it; short commands go over the host's transport."""
+    """A long command, as a Process. `channel` leads to hold.sh; short commands use the host's transport."""
 
     def __init__(
         self, transport: Transport, connection: SshConnection, folder: str, channel: Any, grace: float
@@ -83,14 +82,14 @@ class SshProcess:
         return None
 
     async def _beat(self) -> None:
-        """Tell the host that the launcher lives, several times within the linger."""
+        """Tell the host BEATS times in LINGER seconds that the launcher lives."""
         while True:
             await asyncio.sleep(self._connection.ssh.reconnect / BEATS)
             with contextlib.suppress(OSError):
                 self._channel.stdin.write(".\n")
 
     async def _follow(self) -> int | None:
-        """The exit status, over as many connections as it takes; None when it cannot be known any more."""
+        """Wait for the exit status, over several connections if needed; None where the status is lost."""
         try:
             while (done := await self._channel.wait()).returncode is None:
                 holding = shell(HOLD, self._folder, linger(self._connection))

@@ -1,4 +1,4 @@
-"""Another machine as a Transport, over one ssh connection. It needs sshd and a POSIX shell, nothing of ours."""
+"""Another machine as a Transport, over one ssh connection. It needs sshd and a POSIX shell."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
 from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
-from flagperf.hosts.ssh.bringing import bring, is_regular
 from flagperf.hosts.ssh.clock import clock_offset
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
+from flagperf.hosts.ssh.fetching import fetch, is_regular
 from flagperf.hosts.ssh.process import SshProcess
 from flagperf.hosts.transport import Completed, Process, logged
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
-ONE_REQUEST = 0  # block size of a read that asyncssh does not split into tasks, which a cancellation leaves behind
+ONE_REQUEST = 0  # block size for which asyncssh makes no tasks; a cancellation would leave tasks behind
 TIMED_OUT = 124  # exit status of coreutils' timeout
 
 log = logging.getLogger(__name__)
@@ -37,10 +37,10 @@ class SshTransport:
     """One host of a cluster.
 
     Args:
-        node: where the host is.
-        ssh: how it is reached.
+        node: the address of the host.
+        ssh: the options of the connection.
         timeout: seconds for the connection, and again for the login.
-        gate: shared by all transports of a run, so that not all connect at the same time.
+        gate: limits the number of simultaneous logins of a run.
     """
 
     local = False
@@ -53,14 +53,14 @@ class SshTransport:
         self.connection = SshConnection(node, ssh, timeout, gate or asyncio.Semaphore(AT_ONCE))
         self.outages: Sequence[Outage] = self.connection.outages
         self._files: asyncssh.SFTPClient | None = None
-        self._shell: asyncssh.SSHClientProcess[str] | None = None  # has told the clock; the first command runs in it
+        self._shell: asyncssh.SSHClientProcess[str] | None = None  # printed the clock; reused once
         self._started: list[SshProcess] = []
 
     async def __aenter__(self) -> SshTransport:
         await self.connection.open()
         try:
             peer = (await self.connection.established()).get_extra_info("peername")
-            if peer and peer[0]:  # there is none through a proxy command, and an empty one through a jump host
+            if peer and peer[0]:  # a proxy command gives no peer, a jump host an empty name
                 self.address = peer[0]
             self.clock_offset, self._shell = await clock_offset(self.connection)
         except BaseException:
@@ -77,7 +77,7 @@ class SshTransport:
             await self.connection.close()
 
     async def _stop(self, process: SshProcess) -> None:
-        with contextlib.suppress(HostError):  # the host stops it itself, once the connection has been away for a while
+        with contextlib.suppress(HostError):  # after a while the host stops the process itself
             await process.stop()
 
     async def check_held(self) -> None:
@@ -85,10 +85,10 @@ class SshTransport:
 
     @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
-        ended_there = ("timeout", "-k", "1", f"{timeout:g}")  # whatever happens here
-        bare = command.argv[0] == "sh" and not command.env and not command.cwd  # a script, which needs no second shell
+        limit = ("timeout", "-k", "1", f"{timeout:g}")  # ends the command even if the launcher dies
+        bare = command.argv[0] == "sh" and not command.env and not command.cwd  # a script needs no second shell
         words = command.argv if bare else ("sh", "-c", command.line())
-        channel = await self._channel((*ended_there, *words))
+        channel = await self._channel((*limit, *words))
         try:
             output = await asyncio.wait_for(channel.communicate(stdin.decode()), timeout + self.connection.timeout)
         except asyncio.TimeoutError:
@@ -100,7 +100,7 @@ class SshTransport:
         return Completed(command, channel.returncode, *output)
 
     async def _channel(self, argv: tuple[str, ...]) -> asyncssh.SSHClientProcess[str]:
-        """A command on a channel: the first one on that of the shell that told the clock, where this is still there."""
+        """Start a command on a channel. The first command uses the shell that printed the clock, if it still runs."""
         line, shell, self._shell = shlex.join(argv), self._shell, None
         if shell is not None and not shell.is_closing() and "\n" not in line:
             shell.stdin.write(f"{line}\n")
@@ -136,20 +136,20 @@ class SshTransport:
 
         async def copy(files: asyncssh.SFTPClient) -> None:
             await files.makedirs(target if folder else str(PurePosixPath(target).parent), exist_ok=True)
-            what = list(source.iterdir()) if folder else source
-            await files.put(what, target, recurse=True, preserve=True, follow_symlinks=True)
+            sources = list(source.iterdir()) if folder else source
+            await files.put(sources, target, recurse=True, preserve=True, follow_symlinks=True)
 
-        await self._with_files(self._ended_with_its_channel(copy))
+        await self._with_files(self._ends_with_channel(copy))
 
     async def get(self, source: str, target: Path) -> Sequence[str]:
-        left: list[str] = []
+        left_out: list[str] = []
 
         async def copy(files: asyncssh.SFTPClient) -> None:
-            left.clear()
-            left.extend(await bring(files, source, target))
+            left_out.clear()
+            left_out.extend(await fetch(files, source, target))
 
-        await self._with_files(self._ended_with_its_channel(copy))
-        return left
+        await self._with_files(self._ends_with_channel(copy))
+        return left_out
 
     @contextlib.asynccontextmanager
     async def unix_socket(self, path: str) -> AsyncIterator[str]:
@@ -165,15 +165,15 @@ class SshTransport:
             finally:
                 listener.close()
 
-    def _ended_with_its_channel(self, copy: Work[None]) -> Work[None]:
-        """The copying, which asyncssh does in tasks. A cancellation leaves these behind, so it ends their channel."""
+    def _ends_with_channel(self, copy: Work[None]) -> Work[None]:
+        """A copy that ends its file channel when it is cancelled. This ends asyncssh's remaining tasks, too."""
 
         async def work(files: asyncssh.SFTPClient) -> None:
             copying = asyncio.create_task(copy(files))
             try:
                 await asyncio.shield(copying)
             except asyncio.CancelledError:
-                copying.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody asks for it
+                copying.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody needs the result
                 self._files = None
                 files.exit()
                 raise
@@ -181,7 +181,7 @@ class SshTransport:
         return work
 
     async def _with_files(self, work: Work[T]) -> T:
-        """Work on the connection's file channel, again from the start where the connection drops."""
+        """Work on the connection's file channel. The work starts again after the connection dropped."""
         for _ in range(ATTEMPTS):
             connection = await self.connection.established()
             try:
@@ -194,13 +194,13 @@ class SshTransport:
                 self._files = None
             except asyncssh.SFTPError as error:
                 raise HostError(self.host, f"a file cannot be copied: {error.reason}") from error
-        raise self.connection.drops()
+        raise self.connection.drop_error()
 
 
 def over_ssh(nodes: Sequence[Node], ssh: Ssh, timeout: float) -> list[SshTransport]:
-    """A transport for each node; `timeout`: seconds for a connection."""
+    """A transport over ssh for each node. `timeout`: seconds for a connection."""
     remove_dead_socket_folders()
     if not ssh.strict:
-        log.warning("host keys are not checked: the cluster's file says ssh.strict: false")
+        log.warning("host keys are not checked, because the cluster's file sets ssh.strict: false")
     gate = asyncio.Semaphore(AT_ONCE)
     return [SshTransport(node, ssh, timeout, gate) for node in nodes]

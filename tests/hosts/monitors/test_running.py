@@ -183,8 +183,8 @@ def test_where_another_host_has_its_python(
     assert [source.name for source in found[1].sources] == sources
     assert caplog.messages == (
         [
-            "monitor acme: no energy counter, for acme.nvml needs Python on the host; "
-            "energy is made from the power that acme-smi shows"
+            "monitor acme: no energy counter, because acme.nvml needs Python on the host; "
+            "energy is computed from the power that acme-smi shows"
         ]
         if runtime == "docker"
         else []
@@ -271,7 +271,7 @@ def test_a_bug_keeps_its_traceback_and_stops_nothing(
     monkeypatch.setattr(Recorder, "feed", broken)
     asyncio.run(main())
     first = caplog.records[0]
-    assert first.getMessage() == "here: what the monitors printed cannot be read"
+    assert first.getMessage() == "here: the output of the monitors cannot be read"
     assert first.exc_info is not None and str(first.exc_info[1]) == "a bug"
     assert not running_processes(node.log_dir)
     assert [path.name for path in Path(node.log_dir).iterdir()] == []

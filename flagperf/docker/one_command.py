@@ -1,4 +1,4 @@
-"""One command in a container as that of the ranks, to its end: what does an image hold, does its Python start?"""
+"""Runs one command to its end in a container with the options of the ranks' container."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 TIMEOUT = 120.0  # seconds; the first import of a framework reads gigabytes
 
 
-def once(container: Container, options: ContainerOptions, argv: Sequence[str]) -> Container:
+def with_command(container: Container, options: ContainerOptions, argv: Sequence[str]) -> Container:
     """The container of a node's ranks with another command, and without the folders of a run."""
     name, mounts = f"flagperf-once-{token_hex(4)}", option_mounts(options)
     return owned(replace(container, name=name, argv=tuple(argv), mounts=mounts), this_owner())
 
 
-def run_once(client: DockerClient, container: Container) -> tuple[int, str]:
-    """Run a container to its end, and remove it: exit status, and what it printed."""
+def run_to_end(client: DockerClient, container: Container) -> tuple[int, str]:
+    """Run a container to its end, and remove it. Returns its exit status and its output."""
     try:
         created = client.containers.create(**sdk_arguments(container))
         created.start()
@@ -37,7 +37,7 @@ def run_once(client: DockerClient, container: Container) -> tuple[int, str]:
 
 
 def remove(client: DockerClient, name: str) -> None:
-    """Remove a container, running or not, if it is there."""
+    """Remove a container, running or not. A missing container is no error."""
     from docker.errors import NotFound
 
     with contextlib.suppress(NotFound):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints what a run left in its folder: kept, the owner of a folder that was not given up, or nothing.
+# Prints the state of a run's folder: kept, or the owner of a folder that is in use, or nothing.
 # Needs own_folder.sh before it.
 #   $1  the run's folder
 [ -e "$1" ] || [ -L "$1" ] || exit 0
