@@ -21,6 +21,8 @@ FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CON
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 ON_FRAMEWORKS = sorted(path.relative_to(CONF / "model").with_suffix("") for path in (CONF / "model").glob("*/*.yaml"))
 
+SCALES = ("1x1", "1x8", "2x8")  # at which FlagPerf asks for every case
+
 # What no closed run may change, whatever a list says.
 NEVER = ("network", "optimizer._target_", "train_data", "eval_data", "data", "target", "init_checkpoint", "case")
 
@@ -132,6 +134,18 @@ def test_experiment(experiment: str) -> None:
         assert {key: leaves(job.config).get(key) for key in said} == said
         assert {group: job.config[group] for group in choices} == choices
         assert {change.source for change in job.changes} <= {f"experiment {experiment}"}
+
+
+def test_what_the_scales_of_a_product_share_stands_in_its_file() -> None:
+    """All of FlagPerf's scales; where one has no file, the product's file is the one that is used there."""
+    tunings = {name: leaves(yaml.safe_load(text(name)) or {}) for name in FILES if re.match("vendor/.+/", name)}
+    shared = {}
+    for product in tunings:
+        scales = [tunings[f"{product}x{scale}"].items() for scale in SCALES if f"{product}x{scale}" in tunings]
+        if len(scales) == len(SCALES):
+            shared[product] = [key for key, value in scales[0] if all((key, value) in scale for scale in scales)]
+    assert len(shared) > 5
+    assert {product: keys for product, keys in shared.items() if [key for key in keys if key != "defaults"]} == {}
 
 
 def test_there_are_files() -> None:
