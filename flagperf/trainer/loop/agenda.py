@@ -32,6 +32,10 @@ class Agenda:
 
     def __init__(self, settings: Settings, largest: Largest) -> None:
         self.settings = settings
+        names = ("max_time", "max_samples_termination", "eval_interval_micro_steps", "eval_interval_samples")
+        self._each_step = any(getattr(settings, name) for name in names)
+        every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq)
+        self._every = [interval for interval in every if interval]
         self.time_limit = None if settings.max_time is None else TimeLimit(settings.max_time, largest)
 
     def start(self) -> None:
@@ -41,13 +45,11 @@ class Agenda:
 
     def next_look(self, position: Position) -> int:
         """The next step after which something may be due; until then nobody needs to ask."""
-        settings, step = self.settings, position.step
-        each_step = ("max_time", "max_samples_termination", "eval_interval_micro_steps", "eval_interval_samples")
-        if any(getattr(settings, name) for name in each_step):
+        step, last = position.step, self.settings.max_steps
+        if self._each_step:
             return step + 1
-        every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq)
-        looks = [step - step % interval + interval for interval in every if interval]
-        return max(step + 1, min([*looks, settings.max_steps or looks[0]]))
+        look = min([step - step % interval + interval for interval in self._every])
+        return look if last is None else max(step + 1, min(look, last))
 
     def logs(self, step: int) -> bool:
         """Whether to log this step: step 1, and every log_freq steps. The loop logs the last step too."""

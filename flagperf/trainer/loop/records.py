@@ -11,6 +11,7 @@ from flagperf.contract.perflog import PerfLog
 from flagperf.trainer.loop.clock import BOOKS, DATA, Clock
 
 HOLD = 0.2  # seconds that records of fast steps may wait, to be written together
+HELD = 16  # records that may wait: writing them takes less than half a millisecond
 # Unit of the throughput → FlagPerf's name of it in a STEP_END, where its cases have one.
 FLAGPERF_RATES = {"sequences/s": "seq/s", "samples/s": "seq/s", "images/s": "img/s", "tokens/s": "tokens/s"}
 HEARTBEAT = 10.0  # seconds without a PerfLog line after which a loop that moves says so
@@ -43,8 +44,18 @@ class _Record(NamedTuple):
     mark: int
 
 
+class _Settled(NamedTuple):
+    step: Step
+    numbers: Sequence[float]  # units, summed over the ranks; means of loss, norm and scale
+    steps: int  # that the clock had read up to this one
+    data_wait: float  # likewise
+
+
 class StepRecords:
     """Writes STEP_BEGIN and STEP_END of logged steps. A record is opened, settled and written.
+
+    Records of fast steps are written together: code that runs once in ten steps is slow, because the caches of the
+    processor do not hold it any more.
 
     Args:
         size: ranks.
@@ -68,9 +79,9 @@ class StepRecords:
         self.checksum = 0
         self._lag, self._rate = lag, FLAGPERF_RATES.get(unit)
         self._open: _Record | None = None
-        self._settled: list[tuple[Step, dict[str, Any]]] = []  # with the value of its STEP_END
+        self._settled: list[_Settled] = []
         self._units = 0  # at the record opened before
-        self._steps = 0  # at the record settled before
+        self._steps = 0  # at the record written before
         self._data_wait = 0.0
 
     def open(self, step: Step) -> None:
@@ -98,28 +109,16 @@ class StepRecords:
         (step, sums, mark), self._open = self._open, None
         self.clock.read(mark)
         units, *others = sums()
-        loss, *extra = (value / self.size for value in others)  # these are means over the ranks
+        numbers = [units, *(value / self.size for value in others)]  # these are means over the ranks
         if self.finite:
-            self.loss, self.loss_step = loss, step.number
-        self.checksum = zlib.crc32(struct.pack("<d", loss), self.checksum)
-        times, data_wait = self.clock.steps[self._steps :], self.clock.seconds[DATA]
-        value: dict[str, Any] = {
-            "step": step.number,
-            "epoch": step.epoch,
-            "loss": loss,
-            "learning_rate": float(step.learning_rate),
-            "throughput": units / sum(times),
-            "step_time": sum(times) / len(times),
-            "data_wait": data_wait - self._data_wait,
-            "global_steps": step.number,
-            "num_trained_samples": step.samples,
-        }
-        if self._rate is not None:
-            value[self._rate] = value["throughput"]
-        names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]
-        value.update(zip(names, extra))
-        self._settled.append((step, value))
-        self._steps, self._data_wait = len(self.clock.steps), data_wait
+            self.loss, self.loss_step = numbers[1], step.number
+        self.checksum = zlib.crc32(struct.pack("<d", numbers[1]), self.checksum)
+        self._settled.append(_Settled(step, numbers, len(self.clock.steps), self.clock.seconds[DATA]))
+
+    @property
+    def full(self) -> bool:
+        """Whether so many records are held that they are to be written."""
+        return len(self._settled) >= HELD
 
     def write(self, last: int = 0) -> None:
         """Write the settled steps.
@@ -128,7 +127,31 @@ class StepRecords:
             last: the step with which the training ends, once that is known.
         """
         settled, self._settled = self._settled, []
-        for step, value in settled:
+        for record in settled:
+            step = record.step
             self.perflog.log("STEP_BEGIN", {"step": step.number}, time_ms=int(step.began * 1000))
-            value["end_training"] = step.number == last
+            value = {**self._value(record), "end_training": step.number == last}
             self.perflog.log("STEP_END", value, time_ms=int(step.ended * 1000))
+
+    def _value(self, record: _Settled) -> dict[str, Any]:
+        """The value of a STEP_END."""
+        step, (units, loss, *extra), steps, data_wait = record
+        times = self.clock.steps[self._steps : steps]
+        seconds = sum(times)
+        value: dict[str, Any] = {
+            "step": step.number,
+            "epoch": step.epoch,
+            "loss": loss,
+            "learning_rate": float(step.learning_rate),
+            "throughput": units / seconds,
+            "step_time": seconds / len(times),
+            "data_wait": data_wait - self._data_wait,
+            "global_steps": step.number,
+            "num_trained_samples": step.samples,
+        }
+        if self._rate is not None:
+            value[self._rate] = value["throughput"]
+        names = [name for name in ("grad_norm", "loss_scale") if getattr(step, name) is not None]
+        value.update(zip(names, extra))
+        self._steps, self._data_wait = steps, data_wait
+        return value

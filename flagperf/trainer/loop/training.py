@@ -87,6 +87,7 @@ class Training:
         self._log("EPOCH_BEGIN", {"epoch": self.epoch})
         steps = engine.train_batches.steps(self.epoch)
         self.steps_in_epoch = len(steps)
+        self.epoch_ends = position.step + len(steps) - position.step_in_epoch
         self.next_look = position.step + 1
         for samples in steps[position.step_in_epoch :]:
             self.step_began = time()
@@ -119,18 +120,17 @@ class Training:
             self._save()
         if position.step - self.resumed_from == engine.check_due:
             self._check()
+        if self.records.full:
+            self._write_records()
         self.next_look = self._next_look()
 
     def _next_look(self) -> int:
         """The next step after which something may be due; until then nobody needs to ask."""
-        position = self.position
-        looks = [
-            self.agenda.next_look(position),
-            position.step + self.steps_in_epoch - position.step_in_epoch,  # the end of the epoch
-            self.records.due,
-            self.resumed_from + self.engine.check_due,
-        ]
-        return min(look for look in looks if look > position.step)
+        step, check = self.position.step, self.resumed_from + self.engine.check_due
+        if self.records.due > step:
+            return self.records.due
+        look = min(self.agenda.next_look(self.position), self.epoch_ends)
+        return check if step < check < look else look
 
     def _end_epoch(self) -> None:
         position = self.position

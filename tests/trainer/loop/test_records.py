@@ -1,0 +1,78 @@
+"""Records that wait, and are written together, hold what they hold when each is written at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flagperf.contract.perflog import PerfLog
+from flagperf.trainer.loop.clock import DATA, STEP, Clock
+from flagperf.trainer.loop.records import HELD, Step, StepRecords, Sums
+
+
+class Log(PerfLog):
+    """Keeps the values of STEP_END."""
+
+    def __init__(self) -> None:
+        super().__init__(rank=0, fd=-1)
+        self.values: list[Any] = []
+
+    def log(self, event: str, value: Any = None, **_: Any) -> None:
+        if event == "STEP_END":
+            self.values.append(value)
+
+
+class Ticks(Clock):
+    """The n-th lap takes n seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.laps = 0
+
+    def start(self) -> None:
+        self._begin = 0.0
+
+    def lap(self, kind: int) -> None:
+        self.laps += 1
+        self.now += self.laps
+        self._laps.append((kind, float(self.now)))
+
+
+def send(units: int, losses: list[Any], extra: list[Any]) -> Sums:
+    return lambda: [float(units), *losses, *extra]
+
+
+def written(steps: int, every: int) -> list[Any]:
+    """The values of so many steps, of which every third is logged, written after every so many records."""
+    log, clock = Log(), Ticks()
+    records = StepRecords(log, clock, 1, send, 0, "images/s")
+    clock.start()
+    for number in range(1, steps + 1):
+        clock.lap(DATA)
+        clock.lap(STEP)
+        if number % 3 == 0:
+            records.open(Step(number, 1, 0.1, 0.0, 1.0, [1.0 / number], 2.0, None, units=8 * number, samples=number))
+            records.settle()
+            if number % (3 * every) == 0:
+                records.write()
+    records.write(last=steps)
+    return log.values
+
+
+@pytest.mark.parametrize("every", [2, 5, 100])
+def test_they_hold_the_same_however_long_they_wait(every: int) -> None:
+    assert written(30, every) == written(30, 1)
+    assert len(written(30, every)) == 10
+
+
+def test_only_so_many_wait() -> None:
+    records = StepRecords(Log(), Ticks(), 1, send, 0, "images/s")
+    records.clock.start()
+    full = []
+    for number in range(1, HELD + 1):
+        records.clock.lap(STEP)
+        records.open(Step(number, 1, 0.1, 0.0, 1.0, [1.0], None, None, units=number, samples=number))
+        records.settle()
+        full.append(records.full)
+    assert full == [False] * (HELD - 1) + [True]
