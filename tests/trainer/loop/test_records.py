@@ -56,7 +56,7 @@ def written(steps: int, every: int) -> list[Any]:
             records.settle()
             if number % (3 * every) == 0:
                 records.write()
-    records.write(last=steps)
+    records.write()
     return log.values
 
 
