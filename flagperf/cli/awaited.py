@@ -1,4 +1,4 @@
-"""How a run stands that was submitted and has not begun, as far as its scheduler tells it on this machine."""
+"""The queue state of a submitted run that has not begun, as this machine's scheduler tells it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flagperf.plan.values import CONFIG
 from flagperf.schedulers.interface import scheduler
 
 
-def stands(folder: Path) -> str:
+def queue_state(folder: Path) -> str:
     """What the scheduler says of the run's job, as "is queued: …"; nothing where it cannot be asked.
 
     Raises:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from flagperf import report
 from flagperf.cli import trust
-from flagperf.cli.awaited import stands
+from flagperf.cli.awaited import queue_state
 from flagperf.cli.cluster import print_rows
 from flagperf.cli.collect import collect
 from flagperf.cli.help import usage
@@ -50,7 +50,7 @@ def main(options: argparse.Namespace) -> int:
         elif (code := print_rows(rows)) and all(row.state != "ok" for row in rows):
             return code
     if is_awaited(folder):
-        given = f"Slurm job {submitted(folder).number} {stands(folder)}".strip()
+        given = f"Slurm job {submitted(folder).number} {queue_state(folder)}".strip()
         raise ConfigError("this run has not begun", given=given, advice=f"flagperf watch {folder}")
     summaries = report.read_run(folder)
     if not is_trusted:

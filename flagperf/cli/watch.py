@@ -23,7 +23,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from flagperf.cli.awaited import stands
+from flagperf.cli.awaited import queue_state
 from flagperf.cli.help import usage
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
     folder, terminal = user_path(options.arguments[0]), Terminal()
     queue = _Queue(folder)
     if not terminal.is_terminal:
-        for line in snapshot(folder, queue.stands()):
+        for line in snapshot(folder, queue.queue_state()):
             terminal.print(Text(line), soft_wrap=True)
         return 0
     with Live(_picture(folder, queue), console=terminal, auto_refresh=False) as live:
@@ -58,17 +58,17 @@ def main(options: argparse.Namespace) -> int:
 
 
 class _Queue:
-    """How a run stands that has not begun: Slurm is not asked at each look."""
+    """The queue state of a run that has not begun. Does not ask Slurm at every look."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._asked, self._told = folder, float("-inf"), ""
 
-    def stands(self) -> str:
+    def queue_state(self) -> str:
         if is_awaited(self._folder) and time.monotonic() - self._asked >= LOOK:
-            self._asked, self._told = time.monotonic(), stands(self._folder)
+            self._asked, self._told = time.monotonic(), queue_state(self._folder)
         return self._told
 
 
 def _picture(folder: Path, queue: _Queue) -> Group:
-    lines = snapshot(folder, queue.stands())
+    lines = snapshot(folder, queue.queue_state())
     return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))

@@ -15,7 +15,7 @@ from flagperf.errors import ConfigError
 from flagperf.results.summary import FIGURES, STEPS, metric, per_round, usable
 
 TIME = "e2e_time"
-LOWER = (TIME, "peak_memory", STEPS)  # the figures of which less is better, beside a metric that says so
+LOWER_IS_BETTER = (TIME, "peak_memory", STEPS)  # and metrics whose target says so
 UNITS = {"e2e_time": "s", "peak_memory": "GiB", STEPS: "steps"}
 
 
@@ -159,7 +159,7 @@ def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Sum
             continue
         known = sum((_spread(job.get(name, [])) for job in before), Spread())
         ratio = estimate(left[name], right[name], known)
-        higher = goal.direction == "higher" if goal and name == metric(base) else name not in LOWER
+        higher = goal.direction == "higher" if goal and name == metric(base) else name not in LOWER_IS_BETTER
         unit = goal.unit or "" if goal and name == metric(base) else UNITS.get(name, base.identity.throughput_unit)
         unit = "" if name.startswith("mfu") else unit
         of_base, of_other = base.statistics[name], other.statistics[name]

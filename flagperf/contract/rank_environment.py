@@ -1,4 +1,4 @@
-"""What a rank is told by variables of its environment."""
+"""The values that a rank gets as environment variables."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a rank is in the job: what a template of `environment` may name."""
+class RankEnvironment:
+    """The position of a rank in its job. Templates of `environment` may use these fields."""
 
     rank: int
     local_rank: int

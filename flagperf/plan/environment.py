@@ -48,16 +48,16 @@ def _template() -> str:
 
 def listed(job: JobConfig) -> tuple[str, ...]:
     """Names, and beginnings of names, of all variables that reach the ranks."""
-    maker, stack = job.vendor, job.framework
+    vendor, stack = job.vendor, job.framework
     names = (
         *MACHINE,
         *stack.passes,
-        *maker.passes,
-        *([maker.visible_devices] if maker.visible_devices else []),
+        *vendor.passes,
+        *([vendor.visible_devices] if vendor.visible_devices else []),
         *stack.interface_variables,
-        *maker.interface_variables,
-        *maker.deterministic_environment,
-        *maker.environment,
+        *vendor.interface_variables,
+        *vendor.deterministic_environment,
+        *vendor.environment,
         *job.secrets,
         "PYTHONFAULTHANDLER",  # flagperf sets it
     )

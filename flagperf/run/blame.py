@@ -67,7 +67,7 @@ def left_early(
     failed = {int(one["rank"]): one.get("pid") for one in told}
     stopped = set(re.findall(failures.stopped, launcher_log)) if failures.stopped else set()
     if not ended_well and (not failed or stopped - set(failed.values())):
-        return []  # some rank was stopped of which the launcher does not say how it ended: any of them may be that one
+        return []  # torchrun stopped a rank without reporting it. We cannot tell which rank
     return [rank for rank in ranks if rank not in finished and rank not in failed]
 
 

@@ -67,7 +67,7 @@ def with_micro_steps(final: Layer, where: Where) -> Layer:
 
 
 def _numbers(*values: object) -> bool:
-    """Whether one can count with them: what is none is refused elsewhere, each by its own rule."""
+    """Whether all values are non-zero integers. Other checks refuse other values."""
     return all(isinstance(value, int) and value for value in values)
 
 

@@ -59,8 +59,8 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
             raise refused("there is no such file", "cluster.image.ca_certificate", certificate)
         source = replace(source, requirements=(*source.requirements, *vendor.extension.requirements))
         tag = content_tag(build_context(folder, source, extra), source)
-        maker = re.sub("[^a-z0-9]+", "-", vendor.name.lower())  # what docker takes in a name
-        return Image(f"flagperf-{maker}-{framework.name}:{tag}", policy, settings, folder, source, extra)
+        vendor_name = re.sub("[^a-z0-9]+", "-", vendor.name.lower())  # docker allows these characters in a name
+        return Image(f"flagperf-{vendor_name}-{framework.name}:{tag}", policy, settings, folder, source, extra)
     if not source.name:
         advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
         if buildable:

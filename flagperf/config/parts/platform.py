@@ -34,18 +34,18 @@ def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequenc
 
     `chosen`: the groups of which the command line chooses.
     """
-    maker, of_whom = final.choices["vendor"], final.get("hardware.vendor")
-    if "hardware" in chosen or of_whom in (None, maker):
+    vendor, of_whom = final.choices["vendor"], final.get("hardware.vendor")
+    if "hardware" in chosen or of_whom in (None, vendor):
         return
     found = {product: find(f"hardware/{product}", folders) for product in options("hardware", folders)}
     made = [
         name
         for name, path in found.items()
-        if path and re.search(rf"^vendor: *{maker}\b", path.read_text("utf-8"), re.M)
+        if path and re.search(rf"^vendor: *{vendor}\b", path.read_text("utf-8"), re.M)
     ]
-    allowed = ", ".join(made) or f"a file hardware/<product>.yaml with vendor: {maker}"
+    allowed = ", ".join(made) or f"a file hardware/<product>.yaml with vendor: {vendor}"
     raise ConfigError(
-        f"vendor={maker} needs its hardware", key="hardware", allowed=allowed, advice=f"vendor={maker} hardware=NAME"
+        f"vendor={vendor} needs its hardware", key="hardware", allowed=allowed, advice=f"vendor={vendor} hardware=NAME"
     )
 
 
@@ -65,13 +65,13 @@ def typed_parts(config: Mapping[str, Any], where: Where) -> Typed:
     return typed
 
 
-def _check_hardware(made: Hardware, maker: str, nproc: int, where: Where) -> None:
+def _check_hardware(made: Hardware, vendor: str, nproc: int, where: Where) -> None:
     """Refuse a product of another vendor, or with too few devices."""
     check_ascii("hardware", made.name, where("hardware.title"))
     most = made.devices_per_node
-    if made.vendor not in (None, maker):
-        problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {maker}"
-        advice = f"choose hardware of {maker} (flagperf list hardware), or vendor={made.vendor}"
+    if made.vendor not in (None, vendor):
+        problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {vendor}"
+        advice = f"choose hardware of {vendor} (flagperf list hardware), or vendor={made.vendor}"
         raise ConfigError(problem, key="hardware", given=made.name, advice=advice)
     if most is not None and nproc > most:
         allowed = f"at most {most}, the devices of a node with {made.name}"
@@ -123,11 +123,11 @@ def _check_vendor(made: Vendor, product: Hardware, where: Where) -> None:
         make_table(made.monitor, product, where)
 
 
-def container_options(runtime: RuntimeSettings, maker: Vendor, hosts: Cluster) -> ContainerOptions | None:
+def container_options(runtime: RuntimeSettings, vendor: Vendor, hosts: Cluster) -> ContainerOptions | None:
     """How docker makes containers, by the runtime, then the vendor, then the cluster; None where it makes none."""
     if runtime.kind != "docker" or hosts.kubernetes:
         return None
-    return merged(runtime.container, maker.container, hosts.container)
+    return merged(runtime.container, vendor.container, hosts.container)
 
 
 def merged(*layers: ContainerOptions) -> ContainerOptions:
@@ -147,13 +147,13 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
     return result
 
 
-def image(runtime: RuntimeSettings, maker: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:
+def image(runtime: RuntimeSettings, vendor: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:
     """The image; None when the runtime needs none. Pods always have one."""
     if hosts.kubernetes is not None:
-        return pod_image(maker, framework, hosts.kubernetes, hosts.image, where)
+        return pod_image(vendor, framework, hosts.kubernetes, hosts.image, where)
     if runtime.kind != "docker":
         return None
-    return choose_image(maker, framework, hosts.image, where)
+    return choose_image(vendor, framework, hosts.image, where)
 
 
 def _check_runtime(made: RuntimeSettings, hosts: Cluster, dry_run: bool, where: Where) -> None:

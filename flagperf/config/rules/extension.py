@@ -41,32 +41,32 @@ COMPARED = (
 NO_PROOF = "there is none of this code: flagperf check vendor=… model=… makes one"
 
 
-def with_folder(maker: Vendor, folders: Sequence[Path]) -> Vendor:
+def with_folder(vendor: Vendor, folders: Sequence[Path]) -> Vendor:
     """The vendor with the folder of its own code: the one that its file names, else vendors/<vendor> where it has code.
 
     Args:
         folders: the search path; `vendors` lies in a user's folder, and beside the shipped configuration.
     """
-    if maker.extension.folder:
-        return maker
+    if vendor.extension.folder:
+        return vendor
     places = (VENDORS if folder == CONF else folder / "vendors" for folder in folders)
-    found = next((place / maker.name for place in places if (place / maker.name / "code").is_dir()), None)
-    return replace(maker, extension=replace(maker.extension, folder=str(found))) if found else maker
+    found = next((place / vendor.name for place in places if (place / vendor.name / "code").is_dir()), None)
+    return replace(vendor, extension=replace(vendor.extension, folder=str(found))) if found else vendor
 
 
-def check_extension(maker: Vendor, framework: Framework, where: Where) -> None:
+def check_extension(vendor: Vendor, framework: Framework, where: Where) -> None:
     """Refuse an extension whose files are not there, or that takes the place of what stays the case's.
 
     Raises:
         ConfigError: what is wrong with it.
     """
-    own = maker.extension
+    own = vendor.extension
 
     def refused(problem: str, key: str, given: object, **more: Any) -> ConfigError:
         return ConfigError(problem, where=where(f"{KEY}.{key}"), key=f"{KEY}.{key}", given=given, **more)
 
     if own.has_code and not own.folder:
-        advice = f"make vendors/{maker.name}/code in your --config-dir folder; proofs lie beside it"
+        advice = f"make vendors/{vendor.name}/code in your --config-dir folder; proofs lie beside it"
         raise refused("the vendor has no folder of its own code", "folder", "null", advice=advice)
     if own.folder and not (own.code and own.code.is_dir()):
         raise refused("there is no such folder", "folder", own.code)
@@ -92,14 +92,14 @@ def check_extension(maker: Vendor, framework: Framework, where: Where) -> None:
         raise refused(f"there is no such thing with {framework.product}", key, given, advice="framework=pytorch")
 
 
-def recorded(maker: Vendor, config: Mapping[str, Any]) -> dict[str, Any] | None:
+def recorded(vendor: Vendor, config: Mapping[str, Any]) -> dict[str, Any] | None:
     """What configuration and results keep of an extension; None where the job has none.
 
     Returns:
         `replaced`: what → by what; `files`: path below code/ → SHA-256; `has_code`: whether it needs a proof;
         `proof`: what the proof says, None where none holds; `no_proof`: why none does.
     """
-    own = maker.extension
+    own = vendor.extension
     if own == replace(Extension(), folder=own.folder):
         return None
     hashes = file_hashes(own.code) if own.code else {}

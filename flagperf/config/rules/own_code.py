@@ -48,25 +48,25 @@ HOMES = (  # folders above Python's packages in usual images
 
 
 def takes_place(
-    config: Mapping[str, Any], maker: Vendor, runtime: RuntimeSettings, hosts: Cluster, where: Where
+    config: Mapping[str, Any], vendor: Vendor, runtime: RuntimeSettings, hosts: Cluster, where: Where
 ) -> Iterator[ConfigError]:
     """All that would be imported, or would decide what is, in place of what flagperf and its libraries ship."""
-    yield from in_environment(maker, where)
+    yield from in_environment(vendor, where)
     libraries = {*LIBRARIES, *config["framework"].get("imports", ())}
     yield from in_code_dir(config["code_dir"], libraries)
-    if maker.extension.code:
-        yield from in_code_dir(str(maker.extension.code), libraries, "vendor.extension.folder")
+    if vendor.extension.code:
+        yield from in_code_dir(str(vendor.extension.code), libraries, "vendor.extension.folder")
     folders = (hosts.work_dir, Path(config["result_dir"]).expanduser().absolute())
     if hosts.kubernetes is not None:
         yield from in_mounts(hosts.kubernetes.mounts, folders, "cluster.kubernetes.mounts", where)
     elif runtime.kind == "docker":
-        for part, options in (("runtime", runtime), ("vendor", maker), ("cluster", hosts)):
+        for part, options in (("runtime", runtime), ("vendor", vendor), ("cluster", hosts)):
             yield from in_mounts(options.container.mounts, folders, f"{part}.container.mounts", where)
     elif hosts.passes_environment_on:
         yield from on_the_path(os.environ, Path.cwd(), libraries)
 
 
-def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[ConfigError]) -> dict[str, str]:
+def own_code(config: Mapping[str, Any], vendor: Vendor, replaced: Iterable[ConfigError]) -> dict[str, str]:
     """What of the user's own the ranks may load, for the report; `replaced`: what an open run was not refused for."""
     found = {"code_dir": config["code_dir"]} if config["code_dir"] else {}
     in_pods = config["cluster"].get("kubernetes") is not None
@@ -74,7 +74,9 @@ def own_code(config: Mapping[str, Any], maker: Vendor, replaced: Iterable[Config
     if (python := config["runtime"]["python"]) not in USUAL_PYTHON:
         found["runtime.python"] = python
     found |= {name: passed_on[name] for name in ("PYTHONPATH",) if passed_on.get(name)}
-    found |= {name: text for name, text in maker.environment.items() if name == "LD_PRELOAD" or DECIDES.fullmatch(name)}
+    found |= {
+        name: text for name, text in vendor.environment.items() if name == "LD_PRELOAD" or DECIDES.fullmatch(name)
+    }
     entries = [entry["_target_"] for entry in (*config["sinks"], *config["reports"]) if isinstance(entry, Mapping)]
     if classes := [name for name in entries if not name.startswith("flagperf.")]:
         found["classes"] = ", ".join(classes)
@@ -113,10 +115,10 @@ def on_the_path(
             yield _refusal(folder, found, key)
 
 
-def in_environment(maker: Vendor, where: Where) -> Iterator[ConfigError]:
+def in_environment(vendor: Vendor, where: Where) -> Iterator[ConfigError]:
     """Variables of the training processes."""
     for part in ("environment", "deterministic_environment", "interface_variables", "passes"):
-        for name in getattr(maker, part):
+        for name in getattr(vendor, part):
             if DECIDES.fullmatch(name) or any(fnmatchcase(one, name) for one in STARTING if "*" in name):
                 problem, key = "this variable decides which code the ranks run", f"vendor.{part}"
                 yield ConfigError(problem, where=where(f"{key}.{name}"), key=key, given=name, advice=OPEN)

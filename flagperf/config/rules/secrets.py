@@ -34,7 +34,7 @@ class Kept:
 
 
 def keep_secrets(
-    config: dict[str, Any], maker: Vendor, cluster: Cluster, overrides: JobOverrides, where: Where
+    config: dict[str, Any], vendor: Vendor, cluster: Cluster, overrides: JobOverrides, where: Where
 ) -> Kept:
     """Take the secrets out of a resolved configuration, and read those that the cluster's file names.
 
@@ -43,9 +43,9 @@ def keep_secrets(
     Raises:
         ConfigError: a secret cannot be had, or it stands where it would be kept.
     """
-    check_names(cluster, maker, where)
+    check_names(cluster, vendor, where)
     named = dict.fromkeys(cluster.secrets, HIDDEN) if config["dry_run"] else read_secrets(cluster, where)
-    used = {**(maker.deterministic_environment if config["deterministic"] else {}), **maker.environment}
+    used = {**(vendor.deterministic_environment if config["deterministic"] else {}), **vendor.environment}
     secrets = {name: value for name, value in used.items() if _tells(name, value)} | named
     settings = cluster.image
     urls = (settings.index, settings.http_proxy, settings.https_proxy, settings.no_proxy)
@@ -55,15 +55,15 @@ def keep_secrets(
         secrets=secrets,
         mask=Mask([*values, *_inherited(config, cluster)]),
         vendor=replace(
-            maker,
-            environment=_without_secrets(maker.environment),
-            deterministic_environment=_without_secrets(maker.deterministic_environment),
+            vendor,
+            environment=_without_secrets(vendor.environment),
+            deterministic_environment=_without_secrets(vendor.deterministic_environment),
         ),
         config=shown(config),
     )
 
 
-def check_names(cluster: Cluster, maker: Vendor, where: Where) -> None:
+def check_names(cluster: Cluster, vendor: Vendor, where: Where) -> None:
     """Refuse secrets that are none, and those that stand among the vendor's variables too."""
     for name, secret in cluster.secrets.items():
         key = f"cluster.secrets.{name}"
@@ -78,7 +78,7 @@ def check_names(cluster: Cluster, maker: Vendor, where: Where) -> None:
                 allowed="{variable: NAME}, of the launcher's environment, or {file: PATH}, on the launcher's machine",
             )
         for part in ("environment", "deterministic_environment"):
-            if name in getattr(maker, part):
+            if name in getattr(vendor, part):
                 problem, advice = "a variable is given twice", f"take it out of vendor.{part}"
                 raise ConfigError(problem, where=where(key), key=key, advice=advice)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from flagperf.config.schema.platform import Framework
 from flagperf.contract.build import Where
-from flagperf.contract.rank_environment import Place
+from flagperf.contract.rank_environment import RankEnvironment
 from flagperf.errors import ConfigError
 
 # What the plan puts into a launch command, and flagperf.trainer.start into a rank's variables.
 LAUNCH = ("python", "nnodes", "nproc", "node_rank", "master_address", "master_port", "config", "scratch", "uncached")
-PLACE = tuple(field.name for field in fields(Place))
+PLACE = tuple(field.name for field in fields(RankEnvironment))
 
 
 def check_framework(made: Framework, config: Mapping[str, Any], where: Where) -> None:

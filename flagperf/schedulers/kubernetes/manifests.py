@@ -213,20 +213,20 @@ def _referring(text: str) -> str:
 
 def _devices(job: JobConfig, pods: Kubernetes) -> dict[str, int]:
     """The resource by which a pod gets its node's devices, and how many of it."""
-    maker = job.vendor
-    if maker.device == "cpu":
+    vendor = job.vendor
+    if vendor.device == "cpu":
         return {}
-    name = pods.device or maker.device_plugin
+    name = pods.device or vendor.device_plugin
     if name is None:
         key = "cluster.kubernetes.device"
         raise ConfigError(
-            f"no document known here says by which resource Kubernetes gives devices of vendor {maker.name}",
+            f"no document known here says by which resource Kubernetes gives devices of vendor {vendor.name}",
             where=job.where(key),
             key=key,
             allowed="the name that `kubectl describe node` shows below Capacity",
             advice=f"{key}=NAME",
         )
-    of_card = job.hardware.devices_per_card if maker.device_plugin_counts == "card" else 1
+    of_card = job.hardware.devices_per_card if vendor.device_plugin_counts == "card" else 1
     return {name: math.ceil(job.nproc / of_card)}
 
 

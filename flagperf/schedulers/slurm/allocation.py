@@ -23,8 +23,8 @@ from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.leftovers import this_owner
 from flagperf.schedulers.slurm.awaited import queued
 from flagperf.schedulers.slurm.commands import SLURM, ask, kill, said, spawn
-from flagperf.schedulers.slurm.hopeless import hopeless
 from flagperf.schedulers.slurm.job import ending, host_names, job_fields
+from flagperf.schedulers.slurm.never_satisfiable import never_satisfiable
 from flagperf.schedulers.slurm.request import request, step
 
 HOLD = 'echo "granted $SLURM_JOB_ID $SLURM_JOB_NODELIST"; exec cat >/dev/null'  # ends with standard input
@@ -153,7 +153,7 @@ class _Allocation:
             with contextlib.suppress(HostError):  # a controller that is busy now answers later
                 if (text := await queued(str(self.job))) and text != told:
                     told = text
-                    if never := hopeless(text):
+                    if never := never_satisfiable(text):
                         problem = f"no nodes: the request is never met: {never.sentence}"
                         self._never = HostError(SLURM, problem, advice=never.advice)
                         kill(self._process, signal.SIGTERM)

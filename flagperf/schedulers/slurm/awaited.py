@@ -8,8 +8,8 @@ from flagperf.errors import HostError
 from flagperf.run.folder import is_awaited, submitted
 from flagperf.schedulers.interface import NeverBegan
 from flagperf.schedulers.slurm.commands import SLURM, ask
-from flagperf.schedulers.slurm.hopeless import hopeless
 from flagperf.schedulers.slurm.job import GOES_ON, ending, job_fields, with_canceller
+from flagperf.schedulers.slurm.never_satisfiable import never_satisfiable
 
 BEGINS = (*GOES_ON, "COMPLETING", "SUSPENDED", "REQUEUED")  # states of a job that has, or had, nodes
 FORGOTTEN = "; a task of an array that is cancelled while it waits is forgotten at once"
@@ -49,7 +49,7 @@ async def standing(job: str) -> str:
     state = fields.get("JobState", "")
     if state == "PENDING":
         text = await queued(job)
-        if never := hopeless(text):
+        if never := never_satisfiable(text):
             problem, advice = f"the run never begins: {never.sentence}", f"scancel {job}, then {never.advice}"
             raise NeverBegan(f"{SLURM} job {job}", problem, advice=advice)
         return text

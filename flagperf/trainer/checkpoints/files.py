@@ -27,15 +27,15 @@ KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one b
 UNCHECKED = "it has no hash beside it, only the checksums in the file were compared"
 
 
-class Whole(NamedTuple):
-    """The newest checkpoint that is whole, and what to know about it and about newer ones, in words."""
+class IntactCheckpoint(NamedTuple):
+    """The newest intact checkpoint, with notes about this checkpoint and about newer ones."""
 
     path: Path
     notes: tuple[str, ...] = ()
 
 
-class _Look(NamedTuple):
-    """What a node found in a file: what makes it useless, and what else to know."""
+class _Inspection(NamedTuple):
+    """The result of a node's inspection of a checkpoint. `damage`: why the checkpoint is useless; empty: intact."""
 
     damage: str = ""
     note: str = ""
@@ -53,8 +53,8 @@ class _Hashed(io.BufferedWriter):
         return super().write(data)
 
 
-class Alone(Ranks):
-    """A rank that looks for itself, before it has joined the others."""
+class SingleRank(Ranks):
+    """A single rank, before it has joined the other ranks."""
 
     def gather(self, value: Any) -> list[Any]:
         return [value]
@@ -127,7 +127,7 @@ def _rename(partial: Path, partial_hash: Path, path: Path) -> None:
         shutil.rmtree(other) if other.is_dir() else other.unlink()
 
 
-def newest_whole(folder: Path, world: Ranks) -> Whole:
+def newest_whole(folder: Path, world: Ranks) -> IntactCheckpoint:
     """The newest checkpoint that is whole on every node, the same on all ranks. The first rank of each node looks.
 
     Raises:
@@ -137,12 +137,14 @@ def newest_whole(folder: Path, world: Ranks) -> Whole:
     there = world.gather([path.name for path in _checkpoints(folder)] if looks else [])
     notes: list[str] = []
     for name in sorted({name for names in there for name in names}, reverse=True):
-        found = world.gather(_on_this_node(folder / name, world) if looks else _Look())
+        found = world.gather(_on_this_node(folder / name, world) if looks else _Inspection())
         if damage := [look.damage for look in found if look.damage]:
             notes += damage
             continue
         used = [f"{name} was used in its place"] if notes else []
-        return Whole(folder / name, (*notes, *used, *dict.fromkeys(look.note for look in found if look.note)))
+        return IntactCheckpoint(
+            folder / name, (*notes, *used, *dict.fromkeys(look.note for look in found if look.note))
+        )
     if notes:
         problem, given, advice = "no checkpoint is whole", "; ".join(notes), "begin anew, without resume"
     else:
@@ -205,44 +207,44 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _on_this_node(path: Path, world: Ranks) -> _Look:
+def _on_this_node(path: Path, world: Ranks) -> _Inspection:
     """What is wrong with a checkpoint here; the host is named where there are several."""
     try:
         look = _look(path)
     except OSError as error:
-        look = _Look(damage=f"it cannot be read: {error.strerror}")
+        look = _Inspection(damage=f"it cannot be read: {error.strerror}")
     name = path.name if world.local_size == world.size else f"{path.name} on {socket.gethostname()}"
     damage = f"{name} is damaged: {look.damage}" if look.damage else ""
-    return _Look(damage, f"{name}: {look.note}" if look.note else "")
+    return _Inspection(damage, f"{name}: {look.note}" if look.note else "")
 
 
-def _look(path: Path) -> _Look:
+def _look(path: Path) -> _Inspection:
     if path.is_dir():
         return _look_into(path)
     if hash_file(path).exists():
         words = hash_file(path).read_text(encoding="utf-8", errors="replace").split()
         same = words[:1] == [sha256_of(path)]
-        return _Look() if same else _Look(damage="its content is not that of its hash")
+        return _Inspection() if same else _Inspection(damage="its content is not that of its hash")
     try:  # a checkpoint of an older version; torch.load would not notice another byte
         with zipfile.ZipFile(path) as file:
             part = file.testzip()
     except zipfile.BadZipFile:
-        return _Look(damage="it was cut off")
-    return _Look(damage=f"{part} in it has another checksum") if part else _Look(note=UNCHECKED)
+        return _Inspection(damage="it was cut off")
+    return _Inspection(damage=f"{part} in it has another checksum") if part else _Inspection(note=UNCHECKED)
 
 
-def _look_into(folder: Path) -> _Look:
+def _look_into(folder: Path) -> _Inspection:
     """What is wrong with the files of a folder that its hashes name."""
     if not hash_file(folder).exists():
-        return _Look(damage="it has no hashes beside it")
+        return _Inspection(damage="it has no hashes beside it")
     for line in hash_file(folder).read_text(encoding="utf-8", errors="replace").splitlines():
         digest, _, name = line.partition("  ")
         file = folder.parent / name
         if not file.is_file():
-            return _Look(damage=f"{name} is missing")
+            return _Inspection(damage=f"{name} is missing")
         if sha256_of(file) != digest:
-            return _Look(damage=f"the content of {name} is not that of its hash")
-    return _Look()
+            return _Inspection(damage=f"the content of {name} is not that of its hash")
+    return _Inspection()
 
 
 def _to_disk(file: BinaryIO) -> None:

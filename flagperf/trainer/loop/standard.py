@@ -15,7 +15,7 @@ from flagperf.contract.checkpoint import identity
 from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
 from flagperf.contract.target import check_target
-from flagperf.trainer.checkpoints.files import Alone, check_agreed, checkpoint_folder, save
+from flagperf.trainer.checkpoints.files import SingleRank, check_agreed, checkpoint_folder, save
 from flagperf.trainer.checkpoints.state import read_newest
 from flagperf.trainer.checkpoints.weights import check_fit, read_weights
 from flagperf.trainer.data.datasets import open_datasets
@@ -79,7 +79,7 @@ class StandardEngine(FrameworkCalls):
     def _read_checkpoint(self) -> None:
         self.saved, self.position = None, Position()
         if self.config["resume"] is not None:
-            looking = self.world if self.joins_first else Alone(self.world.rank)
+            looking = self.world if self.joins_first else SingleRank(self.world.rank)
             self.saved = read_newest(self.config, self.world.size, looking, self.read_state)
             self.position = Position(**self.saved.state["progress"])
 

@@ -3,8 +3,8 @@
     python -m flagperf.trainer.start --nnodes 2 --nproc 8 --node-rank 0 --address 10.0.0.1 --port 29500 config.yaml
 
 Each rank is `python -m flagperf.trainer config.yaml` with RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE, and the
-variables of the framework's `environment`, whose values are templates of the fields of `Place`. How a rank failed is
-printed as soon as it is known. Then, or when this process is stopped, the others are stopped too.
+variables of the framework's `environment`. Their values are templates with the fields of `RankEnvironment`. A failure
+of a rank is printed at once. Then, or when this process is stopped, all other ranks are stopped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from flagperf.contract.rank_environment import Place
+from flagperf.contract.rank_environment import RankEnvironment
 
 TRAINER = "flagperf.trainer"  # the module that a rank runs
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL of the other ranks
@@ -50,10 +50,10 @@ def main(argv: Sequence[str]) -> int:
     command = [sys.executable, str(Path(__file__).with_name("uncached.py")), TRAINER, options.config]
     started: dict[int, subprocess.Popen[bytes]] = {}
     try:
-        for place in places(nodes, options.nproc, options.node_rank, options.address):
-            environment = {**os.environ, **variables(place, templates)}
-            started[place.rank] = subprocess.Popen(command, env=environment, start_new_session=True)
-        return 0 if well(started) else 1
+        for rank in rank_environments(nodes, options.nproc, options.node_rank, options.address):
+            environment = {**os.environ, **variables(rank, templates)}
+            started[rank.rank] = subprocess.Popen(command, env=environment, start_new_session=True)
+        return 0 if wait_all_succeeded(started) else 1
     finally:
         stop(started)
 
@@ -134,12 +134,14 @@ def reached(address: str, port: int) -> socket.socket:
             return connection
 
 
-def places(nodes: Sequence[Sequence[str]], nproc: int, node_rank: int, address: str) -> Iterator[Place]:
-    """The place of each rank of a node."""
+def rank_environments(
+    nodes: Sequence[Sequence[str]], nproc: int, node_rank: int, address: str
+) -> Iterator[RankEnvironment]:
+    """The environment of each rank of a node."""
     endpoints = [endpoint for node in nodes for endpoint in node[:nproc]]
     for local_rank in range(nproc):
         rank = node_rank * nproc + local_rank
-        yield Place(
+        yield RankEnvironment(
             rank=rank,
             local_rank=local_rank,
             node_rank=node_rank,
@@ -155,15 +157,15 @@ def places(nodes: Sequence[Sequence[str]], nproc: int, node_rank: int, address: 
         )
 
 
-def variables(place: Place, templates: Mapping[str, str]) -> dict[str, str]:
-    """Variables of a rank: those that every framework's trainer reads, and those of the framework."""
+def variables(rank: RankEnvironment, templates: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a rank: those of every framework's trainer, and those of this framework."""
     known = {
-        "RANK": place.rank,
-        "WORLD_SIZE": place.world_size,
-        "LOCAL_RANK": place.local_rank,
-        "LOCAL_WORLD_SIZE": place.nproc,
+        "RANK": rank.rank,
+        "WORLD_SIZE": rank.world_size,
+        "LOCAL_RANK": rank.local_rank,
+        "LOCAL_WORLD_SIZE": rank.nproc,
     }
-    fields = asdict(place)
+    fields = asdict(rank)
     return {
         **{name: str(value) for name, value in known.items()},
         **{name: template.format(**fields) for name, template in templates.items()},
@@ -173,10 +175,10 @@ def variables(place: Place, templates: Mapping[str, str]) -> dict[str, str]:
 # ---------------------------------------------------------------- how they end
 
 
-def well(started: Mapping[int, subprocess.Popen[bytes]]) -> bool:
-    """Wait until all ranks have ended; or one has failed, and the others had a moment to end because of it or with it.
+def wait_all_succeeded(started: Mapping[int, subprocess.Popen[bytes]]) -> bool:
+    """Wait for the end of all ranks; after a failure, wait only a moment. Returns whether all ranks succeeded.
 
-    Says how each rank failed, in the order in which they did.
+    Prints how each rank failed, in the order of the failures.
     """
     told: set[int] = set()
     until = math.inf

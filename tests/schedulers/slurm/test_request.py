@@ -15,8 +15,8 @@ from flagperf.config.schema.platform import RuntimeSettings, Vendor
 from flagperf.config.schema.schedulers import Slurm
 from flagperf.plan.plan import make_plan
 from flagperf.schedulers.slurm.channel import Channel
-from flagperf.schedulers.slurm.hopeless import hopeless
 from flagperf.schedulers.slurm.job import SlurmJob, ending
+from flagperf.schedulers.slurm.never_satisfiable import never_satisfiable
 from flagperf.schedulers.slurm.request import request, step
 from flagperf.schedulers.slurm.script import Submission, script
 
@@ -163,5 +163,5 @@ NEVER = {
 
 @pytest.mark.parametrize(("reason", "never"), NEVER.items(), ids=NEVER.keys())
 def test_reasons_that_no_waiting_changes(reason: str, never: str | None) -> None:
-    found = hopeless(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown")
+    found = never_satisfiable(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown")
     assert (found and found.sentence) == (never and f"{never} ({reason})")

@@ -22,7 +22,7 @@ import toy
 from flagperf.contract import checkpoint
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints import files as checkpoints
-from flagperf.trainer.checkpoints.files import Whole
+from flagperf.trainer.checkpoints.files import IntactCheckpoint
 from flagperf.trainer.pytorch.ranks import World
 
 ADAM = {"_target_": "torch.optim.AdamW", "lr": 0.01}
@@ -233,7 +233,7 @@ def test_no_whole_one(tmp_path: Path) -> None:
     )
 
 
-def look_as_a_node(folder: Path) -> Whole:
+def look_as_a_node(folder: Path) -> IntactCheckpoint:
     """What a rank that is alone on its node finds in its own copy of the checkpoints."""
     world = replace(World.of(), local_rank=0, local_size=1)
     world.connect(torch.device("cpu"), "gloo", 60)

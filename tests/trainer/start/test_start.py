@@ -17,8 +17,8 @@ import toy
 import yaml
 
 from flagperf.contract.perflog import Event
-from flagperf.contract.rank_environment import Place
-from flagperf.trainer.start.node import places, variables
+from flagperf.contract.rank_environment import RankEnvironment
+from flagperf.trainer.start.node import rank_environments, variables
 
 pytestmark = pytest.mark.torch
 
@@ -127,7 +127,7 @@ ALL = "10.0.0.1:7001,10.0.0.1:7002,10.0.0.2:8001,10.0.0.2:8002"
     ],
 )
 def test_what_a_template_may_name(template: str, value: str) -> None:
-    place = places_of(NODES)[1]
+    place = rank_environments_of(NODES)[1]
     assert variables(place, {"OWN": template}) == {
         "RANK": "3",
         "WORLD_SIZE": "4",
@@ -137,5 +137,5 @@ def test_what_a_template_may_name(template: str, value: str) -> None:
     }
 
 
-def places_of(nodes: Sequence[Sequence[str]]) -> list[Place]:
-    return list(places(nodes, nproc=2, node_rank=1, address="10.0.0.1"))
+def rank_environments_of(nodes: Sequence[Sequence[str]]) -> list[RankEnvironment]:
+    return list(rank_environments(nodes, nproc=2, node_rank=1, address="10.0.0.1"))

@@ -132,9 +132,9 @@ def _of_others(configs: Sequence[VendorConfig], known: Known) -> Iterator[str]:
     """Config files for a product that is another vendor's here: no run finds their tuning."""
     for config in configs:
         product = hardware_of(config.hardware)
-        maker = known.hardware.get(product)
-        if maker not in (None, config.vendor):
-            yield f"{config.path}    ({product} is a product of {maker} here: no run uses the tuning)"
+        owner = known.hardware.get(product)
+        if owner not in (None, config.vendor):
+            yield f"{config.path}    ({product} is a product of {owner} here: no run uses the tuning)"
 
 
 def _unused(checkout: Checkout) -> Iterator[str]:

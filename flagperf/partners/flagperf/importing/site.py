@@ -191,9 +191,9 @@ def _row(key: str, folder: Any, site: Site, known: Known) -> Row | str:
     product = hardware_of(hardware)
     if not re.fullmatch(FILE_NAME, product) or not re.fullmatch(FILE_NAME, framework):
         return "no name of a product or framework"
-    maker = known.hardware.get(product)
-    if maker not in (None, site.vendor):
-        return f"{product} is a product of {maker} here"
+    owner = known.hardware.get(product)
+    if owner not in (None, site.vendor):
+        return f"{product} is a product of {owner} here"
     nnodes, nproc, repeat = map(int, counts)
     row: dict[str, Any] = {"model": case, "hardware": product, "scale": f"{nnodes}x{nproc}", "repeat": repeat}
     if not isinstance(folder, str | None):

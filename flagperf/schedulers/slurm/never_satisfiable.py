@@ -52,15 +52,15 @@ REASONS = {  # what a reason means, and what to do
 }
 
 
-class Hopeless(NamedTuple):
+class NeverSatisfiable(NamedTuple):
     sentence: str  # why no waiting helps, with Slurm's word for it
     advice: str
 
 
-def hopeless(queued: str) -> Hopeless | None:
+def never_satisfiable(queued: str) -> NeverSatisfiable | None:
     """Why a job waits in vain, by what is said of its place in the queue; None where waiting may help."""
     found = re.search(r"reason (\w+),", queued)
     for reasons, (meaning, advice) in REASONS.items() if found else ():
         if found and re.fullmatch(reasons, found[1]):
-            return Hopeless(f"{meaning} ({found[1]})", advice)
+            return NeverSatisfiable(f"{meaning} ({found[1]})", advice)
     return None
