@@ -58,6 +58,6 @@ def make_writers(config: Mapping[str, Any]) -> list[Writer]:
     """
     entries = config.get(KEY, BUILT_IN)
     return [
-        with_write(f"{KEY}[{index}]", entry, "writer of reports", "docs/results.md")
+        with_write(f"{KEY}[{index}]", entry, "writer of reports", "docs/adding-a-verb.md")
         for index, entry in enumerate(entries)
     ]

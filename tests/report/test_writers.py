@@ -115,7 +115,7 @@ ALLOWED = "  allowed: a mapping with the class of a writer of reports as _target
             "{_target_: builtins.dict}",
             "this is no writer of reports\n  where:   config.yaml\n  key:     reports[0]\n"
             f"  given:   {{'_target_': 'builtins.dict'}}\n{ALLOWED}"
-            "  do:      docs/results.md says what a writer of reports is\n",
+            "  do:      docs/adding-a-verb.md says what a writer of reports is\n",
             id="another class",
         ),
     ],
