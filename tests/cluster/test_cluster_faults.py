@@ -96,7 +96,7 @@ MIDDLE = {
     "container killed": Fault(
         container("kill"), r"the launcher of the ranks ended: someone sent the container signal 9 \(docker kill\)"
     ),
-    "shim killed": Fault(kill_shim, "the launcher of the ranks ended: its containerd-shim ended: "),
+    "shim killed": Fault(kill_shim, "the launcher of the ranks ended: its containerd-shim ended, and docker ends "),
 }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from flagperf.contract.components import path_of
 from flagperf.contract.settings import Settings

@@ -8,6 +8,7 @@ buffer, no state of a random generator.
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -72,6 +73,10 @@ class Comparisons:
     def _compare(self, batch: Any) -> None:
         state, device, vendors = random_state(self.parts.device), self.parts.device, self.parts.network
         own = self._own_network(vendors)
+        if own is None:
+            self.losses.append(math.inf)
+            self.gradients.append(math.inf)
+            return
         with kept(vendors, state, device):
             here = self._one(self.model, vendors, batch)
         with kept(own, state, device):
@@ -91,12 +96,15 @@ class Comparisons:
         names = ("comparison_time", "comparison_loss", "comparison_gradients")
         return {"comparisons": min(counts), **dict(zip(names, map(max, most)))}
 
-    def _own_network(self, vendors: nn.Module) -> nn.Module:
-        """The case's own network, with the weights as they are now."""
+    def _own_network(self, vendors: nn.Module) -> nn.Module | None:
+        """The case's own network, with the weights as they are now; None where these are of another network."""
         config = {**plain(self.parts.config), **AS_BUILT}
         network = build_network(config, Settings.read(config), self.parts.task, self.parts.device, self.parts.world)
         rename = renaming(self.parts.config)
-        network.load_state_dict({rename(name): tensor for name, tensor in vendors.state_dict().items()})
+        weights = {rename(name): tensor for name, tensor in vendors.state_dict().items()}
+        if shapes(weights) != shapes(network.state_dict()):
+            return None
+        network.load_state_dict(weights)
         return network.train()
 
     def _one(self, model: nn.Module, network: nn.Module, batch: Any) -> tuple[float, Mapping[str, Tensor]]:
@@ -129,6 +137,11 @@ def kept(network: nn.Module, state: Mapping[str, Any], device: torch.device) -> 
             for name, buffer in network.named_buffers():
                 buffer.copy_(buffers[name])
         set_random_state(state, device)
+
+
+def shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """Name → shape of each tensor."""
+    return {name: tensor.shape for name, tensor in weights.items()}
 
 
 def relative(here: Mapping[str, Tensor], there: Mapping[str, Tensor]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,15 @@ def test_an_honest_network_trains_as_without_comparisons(tmp_path: Path, extensi
 def test_a_network_that_stops_computing_after_the_steps_of_a_proof(tmp_path: Path) -> None:
     _, finished = train(tmp_path, network_hook="kernels.Lasting", **WRAPPED)
     assert finished["comparison_gradients"] > IN_FP32[1]
+
+
+def test_a_network_of_other_layers_trains_on_and_differs_without_end(tmp_path: Path) -> None:
+    _, finished = train(tmp_path, replace={"network": {"_target_": "kernels.wide"}})
+    assert (finished["stop_reason"], finished["comparison_loss"], finished["comparison_gradients"]) == (
+        "max_steps",
+        math.inf,
+        math.inf,
+    )
 
 
 def test_what_else_a_vendor_has_is_not_compared(tmp_path: Path) -> None:
