@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import yaml
-
 from flagperf.cli.help import DEFAULT, OPTIONS, verbs, words_of
 from flagperf.config.files.search_path import CONF, cases, find, options, search_path
 from flagperf.config.parts import batch_size
 from flagperf.config.schema.keys import GROUPS, KEYS, PARTS, SCALE
+from flagperf.contract.regular import read_yaml
 from flagperf.run.folder import RESULTS, RUN_LOG
 
 OF_JOBS = ("compare", "docs")  # verbs that take several folders, of runs and of jobs
@@ -150,5 +149,5 @@ def _of_case(chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterator[str
 
 def _read(name: str, folders: Sequence[Path]) -> dict[str, object]:
     path = find(name, folders)
-    found = yaml.safe_load(path.read_text(encoding="utf-8")) if path else None
+    found = read_yaml(path) if path else None
     return found if isinstance(found, dict) else {}

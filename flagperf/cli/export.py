@@ -4,7 +4,7 @@ usage: flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json|FILE.tar.zst [key=FI
 
 words:
   RUN_DIR       a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
-  FILE.csv      a row a job: what it is, verdict, mean and spread of each figure
+  FILE.csv      one row per job: case, scale, verdict, mean and spread of each figure
   FILE.xlsx     the same as a sheet, and sheets of the rounds and of what was changed
   FILE.json     all of it, in the form that docs/benchmark.schema.json describes
   FILE.tar.zst  a bundle: all files of the run, without secrets, which others can check with flagperf verify; the same

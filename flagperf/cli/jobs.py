@@ -1,4 +1,4 @@
-"""Runs the jobs of a command, and prints what came of them."""
+"""Runs the jobs of a command and prints their results."""
 
 from __future__ import annotations
 

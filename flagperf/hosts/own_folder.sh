@@ -36,7 +36,7 @@ own_folder() {
     [ -L "$1" ] && refuse "$1 is a link"
     guarded "$1"
     [ "${own%% *}" = "$me" ] || refuse "$1 belongs to user ${own##* }"
-    case $own in *" drwx------ "*) ;; *) chmod 700 "$1" ;; esac
     real=$(cd -P "$1" && pwd -P)
     [ "$real" = "$1" ] || guarded "$real"
+    case $own in *" drwx------ "*) ;; *) chmod 700 "$1" ;; esac
 }

@@ -27,7 +27,7 @@ class Request(Protocol):
 
         Args:
             launch: runs jobs whose hosts this launcher reaches.
-            say: is told what was done, line by line, where nothing is launched.
+            say: prints a line; called for each step that was done, where nothing is launched.
         """
         ...
 

@@ -32,7 +32,7 @@ OWN_VARIABLES = (
 def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequence[Path]) -> None:
     """Refuse a vendor without its hardware, before anything that follows from the wrong hardware.
 
-    `chosen`: the groups of which the command line chooses.
+    `chosen`: the config groups whose option the command line names.
     """
     vendor, of_whom = final.choices["vendor"], final.get("hardware.vendor")
     if "hardware" in chosen or of_whom in (None, vendor):

@@ -28,7 +28,7 @@ class FrameworkCalls(Engine):
         only: settings that it does not have → the only value that they may have.
         joins_first: whether ranks must join before the framework's first operation. Otherwise they join after the
             processes that load are forked.
-        schedules: modules of which schedules are made, beside that of a schedule itself.
+        schedules: modules that schedules are made from, in addition to a schedule's own module.
         task, network, optimizer, schedule: as the configuration describes them; a schedule may be None.
     """
 

@@ -44,7 +44,7 @@ def send(units: int, losses: list[Any], extra: list[Any]) -> Sums:
 
 
 def written(steps: int, every: int) -> list[Any]:
-    """The values of so many steps, of which every third is logged, written after every so many records."""
+    """STEP_END values of a training that logs every third step and writes its records in groups."""
     log, clock = Log(), Ticks()
     records = StepRecords(log, clock, 1, send, 0, "images/s")
     clock.start()

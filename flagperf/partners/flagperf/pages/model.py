@@ -1,4 +1,4 @@
-"""The page of a model: what it is, its data, and on which frameworks and vendors' products it runs."""
+"""The page of a model: description, data, and the frameworks and products that the model runs on."""
 
 from __future__ import annotations
 
