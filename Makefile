@@ -6,7 +6,8 @@
 # make oldest-test, middle-test    run the tests that train with it
 # make paddle, tensorflow2, mindspore      an environment with it beside PyTorch's: `flagperf framework=paddle` finds it
 # make paddle-test, tensorflow2-test, mindspore-test   run the tests that train with it, but for the long ones
-# make check   lint, types, imports, shell
+# make check   lint, types, imports, shell, translations
+# make docs    build the documentation site in English and Chinese: build/docs/index.html
 # make environment     what all of them need, in .venv
 PYTHON ?= python3
 VENV   ?= .venv
@@ -26,6 +27,8 @@ PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
 TORCH   := cases trainer
 # Folders whose tests need torch or docker.
 HEAVY   := $(TORCH) cluster faults
+# Folders whose tests start programs of the machine's.
+PROGRAMS := bundle cli cluster compare docker hosts report run schedulers
 SLOW    := slow or paddle or tensorflow2 or mindspore or oldest or middle
 DEFAULT := not ($(SLOW))
 
@@ -33,7 +36,7 @@ DEFAULT := not ($(SLOW))
 RANKS := $(patsubst %,flagperf/%.py,__init__ errors plain secret hosts/versions) flagperf/contract flagperf/trainer \
 	flagperf/partners/modelzoo/scripts flagperf/schedulers/slurm/agent.py flagperf/docker/discard.py cases
 
-.PHONY: run environment quick quick-and-skipped test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
+.PHONY: docs run environment quick quick-and-skipped bare test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
@@ -43,8 +46,8 @@ environment: $(DEV)
 quick: $(DEV)
 	$(PYTEST) -m "not ($(SLOW) or torch or pip or browser)" $(HEAVY:%=--ignore=tests/%)
 
-quick-and-skipped: $(DEV)  ## with the tests of hosts and of the report page, which a machine without docker and chromium skips
-	$(PYTEST) -m "not ($(SLOW) or torch)" --ignore=tests/faults $(TORCH:%=--ignore=tests/%)
+bare: $(DEV)  ## the folders whose tests start programs of the machine's: without docker, gcc or chromium they skip or pass
+	$(PYTEST) -m "not ($(SLOW) or torch or pip)" $(PROGRAMS:%=tests/%)
 
 test: $(DEV)  ## in two calls: the second runs also where the first fails, and either fails the target
 	@set -x; light=0; torch=0; \
@@ -74,7 +77,14 @@ check: $(DEV)
 	$(VENV)/bin/vermin -q -t=3.8- --no-tips --violations --exclude long $(RANKS)
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/deptry .
+	$(VENV)/bin/python docs/site/translations.py
 	shellcheck .ci/run $$(find benchmarks cases flagperf tests vendors -name '*.sh')
+
+docs: $(DEV)
+	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs/site -t en . build/docs/en
+	$(VENV)/bin/sphinx-build -q -W --keep-going -c docs/site -t zh . build/docs/zh
+	cp docs/site/index.html build/docs/index.html
+	@echo build/docs/index.html
 
 packages:  ## what `make check`, the tests of clusters and of the report page need, on Debian, as root
 	apt-get update -q
@@ -91,7 +101,7 @@ $(RUN): pyproject.toml | $(VENV)/bin/python
 	@touch $@
 
 $(DEV): pyproject.toml $(RUN) | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install -q -e '.[train,test,dev]'
+	$(VENV)/bin/python -m pip install -q -e '.[train,test,docs,dev]'
 	@touch $@
 
 $(VENV)-%/.installed: pyproject.toml

@@ -54,4 +54,4 @@ def main(programs: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([one for one in PROGRAMS if not sys.argv[1:] or one.split()[0] in sys.argv[1:]]))
+    sys.exit(main([program for program in PROGRAMS if not sys.argv[1:] or program.split()[0] in sys.argv[1:]]))

@@ -62,8 +62,8 @@ class Baseline:
 
     def flagperf(self, folder: str, *overrides: str) -> list[str]:
         """The command of a run with its results below a folder."""
-        own = (f"nproc={RANKS}", f"result_dir={folder}", f"data_dir={self.data}")
-        return [*FLAGPERF, *self.words, *own, *overrides]
+        folders = (f"result_dir={folder}", f"data_dir={self.data}")
+        return [*FLAGPERF, *self.words, f"nproc={RANKS}", *folders, *overrides]
 
     def by_hand(self, *, steps: int, warmup_steps: int) -> dict[str, Any]:
         """Run the script on the same data, with the same batch size. Gives its figures.
@@ -105,7 +105,7 @@ def first_step_end(log: Path) -> float:
     return next(event.time_ms for event in events if event and event.event == "STEP_END") / 1000
 
 
-def print_starts(what: str, by_hand: str, pairs: Sequence[tuple[float, float]], limit: float) -> None:
+def print_starts(title: str, by_hand: str, pairs: Sequence[tuple[float, float]], limit: float) -> None:
     """Print how long both sides took to their first step: the medians, with their difference.
 
     Args:
@@ -116,13 +116,13 @@ def print_starts(what: str, by_hand: str, pairs: Sequence[tuple[float, float]], 
     """
     base, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
     print(f"{by_hand} {base:.2f} s, flagperf {ours:.2f} s: {ours / base:.2f} x")
-    say(f"first step, {what}", ours - base, limit, f"s above {by_hand}")
+    say(f"first step, {title}", ours - base, limit, f"s above {by_hand}")
 
 
 def print_phases(rounds: Sequence[Mapping[str, float]]) -> None:
     """Print the medians of what flagperf's phases took, in seconds."""
     for phase in rounds[0]:
-        print(f"    {phase:12} {statistics.median(found[phase] for found in rounds):6.2f} s")
+        print(f"    {phase:12} {statistics.median(phases[phase] for phases in rounds):6.2f} s")
 
 
 def last_json(output: str) -> dict[str, Any]:

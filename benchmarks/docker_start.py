@@ -39,10 +39,10 @@ ON_LAB = (
 
 def send(host: Host, *paths: Path) -> None:
     """Put the data and the bare script on a host's disk."""
-    for path, place in zip(paths, (DATA, "/srv/bare"), strict=True):
+    for path, target in zip(paths, (DATA, "/srv/bare"), strict=True):
         archive = subprocess.run(["tar", "-C", path, "-c", "."], capture_output=True, check=True).stdout
-        host.output("mkdir", "-p", place)
-        host.output("tar", "-C", place, "-x", stdin=archive)
+        host.output("mkdir", "-p", target)
+        host.output("tar", "-C", target, "-x", stdin=archive)
 
 
 def by_hand(cluster: TestCluster) -> float:
@@ -93,7 +93,7 @@ def main(rounds: int) -> None:
         by_hand(cluster), flagperf(folder)  # fills the page cache
         pairs = [(by_hand(cluster), flagperf(folder)) for _ in range(rounds)]
     print_starts("two docker hosts", "docker by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
-    print_phases([found for _, (_, found) in pairs])
+    print_phases([phases for _, (_, phases) in pairs])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def until_step(log: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.1)
 
 
-def said(log: Path) -> float:
+def time_of_report(log: Path) -> float:
     """When the failure was said, in seconds since the epoch."""
     line = re.search(r"^(\S+ \S+)\t\[ERROR\]\s+(.*)", log.read_text(), re.MULTILINE)
     assert line and "rank 1 on h2" in line[2], log.read_text()
@@ -58,16 +58,16 @@ def report(folder: Path, host: Host, signal: str) -> float:
         began = time.time()
         host.output("kill", "-s", signal, *rank)
         process.wait()
-        return said(run / "flagperf_run.log") - began
+        return time_of_report(run / "flagperf_run.log") - began
 
 
 def main(rounds: int) -> None:
     with lab() as (cluster, folder):
-        for what, signal, deadline in (("killed", "KILL", 0.0), ("stopped", "STOP", STALL)):
+        for fault, signal, deadline in (("killed", "KILL", 0.0), ("stopped", "STOP", STALL)):
             seconds = [report(folder, cluster.hosts[1], signal) - deadline for _ in range(rounds)]
             named, most = statistics.median(seconds), max(seconds)
-            print(f"rank {what}: named {named:.2f} s, at most {most:.2f} s after {AFTER[what]}")
-            say(f"a rank {what}, until it is named", named, LIMIT, f"s after {AFTER[what]}")
+            print(f"rank {fault}: named {named:.2f} s, at most {most:.2f} s after {AFTER[fault]}")
+            say(f"a rank {fault}, until it is named", named, LIMIT, f"s after {AFTER[fault]}")
 
 
 if __name__ == "__main__":

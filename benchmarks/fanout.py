@@ -93,7 +93,7 @@ async def true(server: Sshd, hosts: int) -> None:
     """asyncssh alone: connect, run `true`, as many at a time as flagperf connects."""
     gate = asyncio.Semaphore(8)
 
-    async def one() -> None:
+    async def one_host() -> None:
         async with gate:
             connection = await asyncssh.connect(
                 "127.0.0.1",
@@ -105,7 +105,7 @@ async def true(server: Sshd, hosts: int) -> None:
         async with connection:
             await connection.run("true", check=True)
 
-    await asyncio.gather(*(one() for _ in range(hosts)))
+    await asyncio.gather(*(one_host() for _ in range(hosts)))
 
 
 async def checks(job: JobConfig, folder: Path) -> None:
@@ -114,11 +114,11 @@ async def checks(job: JobConfig, folder: Path) -> None:
     transports = make_transports(job, job.cluster.nodes)
     runtimes = make_runtimes(job, plan, range(job.nnodes), transports)
 
-    async def one(rank: int) -> None:
+    async def one_host(rank: int) -> None:
         async with transports[rank]:
             await NodeRun(job, plan, rank, transports[rank], runtimes[rank], folder).check()
 
-    await asyncio.gather(*(one(rank) for rank in range(job.nnodes)))
+    await asyncio.gather(*(one_host(rank) for rank in range(job.nnodes)))
 
 
 def ansible(server: Sshd, hosts: int, folder: Path) -> None:
@@ -153,15 +153,15 @@ def main(hosts: int, rounds: int) -> None:
         if shutil.which("ansible"):
             works["ansible, true"] = lambda: ansible(server, hosts, folder)
         asyncio.run(true(server, 2))  # imports and caches
-        times: dict[str, list[float]] = {what: [] for what in works}
-        for what in [*works] * rounds:  # in turns: other work on the machine reaches them all
-            times[what].append(seconds(works[what]))
-        medians = {what: statistics.median(found) for what, found in times.items()}
+        times: dict[str, list[float]] = {work: [] for work in works}
+        for work in [*works] * rounds:  # in turns: other work on the machine reaches them all
+            times[work].append(seconds(works[work]))
+        medians = {work: statistics.median(values) for work, values in times.items()}
         base = medians["asyncssh, true"]
-        for what, median in medians.items():
-            print(f"{what:18} {hosts} hosts {median:6.2f} s   {median / base:5.2f} x asyncssh")
-        for what, limit in LIMITS.items():
-            say(f"{what}, {hosts} hosts", medians[what] / base, limit, "x asyncssh running true")
+        for work, median in medians.items():
+            print(f"{work:18} {hosts} hosts {median:6.2f} s   {median / base:5.2f} x asyncssh")
+        for work, limit in LIMITS.items():
+            say(f"{work}, {hosts} hosts", medians[work] / base, limit, "x asyncssh running true")
         if "ansible, true" in medians:
             ratio = medians["checks of a run"] / medians["ansible, true"]
             say(f"checks of a run, {hosts} hosts", ratio, LIMIT_ANSIBLE, "x ansible running true")

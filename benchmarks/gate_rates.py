@@ -143,8 +143,8 @@ def repeat(measure: Measure) -> tuple[list[tuple[str, Decision]], float]:
     sides = [list(side) for side in zip(*turns, strict=True)]
     first, again, slower = (job(name, side) for name, side in zip("ACB", sides, strict=True))
     pairs = [(name, compare(first, other, margin=0.01)) for name, other in (("A", again), ("B", slower))]
-    said = [(name, decide(gate, comparison)) for name, comparison in pairs for gate in GATES]
-    return said, statistics.stdev(map(math.log, sides[0]))
+    decisions = [(name, decide(gate, comparison)) for name, comparison in pairs for gate in GATES]
+    return decisions, statistics.stdev(map(math.log, sides[0]))
 
 
 def main(repetitions: int, kind: str) -> None:
@@ -156,15 +156,17 @@ def main(repetitions: int, kind: str) -> None:
     for number in range(1, repetitions + 1):
         decisions, spread = repeat(measure)
         spreads.append(spread)
-        for name, said in decisions:
-            outcomes[name, said.condition, said.outcome] += 1
-            print(f"{number}: {name} against A, {said.condition}: {said.outcome}, {said.why}", flush=True)
+        for name, decision in decisions:
+            outcomes[name, decision.condition, decision.outcome] += 1
+            print(f"{number}: {name} against A, {decision.condition}: {decision.outcome}, {decision.why}", flush=True)
     rounds = f"{ROUNDS} rounds a side, {kind}"
     print(f"{rounds}: rounds of A varied by {statistics.median(spreads):.2%}, at most {max(spreads):.2%}")
-    for name, what in (("B", f"a regression of {LOSS:.0%}"), ("A", "no difference")):
+    for name, truth in (("B", f"a regression of {LOSS:.0%}"), ("A", "no difference")):
         for gate in map(str, GATES):
-            counts = ", ".join(f"{outcomes[name, gate, one]} {one}" for one in ("failed", "undecided", "passed"))
-            print(f"{what}, {rounds}, {gate}: {counts}")
+            counts = ", ".join(
+                f"{outcomes[name, gate, outcome]} {outcome}" for outcome in ("failed", "undecided", "passed")
+            )
+            print(f"{truth}, {rounds}, {gate}: {counts}")
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ def main() -> None:
     with compiled() as environment:
         base = cpu_seconds(IMPORT_HYDRA, environment)
         print(f"import of Hydra {base:.3f} s CPU")
-        for what, (words, limit, rounds) in COMMANDS.items():
+        for title, (words, limit, rounds) in COMMANDS.items():
             seconds = cpu_seconds([*FLAGPERF, *words], environment, rounds)
-            say(f"{what}, CPU", seconds / base, limit, "x import of Hydra")
+            say(f"{title}, CPU", seconds / base, limit, "x import of Hydra")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ IMPORT_HYDRA = [sys.executable, "-c", "import hydra, omegaconf"]  # what every H
 MARK = "= "
 
 
-def say(what: str, measured: float, limit: float, unit: str, *, least: bool = False) -> None:
+def say(title: str, measured: float, limit: float, unit: str, *, least: bool = False) -> None:
     """Print a figure and whether its limit is met.
 
     Args:
@@ -25,7 +25,7 @@ def say(what: str, measured: float, limit: float, unit: str, *, least: bool = Fa
     """
     met = "met" if (measured >= limit if least else measured <= limit) else "MISSED"
     bound = "at least" if least else "at most"
-    print(f"{MARK}{what} | {bound} {limit:g} {unit} | {measured:.3g} {unit} | {met}", flush=True)
+    print(f"{MARK}{title} | {bound} {limit:g} {unit} | {measured:.3g} {unit} | {met}", flush=True)
 
 
 @contextmanager

@@ -53,14 +53,14 @@ def batch(nodes: int) -> Callable[[], str]:
 def main(nodes: int, rounds: int) -> None:
     works = {"plan and manifests": pods(nodes), "plan and sbatch script": batch(nodes)}
     total = 0.0
-    for what, work in works.items():
+    for title, work in works.items():
         times = []
         for _ in range(rounds):
             began = time.perf_counter()
             text = work()
             times.append(time.perf_counter() - began)
         total += statistics.median(times)
-        print(f"{what:22} {nodes} nodes {statistics.median(times):6.3f} s   {len(text)} characters")
+        print(f"{title:22} {nodes} nodes {statistics.median(times):6.3f} s   {len(text)} characters")
     with compiled() as environment:
         base = cpu_seconds(IMPORT_HYDRA, environment)
     say(f"plan of {nodes} nodes, manifests and sbatch script", total / base, LIMIT, "x import of Hydra")

@@ -92,8 +92,8 @@ def main(seconds: float, where: str) -> None:
         on_node, in_launcher = asyncio.run(cost(job, plan, transport, spent, seconds, Path(logs)))
         written = sorted(path.name for path in Path(logs).glob("*.log"))
     print(f"{seconds:g} s, a sample every {job.config['monitor']['interval']:g} s: {', '.join(written)}")
-    for place, used in (("node", on_node), ("launcher", in_launcher)):
-        say(f"monitors of a node ({where}), {place}", 100 * used / seconds, LIMIT, "% of a core")
+    for host, used in (("node", on_node), ("launcher", in_launcher)):
+        say(f"monitors of a node ({where}), {host}", 100 * used / seconds, LIMIT, "% of a core")
 
 
 if __name__ == "__main__":

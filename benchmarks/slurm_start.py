@@ -72,8 +72,8 @@ def main(rounds: int) -> None:
         pairs = [(by_hand(lab), flagperf(lab)) for _ in range(rounds)]
     print_starts("two nodes of Slurm", "srun by hand", [(hand, seconds) for hand, (seconds, _) in pairs], LIMIT)
     differences = sorted(seconds - hand for hand, (seconds, _) in pairs)
-    print("    differences of the rounds: " + ", ".join(f"{one:+.2f}" for one in differences))
-    print_phases([found for _, (_, found) in pairs])
+    print("    differences of the rounds: " + ", ".join(f"{difference:+.2f}" for difference in differences))
+    print_phases([phases for _, (_, phases) in pairs])
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ class Tally:
 
     codes: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)  # from the fault to the end of the command
-    found: list[str] = field(default_factory=list)  # what should not be
+    problems: list[str] = field(default_factory=list)  # what should not be
 
 
 def settle(lab: TestCluster) -> str:
@@ -123,7 +123,7 @@ def settle(lab: TestCluster) -> str:
         host.run("sh", "-c", "docker ps -q --filter status=paused | xargs -r docker unpause")
     end = time.monotonic() + SETTLE
     while running := [
-        f"{host.name}: {found}" for host in lab.hosts if (found := host.run("pgrep", "-af", OURS).stdout)
+        f"{host.name}: {problems}" for host in lab.hosts if (problems := host.run("pgrep", "-af", OURS).stdout)
     ]:
         if time.monotonic() > end:
             return "; ".join(running)
@@ -137,18 +137,20 @@ def wrong_with(user: User, name: str, output: str, code: int) -> list[str]:
     log = folder / "flagperf_run.log"
     text = output + (log.read_text() if log.exists() else "")
     (user.home / f"{name}.out").write_text(output)
-    found = [f"exit code {code}"] if code not in CODES | KILLED else []
-    found += ["a traceback"] if re.search(r"^Traceback", text, re.MULTILINE) else []
+    problems = [f"exit code {code}"] if code not in CODES | KILLED else []
+    problems += ["a traceback"] if re.search(r"^Traceback", text, re.MULTILINE) else []
     if not log.exists():
-        return found  # it ended before it had a folder
+        return problems  # it ended before it had a folder
     if not (folder / "report.md").exists() or code == -signal.SIGKILL:
         done = user.run("report", str(folder))
-        found += [f"no report: {done.output}"] if not (folder / "report.md").exists() else []
-        found += ["a traceback of report"] if "Traceback" in done.output else []
-    return found
+        problems += [f"no report: {done.output}"] if not (folder / "report.md").exists() else []
+        problems += ["a traceback of report"] if "Traceback" in done.output else []
+    return problems
 
 
-def one(lab: TestCluster, user: User, number: int, fault: Fault, chance: random.Random) -> tuple[int, float, list[str]]:
+def one_run(
+    lab: TestCluster, user: User, number: int, fault: Fault, chance: random.Random
+) -> tuple[int, float, list[str]]:
     """One run with its fault: exit code, seconds from the fault to its end, and what was wrong."""
     name = f"run{number}"
     process = user.start(*FAKE, *chance.choice(fault.runtimes), *WORDS, scenario=fault.scenario, run_name=name)
@@ -162,18 +164,18 @@ def one(lab: TestCluster, user: User, number: int, fault: Fault, chance: random.
         process.kill()
         return process.wait(), LIMIT, [f"did not end within {LIMIT:g} s"]
     seconds = time.monotonic() - struck
-    found = wrong_with(user, name, output, process.returncode)
+    problems = wrong_with(user, name, output, process.returncode)
     if running := settle(lab):
-        found.append(f"still running: {running[:300]}")
+        problems.append(f"still running: {running[:300]}")
     if fault.cleans:
         cleaned = user.run("clean", "cluster=lab")
-        found += [f"clean: {cleaned.output}"] if cleaned.exit_code else []
+        problems += [f"clean: {cleaned.output}"] if cleaned.exit_code else []
     try:
         assert_nothing_left(lab)
     except AssertionError as left:
-        found.append(f"left behind: {left}")
+        problems.append(f"left behind: {left}")
         lab.repair()
-    return process.returncode, seconds, found
+    return process.returncode, seconds, problems
 
 
 def main(runs: int, seed: int, *only: str) -> int:
@@ -186,29 +188,31 @@ def main(runs: int, seed: int, *only: str) -> int:
         user = User(lab, home, steps=True)
         for number in range(1, runs + 1):
             name = chance.choice([*(only or FAULTS)])
-            code, seconds, found = one(lab, user, number, FAULTS[name], chance)
+            code, seconds, problems = one_run(lab, user, number, FAULTS[name], chance)
             tally = tallies[name]
             tally.codes.append(code)
             tally.seconds.append(seconds)
-            tally.found += [f"run {number}: {what}" for what in found]
-            print(f"{number:4} {name:22} exit code {code:4} {seconds:6.1f} s  {'; '.join(found) or 'ok'}", flush=True)
+            tally.problems += [f"run {number}: {problem}" for problem in problems]
+            print(
+                f"{number:4} {name:22} exit code {code:4} {seconds:6.1f} s  {'; '.join(problems) or 'ok'}", flush=True
+            )
         user.run(*FAKE, *DOCKER, *WORDS, "max_steps=1", run_name="last")
         left = sorted(path.name for path in Path(temporary).iterdir())
-    if told(tallies, left):
+    if print_summary(tallies, left):
         print(f"outputs and result folders: {home}")
         return 1
     shutil.rmtree(home)
     return 0
 
 
-def told(tallies: dict[str, Tally], left: list[str]) -> bool:
+def print_summary(tallies: dict[str, Tally], left: list[str]) -> bool:
     """Print the table; whether anything was wrong."""
     print("\n| fault | runs | exit codes | seconds to the end: median, most | wrong |\n|---|---|---|---|---|")
     for name, tally in sorted(tallies.items()):
         codes = ", ".join(f"{code} ({tally.codes.count(code)})" for code in sorted(set(tally.codes)))
         seconds = f"{statistics.median(tally.seconds):.1f}, {max(tally.seconds):.1f}"
-        print(f"| {name} | {len(tally.codes)} | {codes} | {seconds} | {len(tally.found)} |")
-    wrong = [what for tally in tallies.values() for what in tally.found]
+        print(f"| {name} | {len(tally.codes)} | {codes} | {seconds} | {len(tally.problems)} |")
+    wrong = [problem for tally in tallies.values() for problem in tally.problems]
     print(*wrong, f"left in the launcher's temporary folder: {', '.join(left) or 'nothing'}", sep="\n")
     return bool(wrong or left)
 

@@ -42,8 +42,8 @@ def main(rounds: int, framework: str) -> None:
     unit = baseline.config["throughput_unit"]
     for number in range(rounds):
         sides = (flagperf, bare) if number % 2 else (bare, flagperf)
-        found = {side: side(baseline) for side in sides}
-        ours, base = found[flagperf], found[bare]
+        rates = {side: side(baseline) for side in sides}
+        ours, base = rates[flagperf], rates[bare]
         pairs.append((ours, base))
         print(
             f"round {number + 1}: bare {base[0]:.0f} {unit} {base[1]:.3f} GiB, "

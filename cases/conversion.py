@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def reported(items: Iterable[T], log: logging.Logger, text: str, *arguments: object) -> Iterator[T]:
-    """The items, with a line in the log from time to time: `text`, whose last %d stands for how many are done."""
+    """The items, with a log line every INTERVAL: `text`, whose last %d is the number of items so far."""
     last = time.monotonic()
     for done, item in enumerate(items, 1):
         yield item

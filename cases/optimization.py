@@ -124,8 +124,8 @@ def decay_except(network: nn.Module, patterns: Sequence[str]) -> list[dict[str, 
     decayed: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in network.named_parameters():
-        module, _, own_name = name.rpartition(".")
-        path = f"{type(network.get_submodule(module)).__name__}.{own_name}"
+        module, _, parameter_name = name.rpartition(".")
+        path = f"{type(network.get_submodule(module)).__name__}.{parameter_name}"
         (others if any(fnmatchcase(path, pattern) for pattern in patterns) else decayed).append(parameter)
     groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

@@ -1,4 +1,4 @@
-"""Factors of the learning rate of the original recipes, of which each framework makes its schedule."""
+"""Factors of the learning rate of the original recipes, from which each framework makes its schedule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def decay_from_start(steps: int, warmup: float) -> Callable[[int], float]:
     """Optimizer steps that are done → 1 - step / steps for the next, counted from 1; in the warm-up it grows from 0.
 
     `warmup` is a share of `steps`, in whole steps. It is FlagPerf's schedule of bert: the decay begins with the first
-    step, so that lr falls a little when the warm-up is over.
+    step, so lr falls a little at the end of the warm-up.
     """
     grown = int(warmup * steps)
 

@@ -134,7 +134,8 @@ class SeveralErrors(FlagperfError):
         super().__init__("\n".join([f"{problem}:", *map(str, self.errors)]))
 
     @property
-    def exit_code(self) -> int:  # type: ignore[override]  # of an error that holds others it is not known before
+    def exit_code(self) -> int:  # type: ignore[override]  # depends on the errors that this error holds
+        """The exit code of the first error."""
         return self.errors[0].exit_code
 
 

@@ -117,6 +117,7 @@ class Mask:
         return self.sub(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
 
     def sub(self, data: bytes) -> bytes:
+        """The data with each secret replaced."""
         there = b"://" in data or any(needle in data for needle in self._needles)  # far faster than the pattern
         return self._pattern.sub(HIDDEN.encode(), data) if there else data
 
@@ -161,6 +162,7 @@ class Masked:
         self.found = False
 
     def feed(self, piece: bytes) -> bytes:
+        """Take a piece of data, and return what can be passed on without secrets so far."""
         data = self._rest + piece
         end = self._mask.cut(data)
         self._rest = data[end:]

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,13 +55,13 @@ class Page:
         assert "error" not in answer, (method, answer["error"])
         return dict(answer["result"])
 
-    def open(self, path: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Open a file and wait until it is loaded and drawn."""
+    def open(self, path: Path, *, query: str = "", width: int = 1280, height: int = 900, dark: bool = False) -> None:
+        """Open a file, with the part of its address after "?", and wait until it is loaded and drawn."""
         self.resize(width, height)
         features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=features)
         self.events.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path.resolve().as_uri() + query)
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
         self.settle()
@@ -71,6 +72,13 @@ class Page:
     def settle(self) -> None:
         """Wait until what was asked for has been drawn."""
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+
+    def wait_for(self, condition: str, seconds: float = 20) -> None:
+        """Wait until a JavaScript expression is true."""
+        deadline = time.monotonic() + seconds
+        while not self.evaluate(condition):
+            assert time.monotonic() < deadline, f"still false after {seconds} s: {condition}"
+            time.sleep(0.1)
 
     def evaluate(self, expression: str) -> Any:
         """The value of a JavaScript expression; raises AssertionError where it throws."""

@@ -9,9 +9,10 @@ import yaml
 
 from flagperf.config.files.search_path import CONF
 from flagperf.config.schema.cluster import Cluster, Node
+from flagperf.config.schema.limits import AutoBatch, Deadlines, Limits, MonitorIntervals
 from flagperf.config.schema.platform import Framework, Hardware, RuntimeSettings, Vendor
-from flagperf.config.schema.values import AutoBatch, Deadlines, JobConfig, Limits, MonitorIntervals
-from flagperf.contract.build import build, of_same_name
+from flagperf.config.schema.values import JobConfig
+from flagperf.contract.build import build, values_of_fields
 from flagperf.contract.mesh import Mesh
 
 DEADLINES = Deadlines(connect=15.0, start=300.0, first_step=600.0, stall=300.0, stop=10.0)
@@ -44,6 +45,7 @@ def example_job(*, config: dict[str, Any] | None = None, **fields: Any) -> JobCo
         "require_target": False,
         "oversubscribe": False,
         "probe": None,
+        "predict": True,
         "dry_run": False,
         "submit": False,
         "only": None,
@@ -70,7 +72,7 @@ def example_job(*, config: dict[str, Any] | None = None, **fields: Any) -> JobCo
         "monitor": MonitorIntervals(5.0, 120.0),
         "auto_batch": AutoBatch(0.9, None, 10),
         "mesh": Mesh(dp_replicate=values["nnodes"] * values["nproc"]),
-        "limits": Limits(**of_same_name(Limits, values)),
+        "limits": Limits(**values_of_fields(Limits, values)),
         "config": values,
     }
-    return JobConfig(**{**of_same_name(JobConfig, values), **built, **fields})
+    return JobConfig(**{**values_of_fields(JobConfig, values), **built, **fields})

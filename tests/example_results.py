@@ -10,7 +10,7 @@ import yaml
 
 from flagperf.contract.identity import Identity
 from flagperf.contract.perflog import Event
-from flagperf.contract.records import Change, Result
+from flagperf.contract.records import Achievable, Change, Result
 from flagperf.contract.target import Target
 from flagperf.results import result
 
@@ -64,6 +64,8 @@ def a_result(**changed: Any) -> Result:
         "target_reached": True,
         "values": {"p_core": 12345.6, "final_acc1": 95.5},
     }
+    if "num_trained_units" in changed.get("values", {}):
+        fields["achievable"] = Achievable(missing=("peak_flops", "memory_bandwidth", "a traced step"))
     return Result(**{**fields, **changed})
 
 
@@ -123,7 +125,7 @@ def make_run(folder: Path, *, rounds: int = 2, repeat: int = 2, name: str = "res
     for number in range(1, rounds + 1):
         write_round(job / f"round{number}")
         sweep = dict(part.split("=") for part in name.split(",")[1:])
-        found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", status="finished", sweep=sweep)
+        found = result.result_of_logs(CONFIG, CHANGES, number, job / f"round{number}", result.Ending("finished"), sweep)
         result.write(found, job / f"round{number}")
     (job / "config.yaml").write_text("# a comment\n" + yaml.safe_dump({**CONFIG, "repeat": repeat}))
     (job / "changes.yaml").write_text(yaml.safe_dump([dataclasses.asdict(change) for change in CHANGES]))

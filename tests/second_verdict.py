@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,13 @@ def second_verdict(evidence: Evidence) -> str:
         logs.Rank(log.rank, Path("node"), tuple(as_logged(event, base) for event in log.events), log.unread)
         for log in evidence.logs
     ]
-    stated = {"status": evidence.status, "seconds": evidence.seconds, "trained": evidence.trained}
+    allowed = evidence.achievable and asdict(evidence.achievable)
+    stated = {
+        "status": evidence.status,
+        "seconds": evidence.seconds,
+        "trained": evidence.trained,
+        "achievable": allowed,
+    }
     config = {**(read[0] if read else {}), **base}
     return verdict(logs.Round(Path("round1"), stated, config, tuple(evidence.asked), tuple(ranks)))[0]
 

@@ -9,15 +9,21 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from flagperf.cli.help import verbs
 from flagperf.config.compose import compose_jobs
 
 ROOT = Path(__file__).parents[1]
+SITE = ROOT / "docs/site"
+sys.path.insert(0, str(SITE))
+from translations import contents, originals, translation  # noqa: E402
+
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("vendors/**/*.md")])
 CASE_FOLDERS = {"docs/cases": "md", "conf/model": "yaml"}
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(#[^)]*)?\)")
 HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
+COMMAND = re.compile(r"(flagperf|make|python|PATH=|PYTHONPATH=)\b")
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -57,9 +63,28 @@ def test_the_pages_of_the_cases_are_up_to_date() -> None:
     assert (done.stdout + done.stderr, done.returncode) == ("", 0), "renew them: python docs/cases/fill.py"
 
 
-def test_both_readmes_show_the_same_commands() -> None:
-    assert commands("README.md") == commands("README.zh.md")
-    assert len(commands("README.md")) > 5
+def test_translations_show_the_same_commands() -> None:
+    pairs = {original: translation(original) for original in originals()}
+    shown = {str(page): command_lines(page) for pair in pairs.items() for page in pair if page.exists()}
+    assert {
+        str(page) for original, page in pairs.items() if page.exists() and shown[str(page)] != shown[str(original)]
+    } == set()
+    assert len(shown[str(ROOT / "README.zh.md")]) > 5
+
+
+def command_lines(page: Path) -> list[str]:
+    """The command lines of a page's code blocks, without their comments."""
+    lines = [line for block in BLOCK.findall(page.read_text(encoding="utf-8")) for line in block.splitlines()]
+    return [re.split(r"\s+# ", line)[0] for line in lines if COMMAND.match(line)]
+
+
+def test_the_site_has_every_page() -> None:
+    toc = contents(yaml.safe_load((SITE / "toc.yml").read_text(encoding="utf-8")), chinese=False)
+    entries = [entry for subtree in toc["subtrees"] for entry in subtree["entries"]]
+    patterns = [*(f"{entry['file']}.md" for entry in entries if "file" in entry), f"{toc['root']}.md"]
+    listed = {path for pattern in patterns for path in ROOT.glob(pattern)}
+    listed |= {path for entry in entries if "glob" in entry for path in ROOT.glob(f"{entry['glob']}/*.md")}
+    assert listed == set(PAGES) - {ROOT / "README.zh.md", *ROOT.glob("docs/zh/**/*.md")}
 
 
 @pytest.mark.parametrize("words", commands("README.md"), ids=" ".join)

@@ -61,8 +61,8 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
     first_step, started = 0.0, 0.0
     for step in range(1, steps + 1):
         pixels, labels = next(batches)
-        loss, found = gradients(pixels, labels.astype(mindspore.int32))
-        optimizer(reducer(found))
+        loss, gradient_values = gradients(pixels, labels.astype(mindspore.int32))
+        optimizer(reducer(gradient_values))
         if step % 5 == 0 and rank == 0:
             print(step, float(loss), flush=True)
         if step == 1:

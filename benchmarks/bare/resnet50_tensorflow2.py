@@ -59,8 +59,8 @@ def main(data_dir: str, batch_size: int, steps: int, warmup_steps: int) -> None:
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.threading.private_threadpool_size = 1
     numbered = tf.data.Dataset.from_tensor_slices((paths, labels)).repeat().shuffle(len(paths), seed=0)
-    own = numbered.shard(WORLD, rank).map(read, 1).batch(batch_size, drop_remainder=True)
-    batches = iter(own.prefetch(2).with_options(options))
+    rank_data = numbered.shard(WORLD, rank).map(read, 1).batch(batch_size, drop_remainder=True)
+    batches = iter(rank_data.prefetch(2).with_options(options))
 
     def replica_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:

@@ -21,7 +21,7 @@ RANDOM_DOCUMENT_TRIES = 10  # draws to find a document other than the text's own
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """How many tokens there are, and the special ones."""
+    """The number of tokens, and the special ones."""
 
     size: int
     cls: int
@@ -31,14 +31,14 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What examples are to look like.
+    """The form of the examples.
 
     Args:
         max_seq_length: tokens of an example at most, the three special ones included.
         max_predictions_per_seq: masked tokens of an example at most.
         masked_lm_prob: share of the tokens that are masked.
         short_seq_prob: share of the documents whose examples are of a random, shorter length.
-        dupe_factor: examples are made from each document so many times.
+        dupe_factor: number of times that examples are made from each document.
     """
 
     max_seq_length: int
@@ -50,7 +50,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Example:
-    """One example: tokens with some masked, where the second text begins, which places were masked, the words there."""
+    """One example: tokens with some masked, the start of the second text, the masked positions and their words."""
 
     tokens: NDArray[np.int32]
     second: int
@@ -104,7 +104,7 @@ def _joined(sentences: Sequence[Sentence]) -> Sentence:
 
 
 def _elsewhere(documents: Sequence[Document], number: int, wanted: int, random: Random) -> Sentence:
-    """Sentences of another document, from a random one on, until there are as many tokens as wanted."""
+    """Consecutive sentences of another document, from a random one, with `wanted` tokens at least."""
     for _ in range(RANDOM_DOCUMENT_TRIES):
         other = random.randint(0, len(documents) - 1)
         if other != number:
@@ -139,10 +139,10 @@ def _masked(
     random.shuffle(candidates)
     count = min(recipe.max_predictions_per_seq, max(1, round(len(tokens) * recipe.masked_lm_prob)))
     replaced = tokens.copy()
-    for place in candidates[:count]:
+    for position in candidates[:count]:
         if random.random() < 0.8:
-            replaced[place] = vocabulary.mask
+            replaced[position] = vocabulary.mask
         elif random.random() >= 0.5:
-            replaced[place] = random.randint(0, vocabulary.size - 1)
+            replaced[position] = random.randint(0, vocabulary.size - 1)
     places = np.sort(np.array(candidates[:count], dtype=np.int32))
     return Example(replaced, len(first) + 2, not_next, places, tokens[places])

@@ -1,4 +1,4 @@
-"""BERT (arXiv:1810.04805) as it is pre-trained, with words predicted only where they are masked."""
+"""BERT (arXiv:1810.04805) for pre-training, with predictions of the masked words only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """MLPerf's Wikipedia text → the HDF5 shards that training reads. The verb `flagperf data prepare` calls it.
 
-The source holds what MLPerf publishes: `results4/part-*` and `results4/eval.txt`, with a sentence a line and an empty
-line between documents; and `vocab.txt` of bert-large-uncased. Each part makes one shard, independently of the others.
+The source holds MLPerf's published files: `results4/part-*` and `results4/eval.txt`, with one sentence a line and an
+empty line between documents; and `vocab.txt` of bert-large-uncased. Each part makes one shard, independently of the
+others.
 """
 
 from __future__ import annotations
@@ -111,12 +112,12 @@ def _tokenizer(vocabulary: Path) -> Any:
 
 
 def _special_tokens(tokenizer: Any, vocabulary: Path) -> Vocabulary:
-    found = {token: tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[MASK]", "[UNK]")}
-    if lacking := [token for token, number in found.items() if number is None]:
+    ids = {token: tokenizer.token_to_id(token) for token in ("[CLS]", "[SEP]", "[MASK]", "[UNK]")}
+    if lacking := [token for token, number in ids.items() if number is None]:
         raise ConfigError(
             "not a vocabulary of BERT", where=str(vocabulary), key="source", given=f"no {', '.join(lacking)} in it"
         )
-    return Vocabulary(tokenizer.get_vocab_size(), found["[CLS]"], found["[SEP]"], found["[MASK]"])
+    return Vocabulary(tokenizer.get_vocab_size(), ids["[CLS]"], ids["[SEP]"], ids["[MASK]"])
 
 
 def read_documents(path: Path, tokenizer: Any) -> list[Document]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cases.bert.examples import Example
-from flagperf.errors import ConfigError
+from cases.hdf5 import open_hdf5
 
 KEYS = {  # and their types in the files
     "input_ids": "i4",
@@ -30,33 +30,13 @@ KEYS = {  # and their types in the files
     "next_sentence_labels": "i1",
 }
 ROWS = 4096  # examples written at once
+ADVICE = "prepare the data set again"
 
 
 def count_examples(path: Path) -> int:
     """How many examples a shard holds."""
-    with open_shard(path) as file:
-        if missing := [key for key in KEYS if key not in file]:
-            raise ConfigError(
-                "the HDF5 file lacks some of its arrays",
-                where=str(path),
-                given=", ".join(sorted(file)) or "none",
-                allowed=", ".join(KEYS),
-                advice=f"missing: {', '.join(missing)}",
-            )
+    with open_hdf5(path, KEYS, ADVICE) as file:
         return int(file["input_ids"].shape[0])
-
-
-def open_shard(path: Path) -> Any:
-    """The open file."""
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise ConfigError(
-            "cannot read the HDF5 file",
-            where=str(path),
-            given=f"{path.stat().st_size} bytes; {error}",
-            advice="prepare the data set again",
-        ) from None
 
 
 def open_arrays(path: Path) -> dict[str, Any]:
@@ -64,7 +44,7 @@ def open_arrays(path: Path) -> dict[str, Any]:
 
     HDF5 needs 2 ms for the six parts of an example, where mapped memory needs a few microseconds.
     """
-    file = open_shard(path)
+    file = open_hdf5(path, KEYS, ADVICE)
     return {key: _mapped(path, file[key]) for key in KEYS}
 
 

@@ -17,11 +17,11 @@ from flagperf.errors import ConfigError
 NOT_MASKED = -100  # a label that the cross-entropy of PyTorch and of Paddle leaves out
 
 Numbers = NDArray[np.int64]
-Shuffled = Callable[[int, int], Numbers]  # number of a shard, how many examples it has → these in random order, from 0
+Shuffled = Callable[[int, int], Numbers]  # number and size of a shard → numbers below the size, in random order
 
 
 class Shards:
-    """All examples of a folder of shards. Only how many each shard holds is in memory; rows are read when asked for.
+    """All examples of a folder of shards. Only the sizes of the shards are in memory; rows are read on access.
 
     Args:
         folder: holds the shards.
@@ -57,7 +57,7 @@ class Shards:
         }
 
     def _arrays(self, shard: int) -> dict[str, Any]:
-        """Of the shard, opened by each process of the loader for itself: HDF5 does not survive a fork."""
+        """The arrays of a shard. Each process of the loader opens them, since HDF5 does not survive a fork."""
         if self.opened is None or self.opened[0] != shard:
             self.opened = (shard, open_arrays(self.paths[shard]))
         return self.opened[1]
@@ -66,7 +66,7 @@ class Shards:
 class ShardOrder(Sequence[int]):
     """The shards one after the other in random order, the examples of each in random order.
 
-    So a shard is read at a time, and the order of one shard is all that is in memory: there are over 10^8 examples.
+    So one shard is read at a time, and only its order is in memory: there are over 10^8 examples.
 
     Args:
         starts: number of each shard's first example, and at the end how many there are.
@@ -97,7 +97,7 @@ class ShardOrder(Sequence[int]):
             start += len(part)
 
     def _of_turn(self, turn: int) -> Numbers:
-        """The examples of the shard whose turn it is."""
+        """The examples of the shard at a position of the order."""
         if self.current is None or self.current[0] != turn:
             shard = self.shards[turn]
             size = self.starts[shard + 1] - self.starts[shard]

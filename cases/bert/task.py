@@ -1,4 +1,4 @@
-"""Pre-training: the loss of the masked words and of the next sentence; the metric is how many words are found."""
+"""Pre-training: the loss of the masked words and of the next sentence; the metric is the share of correct words."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Dict
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from cases.bert.shards import NOT_MASKED
 from cases.optimization import decay_except
@@ -24,13 +25,14 @@ class Pretraining(Task):
 
     metrics = ("mlm_accuracy", "eval_loss")
 
+    @override
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*.bias", "LayerNorm.*"])
 
     def initial_weights(self, checkpoint: Mapping[str, Any]) -> dict[str, Tensor]:
         """Weights of MLPerf's checkpoint as NVIDIA's scripts convert it, under the names of transformers.
 
-        NVIDIA's names are those of the library, but for linear layers that its scripts may fuse with their activation.
+        NVIDIA uses the library's names, except for linear layers that its scripts may fuse with their activation.
         The scores of the words use the weights of the embedding; the published file may have them once or twice.
         """
         weights = {
@@ -52,9 +54,11 @@ class Pretraining(Task):
             functional.cross_entropy(follows, batch["not_next"])
         )
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch["input_ids"])
 
+    @override
     def example(self, config: Mapping[str, Any]) -> Batch:
         recipe = config["recipe"]
         row = torch.zeros(1, recipe["max_seq_length"], dtype=torch.long)
@@ -63,8 +67,8 @@ class Pretraining(Task):
         return {**texts, "masked_places": places, "masked_words": places}
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
-        """`mlm_accuracy`: the share of masked words that are found. `eval_loss`: the loss over all examples."""
-        from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
+        """`mlm_accuracy`: the share of masked words that are predicted correctly. `eval_loss`: over all examples."""
+        from torchmetrics import MeanMetric  # late: its import takes seconds
         from torchmetrics.classification import MulticlassAccuracy
 
         words, over = network.config.vocab_size, {"process_group": self.group}

@@ -20,7 +20,7 @@ class Conversations(Dataset[Tuple[Tensor, Tensor]]):
     """Tokens of the lines and, as labels, the token that follows each, padded to `length`.
 
     A line is tokens up to its end and `<eod>`. One with more than `length` + 1 of them makes several samples, which
-    begin so many tokens apart. Tokens are made when they are asked for; for the whole data set it would take a minute.
+    begin so many tokens apart. A sample makes its tokens on access; for the whole data set that would take a minute.
 
     Args:
         path: text file.
@@ -65,7 +65,7 @@ def conversation(post: str, reply: str) -> str:
 def _most_tokens(line: str) -> int:
     """An upper bound of the tokens of a line and `<eod>`, a hundred times faster than making them.
 
-    A token holds at least one character of what sentencepiece sees: the normalized characters (NFKC makes several of
+    A token holds at least one character of sentencepiece's input: the normalized characters (NFKC makes several from
     some), with a space before each word.
     """
     return len(unicodedata.normalize("NFKC", line)) + len(line) + 1

@@ -8,6 +8,7 @@ from typing import Any, Tuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from cases.cpm.data import IGNORED
 from cases.megatron import gpt2_weights
@@ -28,6 +29,7 @@ class LanguageModel(Task):
 
     metrics = ("embedding_average", "perplexity", "loss")
 
+    @override
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*.bias", "LayerNorm.*"])
 
@@ -43,22 +45,24 @@ class LanguageModel(Task):
         logits = network(input_ids=tokens, attention_mask=causal_mask(tokens)).logits
         return functional.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(), ignore_index=IGNORED)
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch[0])
 
+    @override
     def example(self, config: Mapping[str, Any]) -> Batch:
         row = torch.zeros(1, config["seq_length"], dtype=torch.long)
         return row, row
 
     def evaluate(self, network: Any, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
-        """How well the next token of each place is predicted from the true tokens before it.
+        """How well each token is predicted from the true tokens before it.
 
         `loss`: mean cross-entropy of all tokens (nat). `perplexity`: e to its power.
         `embedding_average`: mean over the samples of the cosine between the sum of the word vectors of the predicted
         tokens and that of the true ones (embedding average, arXiv:1603.08023), with the word vectors of the network
         itself, as FlagPerf has it.
         """
-        from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
+        from torchmetrics import MeanMetric  # late: the import takes seconds
 
         loss, similarity = (MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device) for _ in range(2))
         vectors = network.get_input_embeddings().weight
@@ -81,10 +85,9 @@ class LanguageModel(Task):
 
 
 def causal_mask(tokens: Tensor) -> Tensor:
-    """Which places each place sees, [1, 1, length, length]: those up to itself.
+    """The positions that each position attends to, [1, 1, length, length]: itself and those before it.
 
-    transformers would make the same, but first look whether the batch holds packed sequences, for which the host waits
-    for the device.
+    transformers makes the same mask, but first checks for packed sequences, and for that the host waits for the device.
     """
     length = tokens.shape[1]
     return torch.ones(1, 1, length, length, dtype=torch.bool, device=tokens.device).tril()

@@ -1,4 +1,4 @@
-"""COCO's layout: a folder of images a split, and one JSON file that says what is in them.
+"""COCO's layout: a folder of images a split, and one JSON file with their objects.
 
 Images travel as uint8 from the loader to the device. There the task scales them, and the detector itself normalises,
 resizes and pads them. Those of one batch have sizes of their own, so a batch is two lists: images and targets.
@@ -43,6 +43,7 @@ class CocoImages(Dataset[Sample]):
 
     @staticmethod
     def collate_fn(samples: Sequence[Sample]) -> tuple[list[Tensor], list[Target]]:
+        """Images and targets of a batch; the images differ in size."""
         images, targets = zip(*samples)
         return list(images), list(targets)
 
@@ -175,7 +176,7 @@ def _with_objects(content: Mapping[str, Any]) -> Iterator[tuple[Any, list[Any]]]
 
 
 def _record(image: Mapping[str, Any], objects: Iterable[Mapping[str, Any]], masks: bool) -> dict[str, Any]:
-    """What one sample is made of."""
+    """The source of one sample."""
     width, height = image["width"], image["height"]
     record: dict[str, Any] = {"file_name": image["file_name"], "size": (height, width), "boxes": [], "labels": []}
     if masks:

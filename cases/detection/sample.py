@@ -15,7 +15,7 @@ Point = Tuple[float, float]
 
 CATEGORIES = {1: "square", 2: "triangle", 3: "disc"}  # number in the annotations → name
 CORNERS = {1: 4, 2: 3, 3: 24}
-EMPTY = 16  # one in so many images has no annotation …
+EMPTY = 16  # of so many images, one has no annotation …
 CROWDED = 8  # … and one has a crowd in its first place
 
 
@@ -50,7 +50,7 @@ def write_shapes(
 
 
 class Split:
-    """Images of one split, and what is in them."""
+    """Images of one split, and their objects."""
 
     def __init__(self, random: Generator, folder: Path, image_size: int, cells: int) -> None:
         self.random, self.folder, self.image_size, self.cells = random, folder, image_size, cells

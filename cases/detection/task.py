@@ -10,12 +10,13 @@ from typing import Any, Dict, List, Tuple
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
+from typing_extensions import override
 
 from flagperf.trainer.pytorch.task import Task
 
 log = logging.getLogger(__name__)
 
-Batch = Tuple[List[Tensor], List[Dict[str, Any]]]  # images [3, height, width], and what is in them
+Batch = Tuple[List[Tensor], List[Dict[str, Any]]]  # images [3, height, width], and their objects
 Detections = List[Dict[str, Any]]  # as COCO's result files have them
 
 
@@ -24,11 +25,12 @@ class Detection(Task):
 
     Args:
         annotations: JSON file of the evaluation split, with the objects that are to be found.
-        iou_types: what is compared with these objects: boxes (`bbox`), masks (`segm`).
+        iou_types: compared with these objects: boxes (`bbox`), masks (`segm`).
     """
 
     # The heads compute for as many proposals as are left after suppression, which the weights decide.
     operations_within = 0.1
+    values_decide = True  # scores decide which proposals are kept
 
     def __init__(self, annotations: str, iou_types: Sequence[str]) -> None:
         self.annotations, self.iou_types = annotations, iou_types
@@ -38,6 +40,7 @@ class Detection(Task):
         """All but those of the frozen layers of the backbone."""
         return [parameter for parameter in network.parameters() if parameter.requires_grad]
 
+    @override
     def pretrained(self, network: nn.Module) -> nn.Module:
         return network.backbone.body  # type: ignore[return-value,union-attr]
 
@@ -49,6 +52,7 @@ class Detection(Task):
             if not name.startswith("fc.") and not name.endswith(".num_batches_tracked")
         }
 
+    @override
     def to_device(self, batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:
         move = partial(super().to_device, device=device, memory_format=memory_format)
         images, targets = batch
@@ -57,10 +61,12 @@ class Detection(Task):
             [{name: move(value) for name, value in target.items()} for target in targets],
         )
 
+    @override
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         losses: dict[str, Tensor] = network(*batch)
         return torch.stack(list(losses.values())).sum()
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch[0])
 
@@ -74,25 +80,38 @@ class Detection(Task):
         }
         return [torch.zeros(3, height, width, dtype=torch.uint8)], [nothing]
 
+    @override
+    def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
+        """Images of COCO's usual size, each with seven objects, as many as an image of COCO has on average."""
+        height, width, objects = 480, 640, 7
+        corners = torch.arange(objects) * 40.0
+        target = {
+            "boxes": torch.stack([corners, corners, corners + 200, corners + 150], dim=1),
+            "labels": torch.ones(objects, dtype=torch.long),
+            "masks": torch.ones(objects, height, width, dtype=torch.uint8),
+        }
+        return [torch.zeros(3, height, width, dtype=torch.uint8)] * samples, [target] * samples
+
+    @override
     def evaluate(
         self,
         network: nn.Module,
         batches: Iterable[Batch],
-        device: torch.device,  # noqa: ARG002
+        device: torch.device,
     ) -> dict[str, float]:
-        """`map_bbox`, and `map_segm` where asked: average precision over IoU 0.5 to 0.95 and all categories."""
-        found: Detections = []
+        """`map_bbox`, and with masks `map_segm`: average precision over IoU 0.5 to 0.95 and all categories."""
+        predictions: Detections = []
         for images, targets in batches:
             for target, output in zip(targets, network(images)):
-                found += detections(target["image_id"], output)
-        return on_first_rank(found, self._average_precisions, self.group)
+                predictions += detections(target["image_id"], output)
+        return on_first_rank(predictions, self._average_precisions, self.group)
 
-    def _average_precisions(self, found: Detections) -> dict[str, float]:
-        return {f"map_{iou}": average_precision(self.annotations, found, iou) for iou in self.iou_types}
+    def _average_precisions(self, predictions: Detections) -> dict[str, float]:
+        return {f"map_{iou}": average_precision(self.annotations, predictions, iou) for iou in self.iou_types}
 
 
 def detections(image_id: int, output: Mapping[str, Tensor]) -> Detections:
-    """What a detector found in one image; masks as run lengths, because as pixels those of a few images fill a host."""
+    """The predictions of a detector in one image. Masks are run lengths: as pixels, a few images would fill a host."""
     from faster_coco_eval.core import mask
 
     left, top, right, bottom = output["boxes"].double().cpu().unbind(dim=1)
@@ -109,15 +128,15 @@ def detections(image_id: int, output: Mapping[str, Tensor]) -> Detections:
     return [{"image_id": image_id, **dict(zip(columns, row))} for row in rows]
 
 
-def average_precision(annotations: str, found: Detections, iou_type: str) -> float:
+def average_precision(annotations: str, predictions: Detections, iou_type: str) -> float:
     """COCO's first figure: over IoU 0.5, 0.55 … 0.95, all categories, at most 100 detections an image."""
     from faster_coco_eval import COCO, COCOeval_faster  # the metric of pycocotools, in C++
 
-    if not found:
+    if not predictions:
         return 0.0
-    other = "bbox" if iou_type == "segm" else "segmentation"  # it would decide what the area of a detection is
+    other = "bbox" if iou_type == "segm" else "segmentation"  # it would decide the area of a detection
     truth = COCO(annotations)
-    results = truth.loadRes([{key: value for key, value in row.items() if key != other} for row in found])
+    results = truth.loadRes([{key: value for key, value in row.items() if key != other} for row in predictions])
     evaluation = COCOeval_faster(truth, results, iou_type, print_function=log.debug)
     evaluation.evaluate()
     evaluation.accumulate()
@@ -125,14 +144,14 @@ def average_precision(annotations: str, found: Detections, iou_type: str) -> flo
     return round(float(evaluation.stats[0]), 6)
 
 
-def on_first_rank(found: Detections, metrics: Any, group: Any) -> dict[str, float]:
-    """Metrics of the detections of all ranks of a group, computed once and told to each of them."""
+def on_first_rank(predictions: Detections, metrics: Any, group: Any) -> dict[str, float]:
+    """Metrics of the detections of all ranks of a group, computed once and sent to each rank."""
     if not distributed.is_initialized():
-        return metrics(found)
+        return metrics(predictions)
     first = distributed.get_global_rank(group or distributed.group.WORLD, 0)
     here = distributed.get_rank() == first
     gathered: list[Any] | None = [None] * distributed.get_world_size(group) if here else None
-    distributed.gather_object(found, gathered, first, group)
+    distributed.gather_object(predictions, gathered, first, group)
     answer = [metrics([row for rows in gathered for row in rows]) if gathered else None]
     distributed.broadcast_object_list(answer, first, group)
     return answer[0]

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Dict
+from typing import Dict
 
 import h5py
 import numpy as np
@@ -27,27 +26,21 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from cases.hdf5 import open_hdf5
 from flagperf.errors import ConfigError
 
+ADVICE = "unpack the archive of the data set again, or fetch it again"
 SEQUENCES = ("text", "target", "logit_mask", "position")  # read row by row; the rest is small and kept in memory
 TRAIN_KEYS = (*SEQUENCES, "mask", "choice_start_end")
 EVAL_KEYS = (*TRAIN_KEYS, "answer_idx", "answer_start_end")
 
 
 class RecordQuestions(Dataset[Dict[str, Tensor]]):
-    """The questions of one split; rows are read from the file when they are asked for."""
+    """The questions of one split; rows are read from the file on access."""
 
     def __init__(self, path: str, keys: Sequence[str]) -> None:
         self.path = path
-        with _open(path) as file:
-            if missing := [key for key in keys if key not in file]:
-                raise ConfigError(
-                    "the HDF5 file lacks some of its arrays",
-                    where=path,
-                    given=", ".join(sorted(file)) or "none",
-                    allowed=", ".join(keys),
-                    advice=f"missing: {', '.join(missing)}",
-                )
+        with open_hdf5(path, keys, ADVICE) as file:
             small = {key: SparseRows(file[key]).all() for key in keys if key not in SEQUENCES}
         self.context = small["mask"].ravel()
         self.choices = small["choice_start_end"]
@@ -61,7 +54,7 @@ class RecordQuestions(Dataset[Dict[str, Tensor]]):
     @cached_property
     def rows(self) -> dict[str, SparseRows]:
         """The large arrays. Opened by each process of the loader for itself: HDF5 does not survive a fork."""
-        file = _open(self.path)
+        file = open_hdf5(self.path, SEQUENCES, ADVICE)
         return {key: SparseRows(file[key]) for key in SEQUENCES}
 
     def __len__(self) -> int:
@@ -82,7 +75,7 @@ class RecordQuestions(Dataset[Dict[str, Tensor]]):
 
     @staticmethod
     def collate_fn(questions: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-        """Stack questions. One with fewer choices than the others repeats its first; `is_choice` tells them apart."""
+        """Stack questions. Missing choices of a question repeat its first one; `is_choice` marks the true ones."""
         most = max(len(question["text"]) for question in questions)
         counts = torch.tensor([len(question["text"]) for question in questions])
 
@@ -110,21 +103,8 @@ class SparseRows:
         return dense
 
     def all(self) -> NDArray[np.int64]:
+        """All rows."""
         return self[0 : self.shape[0]]
-
-
-def _open(path: str) -> Any:
-    try:
-        return h5py.File(path, "r")
-    except FileNotFoundError:
-        raise ConfigError("no such file in the data set", where=path, key="data_dir") from None
-    except OSError as error:
-        raise ConfigError(
-            "cannot read the HDF5 file",
-            where=path,
-            given=f"{Path(path).stat().st_size} bytes; {error}",
-            advice="unpack the archive of the data set again, or fetch it again",
-        ) from None
 
 
 def train_questions(path: str) -> RecordQuestions:

@@ -70,7 +70,7 @@ class GLMForMultipleChoice(nn.Module):
 
 
 def attention_mask(context: Tensor, length: int, dtype: torch.dtype) -> Tensor:
-    """What to add to the attention scores, [sequences, 1, length, length].
+    """The numbers to add to the attention scores, [sequences, 1, length, length].
 
     Every place sees the `context` first places and those up to itself. Numbers, not booleans: transformers' eager
     attention would add True and False as 1 and 0.

@@ -31,7 +31,7 @@ Tokens = Callable[[str], List[int]]
 
 @dataclass(frozen=True)
 class Query:
-    """A sentence about a passage, in which BLANK stands for one of the passage's entities."""
+    """A sentence about a passage, in which BLANK replaces one of the passage's entities."""
 
     passage: str
     sentence: str
@@ -59,7 +59,7 @@ def convert(
         train_path, eval_path: files below the folder.
         length: tokens of a sequence, padded.
         train_choices: most choices of a question in training.
-        vocab_tokens: lines of vocab.txt. GLM's own tokens follow them: the start of what fills a blank, and its end.
+        vocab_tokens: lines of vocab.txt. GLM's own tokens follow them: the start and the end of an answer.
 
     Raises:
         ConfigError: the source lacks a file, or a file is not as described.
@@ -86,17 +86,17 @@ def queries(path: Path) -> Iterator[Query]:
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                found = list(_queries(json.loads(line)))
+                queries = list(_queries(json.loads(line)))
             except (ValueError, KeyError, TypeError) as error:
                 problem = f"line {number} is no passage of ReCoRD with its questions and answers"
                 given = f"{type(error).__name__}: {error}"
                 raise ConfigError(problem, where=str(path), key="source", given=given) from None
-            yield from found
+            yield from queries
 
 
 def _queries(article: Mapping[str, Any]) -> Iterator[Query]:
     text = article["passage"]["text"].translate(PLAIN)
-    entities = sorted({text[place["start"] : place["end"] + 1] for place in article["passage"]["entities"]})
+    entities = sorted({text[span["start"] : span["end"] + 1] for span in article["passage"]["entities"]})
     passage = text.replace("@highlight\n", "- ")
     for asked in article["qas"]:
         sentence = asked["query"].translate(PLAIN)
@@ -107,10 +107,10 @@ def _queries(article: Mapping[str, Any]) -> Iterator[Query]:
         )
 
 
-def train_questions(found: Iterable[Query], most: int) -> Iterator[Question]:
+def train_questions(queries: Iterable[Query], most: int) -> Iterator[Question]:
     """One question for each right answer, which comes first, with at most `most` choices."""
     choose = random.Random(42)  # as the original
-    for query in found:
+    for query in queries:
         others = [entity for entity in query.entities if entity not in query.answers]
         for answer in query.answers:
             drawn = others.copy()
@@ -119,9 +119,9 @@ def train_questions(found: Iterable[Query], most: int) -> Iterator[Question]:
             yield Question(query, [answer, *drawn[: most - 1]], right=[0])
 
 
-def eval_questions(found: Iterable[Query]) -> Iterator[Question]:
+def eval_questions(queries: Iterable[Query]) -> Iterator[Question]:
     """One question for each query, with all entities. All that match an answer are right."""
-    for query in found:
+    for query in queries:
         answers = set(map(normalized, query.answers))
         right = [number for number, entity in enumerate(query.entities) if normalized(entity) in answers]
         yield Question(query, query.entities, right)

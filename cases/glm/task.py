@@ -8,6 +8,7 @@ from typing import Any, Dict
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from cases.megatron import gpt2_weights
 from cases.optimization import decay_except
@@ -31,6 +32,7 @@ class MultipleChoice(Task):
     def __init__(self, eval_choices: int) -> None:
         self.eval_choices = eval_choices
 
+    @override
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*.bias", "LayerNorm.*"])
 
@@ -38,7 +40,8 @@ class MultipleChoice(Task):
         """Weights of a checkpoint of THUDM/GLM such as blocklm-large-blank, under our names."""
         return gpt2_weights(checkpoint.get("module", {}))
 
-    def to_device(self, batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:  # noqa: ARG002
+    @override
+    def to_device(self, batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:
         return {name: values.to(device, non_blocking=True) for name, values in batch.items()}
 
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
@@ -46,6 +49,7 @@ class MultipleChoice(Task):
         scores = _only_choices(network(*(batch[name] for name in INPUTS)), batch)
         return functional.cross_entropy(scores, torch.zeros(len(scores), dtype=torch.long, device=scores.device))
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch["text"])
 

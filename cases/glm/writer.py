@@ -17,7 +17,7 @@ from cases.glm.data import SEQUENCES
 ROWS = 1024  # rows of a matrix that are kept until they are written together
 CHUNK = 8192  # numbers that HDF5 reads at once
 
-Choice = Tuple[Sequence[int], Sequence[int]]  # question with a blank, and what fills it
+Choice = Tuple[Sequence[int], Sequence[int]]  # question with a blank, and its answer
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Special:
 
     begin: int  # begins a sequence
     blank: int
-    start: int  # begins what fills the blank
+    start: int  # begins the answer
     end: int = 0  # ends the context
 
 
@@ -94,7 +94,7 @@ class SparseWriter:
         self.rows: list[NDArray[np.int64]] = []  # not written yet
 
     def append(self, row: Sequence[int]) -> None:
-        """Add a row, which stands for one padded with zeros; zeros are not stored."""
+        """Add a row. Its padding with zeros is not stored."""
         self.rows.append(np.array(row, dtype=np.int64))
         if len(self.rows) == ROWS:
             self._write()
@@ -102,7 +102,7 @@ class SparseWriter:
     def _write(self) -> None:
         places = [row.nonzero()[0] for row in self.rows]
         self.stored.extend(map(len, places))
-        parts = [row[place] for row, place in zip(self.rows, places)]
+        parts = [row[position] for row, position in zip(self.rows, places)]
         for dataset, new in ((self.data, np.concatenate(parts)), (self.indices, np.concatenate(places))):
             written = len(dataset)
             dataset.resize((written + len(new),))
@@ -110,7 +110,7 @@ class SparseWriter:
         self.rows = []
 
     def close(self) -> None:
-        """Write what is left, and the index."""
+        """Write the remaining rows, and the index."""
         if self.rows:
             self._write()
         self.group.create_dataset("indptr", data=np.cumsum([0, *self.stored], dtype=np.int64))

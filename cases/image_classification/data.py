@@ -39,11 +39,11 @@ def read_image(path: str) -> Tensor:
 
 
 class RepeatedAugmentation:
-    """Training images of which `repeats` consecutive batches show the same ones, each augmented anew.
+    """Training images: `repeats` consecutive batches show the same images, each augmented anew.
 
     So the ranks see different versions of an image in the same step (Hoffer et al. 2020, as in torchvision's recipes).
-    An epoch has as many batches as without it, and shows one image in `repeats`. One rank alone repeats nothing, as in
-    the recipes.
+    An epoch has the same number of batches as without repetition, and shows one image of `repeats`. A single rank
+    repeats nothing, as in the recipes.
 
     Args:
         ranks: factors of the number of ranks: nodes, and devices of each.
@@ -78,6 +78,7 @@ class RandomErasing(v2.RandomErasing):
         self.mean, self.std = (torch.tensor(of_channel).view(-1, 1, 1) for of_channel in (mean, std))
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+        """The random box, and its filling in whole numbers from 0 to 255."""
         drawn = super().make_params if hasattr(super(), "make_params") else super()._get_params
         params: dict[str, Any] = drawn(flat_inputs)
         if params["v"] is not None:

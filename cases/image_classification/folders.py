@@ -1,4 +1,4 @@
-"""Folders of images, one sub-folder a class, for frameworks that do not come with a reader of them."""
+"""Folders of images, one sub-folder a class, for frameworks without a reader of such folders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def labelled(root: str, num_classes: int, kinds: Sequence[str]) -> Labelled:
 
     Args:
         root: the folder of the split.
-        num_classes: of the network; the split has as many at most.
+        num_classes: of the network; the split has no more.
         kinds: ends of the names of images.
 
     Raises:
@@ -30,13 +30,13 @@ def labelled(root: str, num_classes: int, kinds: Sequence[str]) -> Labelled:
     """
     classes = sorted(path.name for path in Path(root).glob("*") if path.is_dir())
     files = [image_files(Path(root, name), kinds) for name in classes]
-    empty = [name for name, found in zip(classes, files) if not found]
+    empty = [name for name, names in zip(classes, files) if not names]
     if not classes or empty:
         raise no_images(root, f"no image in {', '.join(empty[:5])}" if empty else "there is no folder of a class")
     if len(classes) > num_classes:
         raise too_many_classes(root, num_classes, len(classes))
-    paths = [path for found in files for path in found]
-    return Labelled(classes, paths, [label for label, found in enumerate(files) for _ in found])
+    paths = [path for names in files for path in names]
+    return Labelled(classes, paths, [label for label, names in enumerate(files) for _ in names])
 
 
 def image_files(folder: Path, kinds: Sequence[str]) -> list[str]:

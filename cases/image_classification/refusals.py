@@ -1,4 +1,4 @@
-"""What is said of folders of images that cannot be used, on every framework."""
+"""The errors about folders of images, the same for every framework."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def no_images(root: str, advice: str | None) -> ConfigError:
     )
 
 
-def too_many_classes(root: str, num_classes: int, found: int) -> ConfigError:
+def too_many_classes(root: str, num_classes: int, folders: int) -> ConfigError:
     """More folders than the network has classes."""
     return ConfigError(
         "the data set has more classes than the network",
         where=root,
         key="num_classes",
         given=num_classes,
-        allowed=f"at least {found}, one for each folder of the split",
+        allowed=f"at least {folders}, one for each folder of the split",
     )
 
 
 def unreadable(path: str, reason: str) -> ConfigError:
-    """An image that the framework's decoder does not take; `reason`: what that says."""
+    """An image that the framework's decoder cannot read. `reason`: the decoder's message."""
     return ConfigError(
         "cannot read an image of the data set",
         where=path,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torchvision.transforms.v2.functional import normalize, to_dtype
+from typing_extensions import override
 
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.task import Task
@@ -20,7 +21,7 @@ class ImageClassification(Task):
     """Batches of images and labels from a torchvision data set.
 
     Args:
-        pixel_mean, pixel_std: of red, green and blue in [0, 1]; what the network sees is (pixel - mean) / std.
+        pixel_mean, pixel_std: of red, green and blue in [0, 1]; the network gets (pixel - mean) / std.
         label_smoothing: share of a label that is spread over all classes, in training.
         mix: mixes the images of a training batch, and their labels with them: MixUp, CutMix.
         no_decay: parameters without weight decay, as patterns of "<class of the module>.<name of the parameter>".
@@ -43,29 +44,33 @@ class ImageClassification(Task):
         self.mix = mix
         self.no_decay = no_decay
 
+    @override
     def parameters(self, network: nn.Module) -> Any:
         return decay_except(network, self.no_decay)
 
+    @override
     def to_device(self, batch: Batch, device: torch.device, memory_format: torch.memory_format) -> Batch:
         images, labels = (part.to(device, non_blocking=True) for part in batch)
         images = normalize(to_dtype(images, torch.float32, scale=True), self.pixel_mean, self.pixel_std)
         return images.contiguous(memory_format=memory_format), labels
 
+    @override
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         images, labels = self.mix(*batch) if self.mix else batch
         return functional.cross_entropy(network(images), labels, label_smoothing=self.label_smoothing)
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch[1])
 
     def example(self, config: Mapping[str, Any]) -> Batch:
-        """Two images: batch norm wants more than one value."""
+        """Two images: batch norm needs more than one value."""
         size = config["image_size"]
         return torch.zeros(2, 3, size, size, dtype=torch.uint8), torch.zeros(2, dtype=torch.long)
 
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """Top-1 (`acc1`) and top-5 (`acc5`) accuracy in percent."""
-        from torchmetrics import MetricCollection  # takes seconds, for which the first step need not wait
+        from torchmetrics import MetricCollection  # late: its import takes seconds
         from torchmetrics.classification import MulticlassAccuracy
 
         accuracy = MetricCollection(

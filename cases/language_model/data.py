@@ -32,8 +32,8 @@ class PackedTokens(Dataset[Tensor]):
         self.length, self.vocab_size = length, vocab_size
         self.shards = [Shard(file) for file in _files(Path(path))]
         self.starts = [0, *accumulate(len(shard.tokens) for shard in self.shards)]
-        found = (self.starts[-1] - 1) // length
-        if not found:
+        available = (self.starts[-1] - 1) // length
+        if not available:
             raise ConfigError(
                 "the text has not enough tokens for one sequence",
                 where=path,
@@ -41,7 +41,7 @@ class PackedTokens(Dataset[Tensor]):
                 given=self.starts[-1],
                 allowed=f"at least {length + 1}",
             )
-        self.samples = found if most is None else min(most, found)
+        self.samples = available if most is None else min(most, available)
 
     def __len__(self) -> int:
         return self.samples

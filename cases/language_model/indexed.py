@@ -30,7 +30,7 @@ KINDS = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 8: "uint16"}
 
 
 class Index(NamedTuple):
-    """What an index says. The arrays are read from the disk when they are looked at."""
+    """The content of an index. The arrays are read from the disk on access."""
 
     kind: np.dtype[Any]  # of the tokens
     lengths: NDArray[np.int32]  # tokens of each sequence
@@ -85,7 +85,7 @@ class Shard:
 
 
 def check_tokens(tokens: NDArray[Any], vocab_size: int, path: Path) -> None:
-    """Refuse tokens that a network of so many tokens does not know."""
+    """Refuse tokens outside of the network's vocabulary."""
     least, most = int(tokens.min()), int(tokens.max())
     if least < 0 or most >= vocab_size:
         raise ConfigError(

@@ -36,7 +36,7 @@ class Llama(LlamaForCausalLM):  # type: ignore[misc]  # the oldest transformers 
         return torch.cat([self._in_less_memory(*part) for part in parts])
 
     def hidden(self, tokens: Tensor) -> Tensor:
-        """What the last layer makes of tokens, each of which sees those before it, [samples, length, width]."""
+        """The output of the last layer, [samples, length, width]. Each token attends to those before it."""
         model: Any = self.model
         hidden = model.embed_tokens(tokens)
         places = torch.arange(tokens.shape[1], device=tokens.device)[None]
@@ -47,7 +47,7 @@ class Llama(LlamaForCausalLM):  # type: ignore[misc]  # the oldest transformers 
         return model.norm(hidden)  # type: ignore[no-any-return]
 
     def _mask(self, hidden: Tensor) -> Tensor | None:
-        """What attention adds to its scores, [1, 1, length, length]; None: its kernel knows that it is causal.
+        """The numbers to add to the attention scores, [1, 1, length, length]; None: the kernel is causal by itself.
 
         transformers computes attention in plain operations where torch is older than 2.1.1.
         """
@@ -57,7 +57,7 @@ class Llama(LlamaForCausalLM):  # type: ignore[misc]  # the oldest transformers 
         return torch.full((length, length), least, dtype=hidden.dtype, device=hidden.device).triu(1)[None, None]
 
     def losses(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """Cross-entropy of each label, [tokens], from what the last layer made, [tokens, width]."""
+        """Cross-entropy of each label, [tokens], from the output of the last layer, [tokens, width]."""
         return functional.cross_entropy(self.lm_head(hidden).float(), labels, reduction="none")
 
     def _in_less_memory(self, hidden: Tensor, labels: Tensor) -> Tensor:

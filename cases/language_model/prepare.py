@@ -96,7 +96,7 @@ def _found(source: Path, globs: Iterable[str]) -> list[Path]:
 def _in_order(
     pool: ProcessPoolExecutor, function: Callable[[Batch], Documents], batches: Iterable[Batch], ahead: int
 ) -> Iterator[Documents]:
-    """What the function makes of each batch, in their order; at most so many are made ahead."""
+    """The results of a function for each batch, in order; a limited number is computed ahead."""
     pending: deque[Future[Documents]] = deque()
     for batch in batches:
         pending.append(pool.submit(function, batch))
@@ -110,7 +110,7 @@ def _in_order(
 
 
 def _batches(path: Path, most: int | None) -> Iterator[Batch]:
-    """The documents of a file, at most so many."""
+    """The documents of a file, up to a limit."""
     documents = islice(_parquet(path) if path.suffix == ".parquet" else _lines(path), most)
     first = 1
     while batch := list(islice(documents, BATCH)):
@@ -157,7 +157,7 @@ _after: list[int] = []
 
 def _begin(path: str, vocab_size: int, end: int | None) -> None:
     global _tokenizer, _after
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes are what runs side by side
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes run side by side
     _tokenizer = _read_tokenizer(Path(path), vocab_size)
     _after = [] if end is None else [end]
 
@@ -186,7 +186,7 @@ def _tokens(batch: Batch) -> Documents:
     """The tokens of each document."""
     texts = [_text(document, batch, number) for number, document in enumerate(batch.documents, batch.first)]
     encoded = _tokenizer.encode_batch(texts, add_special_tokens=False)
-    return [np.array([*one.ids, *_after], np.int32) for one in encoded]
+    return [np.array([*text.ids, *_after], np.int32) for text in encoded]
 
 
 def _text(document: bytes | str, batch: Batch, number: int) -> str:

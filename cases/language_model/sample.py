@@ -60,7 +60,7 @@ def _topics() -> Iterator[NDArray[Any]]:
 
 
 def _cut(texts: Iterable[NDArray[Any]], tokens: int) -> Iterator[NDArray[Any]]:
-    """The texts again and again, up to so many tokens."""
+    """The texts again and again, up to a number of tokens."""
     for text in cycle(texts):
         yield text[:tokens]
         tokens -= len(text)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from cases.optimization import decay_except
 from flagperf.trainer.pytorch.by_version import keep_nan
@@ -18,6 +19,7 @@ class NextToken(Task):
 
     metrics = ("eval_loss",)
 
+    @override
     def parameters(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_except(network, ["*RMSNorm.*"])
 
@@ -26,9 +28,11 @@ class NextToken(Task):
         losses: Tensor = network(batch[:, :-1], batch[:, 1:])
         return losses.mean()
 
+    @override
     def samples(self, batch: Tensor) -> int:
         return len(batch)
 
+    @override
     def units(self, batch: Tensor) -> int:
         return len(batch) * (batch.shape[1] - 1)
 
@@ -36,7 +40,7 @@ class NextToken(Task):
         """torchtitan's: six operations a parameter, without an embedding that is only looked up, and attention.
 
         Attention is two products of matrices over the places that a token sees, forward, and twice as many backward:
-        over the whole sequence by convention, over half of it as it is computed. Nothing that is computed again counts.
+        over the whole sequence by convention, over half of it as it is computed. Recomputed operations do not count.
         """
         shape, length = config["network"]["config"], config["seq_length"]
         width = shape.get("head_dim") or shape["hidden_size"] // shape["num_attention_heads"]

@@ -23,7 +23,7 @@ from flagperf.errors import ConfigError
 Sentence = Tuple[Tensor, Tensor]  # symbols [symbols], log-mel spectrogram [mels, frames]
 Segment = Tuple[Tensor, Tensor]  # log-mel spectrogram [mels, frames], audio [samples]
 
-FLOOR = 1e-5  # least value of a mel spectrogram; the logarithm of less says nothing
+FLOOR = 1e-5  # least value of a mel spectrogram; smaller values are noise
 
 
 class Clips:
@@ -92,7 +92,7 @@ class Sentences(Clips, Dataset[Sentence]):
     def collate_fn(self, sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Symbols [n, longest], how many, spectrograms [n, mels, longest], how many frames.
 
-        Longest texts first, as cuDNN wants them; padded with zeros.
+        Longest texts first, as cuDNN requires; padded with zeros.
         """
         ordered = sorted(sentences, key=lambda sentence: len(sentence[0]), reverse=True)
         texts, mels = zip(*ordered)
@@ -121,6 +121,7 @@ class EvalSentences(Sentences):
             return int(file.frames) // int(self.spectrogram.hop_length) + 1
 
     def collate_fn(self, sentences: Sequence[Sentence]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """A batch, padded to the longest text and the longest spectrogram of all sentences."""
         texts, text_lengths, mels, mel_lengths = super().collate_fn(sentences)
         texts = pad(texts, (0, self.most_symbols - texts.shape[-1]))
         return texts, text_lengths, pad(mels, (0, self.most_frames - mels.shape[-1])), mel_lengths

@@ -91,13 +91,13 @@ class WaveGlow(nn.Module):
         return audio.mT.flatten(1)
 
     def _condition(self, mel: Tensor, samples: int) -> Tensor:
-        """What the flows know of each group of samples, [n, mels * group, groups]."""
+        """The condition of the flows for each group of samples, [n, mels * group, groups]."""
         upsampled = self.upsample(mel)[..., :samples]
         return upsampled.unflatten(2, (-1, self.n_group)).mT.flatten(1, 2)
 
 
 class Flow(nn.Module):
-    """Mixes the channels by an invertible matrix, then scales and shifts one half as the other half says."""
+    """Mixes the channels by an invertible matrix, then scales and shifts one half by means of the other."""
 
     def __init__(self, channels: int, coupling: nn.Module) -> None:
         super().__init__()
@@ -106,6 +106,7 @@ class Flow(nn.Module):
         self.coupling = coupling
 
     def forward(self, audio: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
+        """The changed audio, [clips, channels, steps], and the logarithm of the determinant of each clip, [clips]."""
         mixing = torch.linalg.slogdet(self.mix.weight.squeeze(2).float()).logabsdet
         kept, changed = self.mix(audio).chunk(2, dim=1)
         shift, log_scale = self.coupling(kept, condition).chunk(2, dim=1)
@@ -113,6 +114,7 @@ class Flow(nn.Module):
         return torch.cat([kept, changed], dim=1), log_scale.float().sum(dim=(1, 2)) + mixing * audio.shape[2]
 
     def inverse(self, audio: Tensor, condition: Tensor) -> Tensor:
+        """The audio before `forward`."""
         kept, changed = audio.chunk(2, dim=1)
         shift, log_scale = self.coupling(kept, condition).chunk(2, dim=1)
         changed = (changed - shift) * (-log_scale).exp()
@@ -123,7 +125,7 @@ class Convolutions(nn.Module):
     """Gated convolutions, each dilated twice as far as the one before; at first they answer zero.
 
     Args:
-        width: channels of the input; there are twice as many in the output.
+        width: channels of the input; the output has twice that number.
         condition: channels of the condition.
     """
 
@@ -142,6 +144,7 @@ class Convolutions(nn.Module):
         nn.init.zeros_(self.end.bias)
 
     def forward(self, audio: Tensor, condition: Tensor) -> Tensor:
+        """Shift and log-scale, [clips, 2 * channels, steps]."""
         hidden = self.start(audio)
         skips: list[Tensor] = []
         for dilated, conditional, out in zip(self.dilated, self.conditional, self.out):

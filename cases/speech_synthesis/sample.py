@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 LETTERS = string.ascii_lowercase
 LOUDNESS = 0.3  # amplitude of a tone; full scale is 1
-NOISE = 0.001  # standard deviation of what is heard when nobody speaks, as in LJ Speech
+NOISE = 0.001  # standard deviation of the noise between words, as in LJ Speech
 LETTER_SECONDS = 0.066  # as in LJ Speech, about 15 characters a second
 
 

@@ -8,15 +8,16 @@ from typing import Any, Tuple
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
+from typing_extensions import override
 
 from flagperf.trainer.pytorch.by_version import keep_nan
 from flagperf.trainer.pytorch.task import Task
 
-Batch = Tuple[Tensor, ...]  # what the case's data set gives, in the order of the network's arguments
+Batch = Tuple[Tensor, ...]  # tensors of the case's data set, in the order of the network's arguments
 
 
 class SpeechSynthesis(Task):
-    """The common part of both cases. They differ in the loss of a clip and in what the throughput counts."""
+    """The common part of both cases. They differ in the loss of a clip and in the unit of the throughput."""
 
     metrics = ("val_loss",)
 
@@ -24,9 +25,11 @@ class SpeechSynthesis(Task):
         """Loss of each clip, [n]."""
         raise NotImplementedError
 
+    @override
     def loss(self, network: nn.Module, batch: Batch) -> Tensor:
         return self.clip_losses(network, batch).mean()
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch[0])
 
@@ -44,10 +47,11 @@ class TextToMel(SpeechSynthesis):
     """Tacotron 2: squared error of the spectrogram before and after the post-net, cross-entropy of "it ends here".
 
     Args:
-        mask_padding: leave out what the network says beyond the end of a clip; the mean is still over all frames of
+        mask_padding: leave out the network's output beyond the end of a clip; the mean is still over all frames of
             the padded batch. (The network's own mask_padding changes its output in place, which backward refuses.)
     """
 
+    values_decide = True  # the lengths of clips, by which an LSTM packs them
     operations_within = 0.05  # its LSTM is counted or not: that depends on the kernel which computes it
 
     def __init__(self, mask_padding: bool) -> None:
@@ -59,6 +63,15 @@ class TextToMel(SpeechSynthesis):
         mel = torch.zeros(1, config["n_mel_channels"], frames)
         return torch.zeros(1, letters, dtype=torch.long), torch.tensor([letters]), mel, torch.tensor([frames])
 
+    @override
+    def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
+        """Clips of ten seconds, the longest of LJ Speech: 150 letters, 861 mel frames."""
+        letters, frames = 150, 861
+        mel = torch.zeros(samples, config["n_mel_channels"], frames)
+        sizes = (torch.full((samples,), size) for size in (letters, frames))
+        return torch.zeros(samples, letters, dtype=torch.long), next(sizes), mel, next(sizes)
+
+    @override
     def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
         _, _, mel, lengths = batch
         before, after, gate, _ = network(*batch)
@@ -78,10 +91,12 @@ class TextToMel(SpeechSynthesis):
 class MelToAudio(SpeechSynthesis):
     """WaveGlow: negative log-likelihood of the audio per sample, less the constant log(2 pi) / 2."""
 
+    @override
     def example(self, config: Mapping[str, Any]) -> Batch:
         samples = config["segment_length"]
         return torch.zeros(1, config["n_mel_channels"], samples // config["hop_length"] + 1), torch.zeros(1, samples)
 
+    @override
     def clip_losses(self, network: nn.Module, batch: Batch) -> Tensor:
         mel, audio = batch
         noise, stretch = network(mel, audio)

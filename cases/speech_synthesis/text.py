@@ -45,5 +45,5 @@ def symbols(text: str) -> list[int]:
 def clean(text: str) -> str:
     """Lower-case ASCII, abbreviations such as "dr." spelled out, any white space as one blank."""
     ascii_text = unicodedata.normalize("NFKD", text.translate(LOOKALIKES)).encode("ascii", "ignore").decode()
-    spelled = ABBREVIATION.sub(lambda found: ABBREVIATIONS[found[1]], ascii_text.lower())
+    spelled = ABBREVIATION.sub(lambda match: ABBREVIATIONS[match[1]], ascii_text.lower())
     return re.sub(r"\s+", " ", spelled)

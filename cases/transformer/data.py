@@ -27,11 +27,11 @@ TOKEN, PLACE = np.dtype("<u2"), np.dtype("<i8")  # in the files
 ROUND = 8  # a batch of at least so many sentences has a multiple of it
 
 Pair = Tuple[Tensor, Tensor]
-Batch = Dict[str, Any]  # what the collate functions below return
+Batch = Dict[str, Any]  # the result of the collate functions below
 
 
 class Sentences:
-    """The sentences of one file pair, read from disk when they are asked for.
+    """The sentences of one file pair, read from disk on access.
 
     Args:
         path: path of the two files without .bin and .idx.

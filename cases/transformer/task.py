@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from cases.transformer.data import BEGIN, END, PAD, Batch
 from flagperf.trainer.pytorch.by_version import take_added_masks
-from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.pytorch.task import Task, repeated
 
 take_added_masks()
 
@@ -50,6 +51,7 @@ class Translation(Task):
             logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=self.label_smoothing
         )
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch["source"])
 
@@ -58,10 +60,16 @@ class Translation(Task):
         return batch["tokens"]
 
     def example(self, config: Mapping[str, Any]) -> Batch:  # noqa: ARG002
-        """A sentence of 32 tokens and its translation of as many."""
+        """A sentence of 32 tokens and its translation of 32 tokens."""
         row = torch.full((1, 32), PAD + 1)
         return {"source": row, "target": row, "tokens": 32}
 
+    @override
+    def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
+        """Sentences of 32 tokens, as many as have `samples` tokens, which train_batch_size counts."""
+        return {**repeated(self.example(config), max(1, samples // 32)), "tokens": samples}
+
+    @override
     def evaluate(self, network: nn.Module, batches: Iterable[Batch], device: torch.device) -> dict[str, float]:
         """`bleu`: sacrebleu's, in lower case, in percent."""
         from sacrebleu.metrics import BLEU  # none of these is needed for the first step
@@ -73,8 +81,8 @@ class Translation(Task):
         references: list[str] = []
         for batch in batches:
             source = batch["source"]
-            found = network.generate(source, attention_mask=(source != PAD).long(), generation_config=search)
-            translations += vocabulary.decode(found.tolist())
+            generated = network.generate(source, attention_mask=(source != PAD).long(), generation_config=search)
+            translations += vocabulary.decode(generated.tolist())
             references += batch["references"]
         score = BLEU(lowercase=True).corpus_score(translations, [references]) if references else None
         return {"bleu": job_bleu(score, device, self.group)}
@@ -86,7 +94,7 @@ class Translation(Task):
         return GenerationConfig(
             num_beams=self.beam_size,
             length_penalty=self.length_penalty,
-            early_stopping=True,  # once as many translations as beams are complete
+            early_stopping=True,  # after one complete translation for each beam
             min_new_tokens=1,
             max_new_tokens=self.max_length + 1,
             suppress_tokens=[BEGIN, PAD],
@@ -98,7 +106,7 @@ class Translation(Task):
 
 
 def padding_mask(tokens: Tensor, dtype: torch.dtype) -> Tensor:
-    """What to add to the attention scores so that padding is not seen, [sentences, 1, 1, tokens].
+    """The numbers to add to the attention scores, which hide padding, [sentences, 1, 1, tokens].
 
     Given a mask of two dimensions, transformers would look at its values, and so wait for the device.
     """
@@ -106,7 +114,7 @@ def padding_mask(tokens: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def causal_mask(length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """What to add to the attention scores so that no place sees a later one, [1, 1, length, length]."""
+    """The numbers to add to the attention scores, which hide later positions, [1, 1, length, length]."""
     return blocked(torch.ones(1, 1, length, length, dtype=torch.bool, device=device).triu(1), dtype)
 
 
@@ -127,8 +135,8 @@ def job_bleu(score: Any, device: torch.device, group: Any = None) -> float:
     """
     from sacrebleu.metrics import BLEU
 
-    own = [*score.counts, *score.totals, score.sys_len, score.ref_len] if score else [0] * 10
-    sums = torch.tensor(own, dtype=torch.int64, device=device)
+    sums_here = [*score.counts, *score.totals, score.sys_len, score.ref_len] if score else [0] * 10
+    sums = torch.tensor(sums_here, dtype=torch.int64, device=device)
     if distributed.is_initialized():
         distributed.all_reduce(sums, group=group)
     *grams, length, reference_length = sums.tolist()

@@ -102,7 +102,7 @@ class TrainUtterances(Utterances):
         return [batches[number] for number in torch.randperm(len(batches), generator=generator).tolist()]
 
     def groups(self, order: list[int], sizes: list[int]) -> list[list[int]]:
-        """Groups of as many utterances as `max_tokens` allows; the first of a group is its longest."""
+        """Groups of utterances within `max_tokens`; the first of a group is its longest."""
         groups, start = [], 0
         while start < len(order):
             count = max(1, self.max_tokens // sizes[start])
@@ -163,11 +163,11 @@ def read_manifest(manifest: Path) -> tuple[Path, list[tuple[str, int]]]:
 
 
 def existing_root(manifest: Path, root: Path, first: str) -> Path:
-    """The folder of a manifest's paths: as it says, or where the data was moved to together with the manifest."""
+    """The folder of a manifest's paths: the one in its first line, or that of the manifest if the data was moved."""
     places = [manifest.parent / root, manifest.parent, manifest.parent / root.name]
-    for place in places:
-        if (place / first).is_file():
-            return place
+    for folder in places:
+        if (folder / first).is_file():
+            return folder
     raise ConfigError(
         "the first audio file of the manifest is missing",
         where=str(manifest),

@@ -36,7 +36,7 @@ class Masking:
         self.convolutions = list(zip(conv_kernel, conv_stride))
 
     def frames(self, samples: int) -> int:
-        """Frames that the network makes of so many audio samples."""
+        """The number of frames that the network makes from a number of audio samples."""
         for kernel, stride in self.convolutions:
             samples = (samples - kernel) // stride + 1
         return samples
@@ -51,11 +51,11 @@ class Masking:
         shape = len(clips), self.frames(len(clips[0]))
         mask = _compute_mask_indices(shape, self.mask_prob, self.mask_length, min_masks=2)
         negatives = _sample_negative_indices(shape, self.num_negatives, mask)[mask]
-        place = mask.cumsum() - 1  # the place of each masked frame in `masked`
+        position = mask.cumsum() - 1  # of each masked frame in `masked`
         return {
             "audio": torch.stack(list(clips)),
             "masked": torch.from_numpy(mask.ravel().nonzero()[0]),
-            "negatives": torch.from_numpy(place[negatives]),
+            "negatives": torch.from_numpy(position[negatives]),
         }
 
     def join(self, batches: Sequence[Batch]) -> Batch:
@@ -67,7 +67,7 @@ class Masking:
         return {
             "audio": audio,
             "masked": torch.cat([batch["masked"] + clip * frames for batch, clip in zip(batches, clips)]),
-            "negatives": torch.cat([batch["negatives"] + place for batch, place in zip(batches, places)]),
+            "negatives": torch.cat([batch["negatives"] + position for batch, position in zip(batches, places)]),
         }
 
 

@@ -1,4 +1,4 @@
-"""wav2vec 2.0 (arXiv:2006.11477) for pre-training: transformers' network, with what the original does beside it.
+"""wav2vec 2.0 (arXiv:2006.11477) for pre-training: transformers' network, with the original's additions.
 
 The original, NVIDIA's of FlagPerf, has its layers in an hourglass (arXiv:2110.13711): those in the middle work on fewer
 frames. Three things of fairseq's recipe transformers does not have either: the temperature of the quantizer falls with
@@ -20,7 +20,7 @@ from transformers import Wav2Vec2Config, Wav2Vec2ForPreTraining
 
 
 class Predictions(NamedTuple):
-    """What the loss is made of."""
+    """The parts of the loss."""
 
     predicted: Tensor  # features of the masked frames, [masked frames, width]
     target: Tensor  # their quantized features, [masked frames, width]
@@ -36,8 +36,8 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
         feature_grad_mult: factor of the gradient of the convolutions.
         micro_steps: forward passes in training that make an update.
         hourglass: how many layers come before the frames are shortened, in between, and after it.
-        shorten_factor: so many frames become one for the layers in between.
-        config: arguments of transformers.Wav2Vec2Config, but for the number of layers.
+        shorten_factor: number of frames that become one for the layers in between.
+        config: arguments of transformers.Wav2Vec2Config, except the number of layers.
     """
 
     forwards: Tensor
@@ -108,7 +108,7 @@ class Wav2Vec2(Wav2Vec2ForPreTraining):
 
 
 def shortened(hidden: Tensor, factor: int) -> Tensor:
-    """The mean of each `factor` frames, [clips, frames / factor, width]; zeros fill up what is missing of the last."""
+    """The mean of each `factor` frames, [clips, frames / factor, width]; zeros complete the last group."""
     filled = functional.pad(hidden, (0, 0, 0, -hidden.shape[1] % factor))
     return filled.unflatten(1, (-1, factor)).mean(dim=2)
 
@@ -118,9 +118,11 @@ class ScaledGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, factor: float) -> Tensor:
+        """The same values."""
         ctx.factor = factor
         return values.view_as(values)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        """The gradient times the factor."""
         return gradient * ctx.factor, None

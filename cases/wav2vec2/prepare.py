@@ -1,4 +1,4 @@
-"""From LibriSpeech as it is unpacked to a data folder: the FLAC files, and the manifests of the two splits."""
+"""From unpacked LibriSpeech to a data folder: the FLAC files, and the manifests of the two splits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sample data of wav2vec2: words of tones, spoken over and over, as FLAC files in the layout of LibriSpeech.
 
 A phone is two tones, a word is a few phones. An utterance repeats one word, with phones of varying length and some
-noise, so that what is hidden can be told from what is not.
+noise, so a hidden part differs from other parts.
 """
 
 from __future__ import annotations

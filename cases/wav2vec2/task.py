@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn import functional
+from typing_extensions import override
 
 from cases.wav2vec2.masking import Batch
 from flagperf.trainer.pytorch.by_version import keep_nan
@@ -21,7 +22,7 @@ class ContrastiveLearning(Task):
         loss_weights: weights of the two losses beside the contrastive one: how unevenly the code vectors are used, and
             the mean square of the features.
         num_codevectors: code vectors of all groups together.
-        logit_temp: what the cosine similarities are divided by.
+        logit_temp: divisor of the cosine similarities.
     """
 
     metrics = ("accuracy", "eval_loss")
@@ -52,6 +53,7 @@ class ContrastiveLearning(Task):
         same = functional.pad((distractors == target).all(dim=-1), (0, 0, 1, 0))
         return logits.float().masked_fill(same, float("-inf")).t()
 
+    @override
     def samples(self, batch: Batch) -> int:
         return len(batch["audio"])
 
@@ -69,8 +71,15 @@ class ContrastiveLearning(Task):
         negatives = torch.zeros(len(masked), config["masking"]["num_negatives"], dtype=torch.long)
         return {"audio": torch.zeros(1, samples), "masked": masked, "negatives": negatives}
 
+    @override
+    def full_batch(self, config: Mapping[str, Any], samples: int) -> Batch:
+        """The longest clips, as many as `samples` groups of max_tokens audio samples have."""
+        one, clips = self.example(config), samples * max(1, config["max_tokens"] // config["max_sample_size"])
+        return {name: tensor.repeat(clips, *[1] * (tensor.dim() - 1)) for name, tensor in one.items()}
+
+    @override
     def evaluate(self, network: nn.Module, batches: Iterable[list[Batch]], device: torch.device) -> dict[str, float]:
-        """`accuracy`: the share of masked frames whose true features are found; `eval_loss`: the contrastive loss."""
+        """`accuracy`: the share of masked frames with recognised features; `eval_loss`: the contrastive loss."""
         from torchmetrics import MeanMetric  # takes seconds, for which the first step need not wait
 
         accuracy, loss = (MeanMetric(nan_strategy=keep_nan(), process_group=self.group).to(device) for _ in range(2))

@@ -1,12 +1,12 @@
-"""Renews what the pages of the cases take from files; everything else on them is written by people.
+"""Renews the generated parts of the cases' pages. People write the rest of the pages.
 
-    python docs/cases/fill.py                 from conf/: the data's tree, commands, what may be changed
-    python docs/cases/fill.py RUN_FOLDER…     takes in the results of these runs as well
-    python docs/cases/fill.py --check         changes nothing; fails when a page is out of date
+    python docs/cases/fill.py                 from conf/: the data's tree, commands, mutable keys, published results
+    python docs/cases/fill.py RUN_FOLDER…     also takes in the results of these runs
+    python docs/cases/fill.py --check         changes nothing; fails if a page is out of date
 
-Such a part of a page lies between `<!-- name -->` and `<!-- /name -->`. The measured figures are kept in
-docs/cases/measured.json, which only this script writes: a new result takes the place of the one with the same machine,
-configuration and hyper-parameters.
+A generated part stands between `<!-- name -->` and `<!-- /name -->`. Only this script writes docs/cases/measured.json,
+which keeps the measured figures. A new result replaces the result with the same machine, configuration and
+hyper-parameters.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from flagperf.results.summary import usable, verdict
 
 FOLDER = Path(__file__).parent
 MEASURED = FOLDER / "measured.json"
+QUESTIONS = FOLDER.parent / "questions.md"
 SCALES = {"1x1": "nproc=1", "1x8": "nproc=8", "2x8": "nnodes=2 nproc=8 cluster=lab"}
 SAME = ("machine", "size", "config", "precision", "fix_hp", "notes")  # what makes two results one row
 
@@ -47,6 +48,7 @@ def main(words: list[str]) -> int:
         take_in(measured.setdefault(summary.config["case"], []), summary)
     texts = {MEASURED: json.dumps(dict(sorted(measured.items())), indent=1, ensure_ascii=False) + "\n"}
     texts |= {page: filled(page, measured.get(page.stem, [])) for page in sorted(FOLDER.glob("*.md"))}
+    texts[QUESTIONS] = with_part(QUESTIONS, QUESTIONS.read_text(encoding="utf-8"), "full_runs", full_runs())
     changed = [path for path, text in texts.items() if path.read_text(encoding="utf-8") != text]
     for path in changed:
         print(f"{'out of date' if check else 'renewed'}: {path}")
@@ -56,7 +58,7 @@ def main(words: list[str]) -> int:
 
 
 def take_in(rows: list[Row], summary: Summary) -> None:
-    """Add a job's row, in place of an older one of the same kind. What cannot be believed is no result."""
+    """Add a job's row and remove the older row of the same kind. Only VALID jobs count."""
     if verdict(summary) != "VALID":
         print(f"left out: {summary.name} is {verdict(summary)}")
         return
@@ -94,15 +96,34 @@ def filled(page: Path, measured: Iterable[Row]) -> str:
     """The page with its parts renewed."""
     text = page.read_text(encoding="utf-8")
     for name, part in parts(page.stem, list(measured)).items():
-        text, count = re.subn(
-            rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
-            lambda match, part=part: f"{match[1]}{part}\n{match[2]}",
-            text,
-            flags=re.DOTALL,
-        )
-        if count != 1 and name != "tree":  # a page may refer to the data of another
-            raise SystemExit(f"{page}: wants one part between <!-- {name} --> and <!-- /{name} -->")
+        if name != "tree" or f"<!-- {name} -->" in text:  # a page may refer to the data of another
+            text = with_part(page, text, name, part)
     return text
+
+
+def with_part(page: Path, text: str, name: str, part: str) -> str:
+    """The text of a page with one part renewed."""
+    text, count = re.subn(
+        rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)",
+        lambda match: f"{match[1]}{part}\n{match[2]}",
+        text,
+        flags=re.DOTALL,
+    )
+    if count != 1:
+        raise SystemExit(f"{page}: wants one part between <!-- {name} --> and <!-- /{name} -->")
+    return text
+
+
+def full_runs() -> str:
+    """For each case the fastest full run on eight devices that FlagPerf publishes."""
+    rows = []
+    for path in sorted((CONF / "published").glob("*.yaml")):
+        results = yaml.safe_load(path.read_text(encoding="utf-8"))["results"]
+        complete = [row for row in results if row["config"].endswith("1x8") and "e2e_time" in row]
+        if complete:
+            best = min(complete, key=lambda row: row["e2e_time"])
+            rows.append({"case": path.stem, "precision": best["precision"], "hours": f"{best['e2e_time'] / 3600:.1f}"})
+    return table(rows, [f"cases/{row['case']}.md" for row in rows])
 
 
 def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
@@ -122,7 +143,7 @@ def parts(case: str, measured: list[Row]) -> Mapping[str, str]:
 
 
 def mutable_part(case: str) -> str:
-    """What the case's own list adds to the common one, and what it takes out."""
+    """The keys that the case's own list adds to the common list, and the keys that it removes."""
     own = yaml.safe_load((CONF / "mutable" / f"{case}.yaml").read_text(encoding="utf-8"))
     added, fixed = (
         ", ".join(f"`{name}`" for name, why in own.items() if name != "defaults" and (why is None) == out)
@@ -133,7 +154,7 @@ def mutable_part(case: str) -> str:
 
 
 def published_part(known: Mapping[str, Any]) -> str:
-    """A row a result, and which of its figures compare; `changed` against the case."""
+    """One row for each result, and the figures that compare. Column `changed`: differences from the case's values."""
     of_table = ("config", "precision", *CHANGED, "memory")
     figures = dict.fromkeys(name for row in known["results"] for name in row if name not in of_table)
     rows = [
@@ -147,11 +168,11 @@ def published_part(known: Mapping[str, Any]) -> str:
         for row in known["results"]
     ]
     compares = ", ".join(known["compares"])
-    return f"{table(rows)}\n\n`flagperf compare published RUN` holds a run against these, in {compares}."
+    return f"{table(rows)}\n\n`flagperf compare published RUN` compares a run with these results in: {compares}."
 
 
 def commands(case: str) -> list[str]:
-    """How to run it at each scale that has a tuning, and reduced."""
+    """The commands that run the case: full size at each scale with a tuning, and tiny size."""
     text = (CONF / "model" / f"{case}.yaml").read_text(encoding="utf-8")
     command = re.search(r"hardware=(?P<hardware>\S+) .*(?P<data_dir>data_dir=\S+)", text)
     if command is None:
@@ -171,10 +192,10 @@ def measured_part(config: Mapping[str, Any], measured: list[Row]) -> str:
     if not measured:
         return "No result yet."
     unit, revision = config["throughput_unit"], config["revision"]
-    said = f"Throughput in {unit}, time in seconds; from result folders, by `docs/cases/fill.py`."
-    if any(int(one["revision"]) < revision for one in measured):
-        said += f"\nThe case is at revision {revision}: rows of an earlier one do not compare with it."
-    return f"{said}\n\n{table(measured)}"
+    text = f"Throughput is in {unit}. Time is in seconds. `docs/cases/fill.py` reads the figures from result folders."
+    if any(int(row["revision"]) < revision for row in measured):
+        text += f"\nThe case has revision {revision}. Rows with an earlier revision are not comparable with new runs."
+    return f"{text}\n\n{table(measured)}"
 
 
 if __name__ == "__main__":

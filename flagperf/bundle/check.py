@@ -27,7 +27,6 @@ class BundleCheck:
 
 def check_bundle(folder: Path, key: Ed25519PublicKey | None) -> BundleCheck:
     """Check an unpacked bundle. Raises ConfigError where the statement is missing."""
-
     path = folder / STATEMENT
     if not path.is_file():
         raise ConfigError("this is no bundle of flagperf: the statement is missing", given=STATEMENT)

@@ -60,7 +60,7 @@ def pack(run: Path, target: Path, key: Ed25519PrivateKey | None = None) -> Packe
 
 def _check_target(target: Path, run: Path) -> None:
     if target.exists() or target.is_symlink():
-        raise ConfigError("this file is there already", given=target, advice="remove it, or choose another name")
+        raise ConfigError("this file exists already", given=target, advice="remove it, or choose another name")
     if not target.parent.is_dir():
         raise ConfigError("no such folder", given=target.parent)
     if run in target.resolve().parents:

@@ -1,4 +1,4 @@
-"""The queue state of a submitted run that has not begun, as this machine's scheduler tells it."""
+"""The queue state of a submitted run that has not begun, from this machine's scheduler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flagperf.schedulers.interface import scheduler
 
 
 def queue_state(folder: Path) -> str:
-    """What the scheduler says of the run's job, as "is queued: …"; nothing where it cannot be asked.
+    """The state of the run's job in the queue, such as "is queued: …"; "" where the scheduler cannot be asked.
 
     Raises:
-        NeverBegan: it is over, or waits in vain.
-        ConfigError: the folder does not say which job it is.
+        NeverBegan: the job is over, or its conditions can never be satisfied.
+        ConfigError: the folder does not name the job.
     """
     path = next(folder.glob(f"*/{CONFIG}"))  # a run that is submitted has the configurations of its jobs
-    return asyncio.run(scheduler(source_name(read_yaml(path)["cluster"])).standing(folder))
+    return asyncio.run(scheduler(source_name(read_yaml(path)["cluster"])).queue_state(folder))

@@ -1,10 +1,10 @@
-"""flagperf check: what a vendor's files lack; whether a vendor's own code does what a case does
+"""flagperf check: find gaps in a vendor's files, or compare a vendor's own code with a case
 
 usage: flagperf check vendor=NAME [model=CASE OVERRIDES…]
 
 words:
-  vendor=NAME  its own file, its products, its tunings of all cases
-  model=CASE   train the reduced case with the vendor's own code and without it, and keep how they differ
+  vendor=NAME  check the vendor's file, its products, and its tunings of all cases
+  model=CASE   train the reduced case with the vendor's own code and without it, and write their differences as a proof
 
 options: --config-dir
 
@@ -55,14 +55,14 @@ from flagperf.contract.monitor_log import DEVICE_FIGURES
 from flagperf.errors import ConfigError, nearest
 from flagperf.run.console import Terminal
 
-SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc at which FlagPerf asks for every case of a vendor
+SCALES = ((1, 1), (1, 8), (2, 8))  # nnodes and nproc; FlagPerf asks for every case at these scales
 NOTHING = {"title": "", "device": "", "backend": "", "plugin": None, "visible_devices": None}
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what a vendor's files lack, file by file; exit code 2 when one lacks what a run needs."""
+    """Print the gaps of a vendor's files, file by file. The exit code is 2 where a run needs a missing value."""
     if len(options.arguments) > 1 and any(word.startswith("vendor=") for word in options.arguments):
-        from flagperf.cli import check_extension  # heavy, and no part of looking at files
+        from flagperf.cli import check_extension  # heavy, and not needed to check files
 
         return check_extension.main(options)
     key, _, name = options.arguments[0].partition("=") if len(options.arguments) == 1 else ("", "", "")
@@ -70,21 +70,21 @@ def main(options: argparse.Namespace) -> int:
         given = " ".join(options.arguments) or None
         raise ConfigError("check takes a vendor, and may take a case of it", given=given, advice=usage("check"))
     lacks = check_vendor(name, options.config_dir)
-    for file, of_file in itertools.groupby(lacks, key=lambda lack: lack.file):
+    for file, file_lacks in itertools.groupby(lacks, key=lambda lack: lack.file):
         print(file)
-        for lack in of_file:
-            needed = "" if lack.needed else "    (runs without)"
-            print("  " + (f"{lack.key + ':':12} " if lack.key else "") + lack.what + needed)
+        for lack in file_lacks:
+            suffix = "" if lack.needed else "    (runs without)"
+            print("  " + (f"{lack.key + ':':12} " if lack.key else "") + lack.problem + suffix)
     if not lacks:
         print(f"vendor {name}: nothing is missing")
     return ConfigError.exit_code if any(lack.needed for lack in lacks) else 0
 
 
 def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
-    """All that a vendor's files lack, file by file.
+    """All gaps of a vendor's files, file by file.
 
     Raises:
-        ConfigError: there is no such vendor.
+        ConfigError: the vendor does not exist.
     """
     folders = search_path(config_dirs)
     path = find(f"vendor/{name}", folders)
@@ -107,18 +107,18 @@ def check_vendor(name: str, config_dirs: Sequence[Path] = ()) -> list[Lack]:
 
 
 def _vendor(name: str, path: Path, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
-    """What the vendor's own file lacks. A wrong field does not hide what is wrong with the others."""
+    """The gaps of the vendor's own file. A wrong field does not hide errors of other fields."""
     text = read(path)
-    said = text.get("vendor", {key: value for key, value in text.items() if key != "defaults"})
-    if not isinstance(said, dict):
-        yield Lack(str(path), "vendor", f"wrong type of value; given {said}; a mapping")
+    section = text.get("vendor", {key: value for key, value in text.items() if key != "defaults"})
+    if not isinstance(section, dict):
+        yield Lack(str(path), "vendor", f"wrong type of value; given {section}; a mapping")
         return
-    fields, refused = read_fields(Vendor, {"name": name, **said}, "vendor", always(path))
+    fields, refused = read_fields(Vendor, {"name": name, **section}, "vendor", always(path))
     vendor = Vendor(**{"name": name, **NOTHING, **fields})
     yield from (lack_of(error, path) for error in refused)
     wrong = {_part(error.key or "") for error in refused}
-    more = itertools.chain(_defaults(text, path), _options(vendor, path), _image(vendor, path, folders))
-    yield from (lack for lack in (*more, *_tool(vendor, path, products)) if _part(lack.key) not in wrong)
+    further = itertools.chain(_defaults(text, path), _options(vendor, path), _image(vendor, path, folders))
+    yield from (lack for lack in (*further, *_tool(vendor, path, products)) if _part(lack.key) not in wrong)
 
 
 def _part(key: str) -> str:
@@ -127,11 +127,11 @@ def _part(key: str) -> str:
 
 
 def _defaults(text: Mapping[str, Any], path: Path) -> Iterator[Lack]:
-    said = [entry for entry in text.get("defaults") or [] if isinstance(entry, dict)]
+    entries = [entry for entry in text.get("defaults") or [] if isinstance(entry, dict)]
     for group, option in (("runtime", "docker"), ("size", "full")):
-        if {f"override /{group}": option} not in said:
-            what = f"`override /{group}: {option}`, which accelerators default to"
-            yield Lack(str(path), "defaults", what, needed=False)
+        if {f"override /{group}": option} not in entries:
+            default = f"`override /{group}: {option}`, which accelerators default to"
+            yield Lack(str(path), "defaults", default, needed=False)
 
 
 def _options(vendor: Vendor, path: Path) -> Iterator[Lack]:
@@ -144,25 +144,32 @@ def _options(vendor: Vendor, path: Path) -> Iterator[Lack]:
 
 
 def _image(vendor: Vendor, path: Path, folders: Sequence[Path]) -> Iterator[Lack]:
-    """The main framework, and each further one that the file names, needs an image by name or a Dockerfile."""
+    """Gaps of images. The main framework, and each framework in the file, needs an image or a Dockerfile."""
     files = {name: file for name in options("framework", folders) if (file := find(f"framework/{name}", folders))}
     main = [name for name, file in files.items() if read(file).get("main") is True]
     for entry in {**dict.fromkeys(main), **vendor.image, **vendor.frameworks}:
         name, version = entry.partition("_")[0], version_of(entry)
         if not version and entry not in vendor.image and any(key.startswith(f"{name}_") for key in vendor.image):
-            continue  # it has images by version
+            continue  # its images are listed by version
         text = read(files[name]) if name in files else {}
-        told = {"packages": tuple(text.get("packages", ())), "needs": text.get("needs", {}), "version": version or None}
+        framework = Framework(
+            name,
+            (),
+            text.get("title", name),
+            packages=tuple(text.get("packages", ())),
+            needs=text.get("needs", {}),
+            version=version or None,
+        )
         try:
-            choose_image(vendor, Framework(name, (), text.get("title", name), **told), ImageSettings(), always(path))
+            choose_image(vendor, framework, ImageSettings(), always(path))
         except ConfigError as error:
             yield lack_of(error, path)._replace(needed=name in main or entry in vendor.image)
 
 
 def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterator[Lack]:
     if vendor.monitor is None:
-        what = "null: temperature, power, memory and utilisation of devices stay unknown"
-        yield Lack(str(path), "vendor.monitor", what, needed=False)
+        problem = "null: temperature, power, memory and utilisation of devices stay unknown"
+        yield Lack(str(path), "vendor.monitor", problem, needed=False)
         return
     hardware = next((product.hardware for product in products.values()), Hardware("", **NO_FIGURES))
     try:
@@ -175,8 +182,8 @@ def _tool(vendor: Vendor, path: Path, products: Mapping[str, Product]) -> Iterat
     if missing:
         yield Lack(str(path), "vendor.monitor.parse", f"no group for: {', '.join(missing)}", needed=False)
     if INDEX not in groups:
-        what = f"no group {INDEX}: a sample that lacks a device cannot be used, for nobody knows which one it is"
-        yield Lack(str(path), "vendor.monitor.parse", what, needed=False)
+        problem = f"no group {INDEX}: a sample that lacks a device cannot be used, for nobody knows which one it is"
+        yield Lack(str(path), "vendor.monitor.parse", problem, needed=False)
 
 
 def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
@@ -187,6 +194,13 @@ def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
         for key in ("memory_gib", "power_w", "devices_per_node"):
             if getattr(hardware, key) is None:
                 yield Lack(str(path), key, "null", needed=False)
+        figures = {
+            "memory_bandwidth": hardware.memory_bandwidth,
+            "links.node.bandwidth": hardware.links.node.bandwidth,
+            "links.network.bandwidth": hardware.links.network.bandwidth,
+        }
+        if unknown := [key for key, figure in figures.items() if figure is None]:
+            yield Lack(str(path), "predict", f"no {', '.join(unknown)}: no predicted times there", needed=False)
         formats = (name for name in get_args(NumberFormat) if name != "fp8")  # of which not every chip has one
         unknown = [name for name in formats if name not in hardware.peak_flops]
         if unknown:
@@ -194,41 +208,41 @@ def _hardware(name: str, products: Mapping[str, Product]) -> Iterator[Lack]:
 
 
 def _unused(tunings: Iterable[Tuning], products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
-    """Tunings that no run can find."""
+    """Tunings that no run can use."""
     known = cases(folders)
     for tuning in tunings:
         if tuning.case not in known:
             yield Lack(str(tuning.path), "", f"there is no case {tuning.case}: {nearest(tuning.case, known)}")
         elif tuning.product not in products:
-            what = f"the vendor has no product {tuning.product}"
-            yield Lack(str(tuning.path), "", f"{what}: {nearest(tuning.product, products)}" if products else what)
+            problem = f"the vendor has no product {tuning.product}"
+            yield Lack(str(tuning.path), "", f"{problem}: {nearest(tuning.product, products)}" if products else problem)
 
 
 def _refused(
     name: str, products: Mapping[str, Product], tunings: Iterable[Tuning], config_dirs: Sequence[Path]
 ) -> list[Lack]:
-    """Why runs would be refused: one with each product as it is, and one with each tuning.
+    """The reasons why runs would be refused: a run with each product, and a run with each tuning.
 
-    Each processor composes some of them, all of one case, which have much in common.
+    The runs of a case have much in common, so that one process composes them together.
     """
     known = cases(search_path(config_dirs))
     jobs = [Tuning(product.path, "resnet50", name, 1, 1) for name, product in products.items()]
     jobs += [tuning for tuning in tunings if tuning.case in known and tuning.product in products]
     parts = [list(part) for _, part in itertools.groupby(jobs, key=lambda job: (job.case, job.path.parent))]
     work = partial(_lacks_of, name, config_dirs)
-    found: list[list[Lack]] = []
+    results: list[list[Lack]] = []
     workers = min(len(os.sched_getaffinity(0)), len(parts))
     pool = ProcessPoolExecutor(max(1, workers), initializer=gc.disable)  # the collector takes a tenth of the time
     with Status("", console=Terminal(stderr=True)) as status, pool:
         for part, lacks in zip(parts, pool.map(work, parts), strict=True):
-            found.append(lacks)
-            done = sum(map(len, parts[: len(found)]))
+            results.append(lacks)
+            done = sum(map(len, parts[: len(results)]))
             status.update(f"{done} of {len(jobs)} configurations composed, last {name} {part[0].case}")
-    return list(dict.fromkeys(itertools.chain.from_iterable(found)))
+    return list(dict.fromkeys(itertools.chain.from_iterable(results)))
 
 
 def _lacks_of(name: str, config_dirs: Sequence[Path], jobs: Sequence[Tuning]) -> list[Lack]:
-    """Compose some jobs, and tell why they would be refused."""
+    """Compose some jobs, and return the reasons why they would be refused."""
     commands = [
         (
             f"vendor={name}",
@@ -242,29 +256,29 @@ def _lacks_of(name: str, config_dirs: Sequence[Path], jobs: Sequence[Tuning]) ->
         )
         for tuning in jobs
     ]
-    found = zip(jobs, compose_each(commands, config_dirs), strict=True)
-    return [lack for tuning, job in found for lack in _of_job(name, tuning, job)]
+    composed = zip(jobs, compose_each(commands, config_dirs), strict=True)
+    return [lack for tuning, job in composed for lack in _of_job(name, tuning, job)]
 
 
 def _of_job(name: str, tuning: Tuning, job: JobConfig | ConfigError) -> Iterator[Lack]:
-    """Why a job is refused, or which tuning is used in place of its own."""
+    """The reason why a job is refused, or why it does not use its own tuning."""
     of_tuning = tuning.path.parent.as_posix().endswith(f"/{name}/{tuning.case}")
     if isinstance(job, ConfigError):
         yield from (lack_of(error, tuning.path) for error in (job, *job.also))
     elif of_tuning and job.tuning != f"{name}/{tuning.case}/{tuning.path.stem}":
         yield Lack(str(tuning.path), "", f"no run uses it: {job.name} is tuned by {job.tuning or 'nothing'}")
     elif (
-        (of_tuning or not job.tuning)  # of a product that is tuned, its tuning tells
-        and (own := job.config.get("extension"))
-        and own["has_code"]
-        and not own["proof"]
+        (of_tuning or not job.tuning)  # the tuning of a tuned product has this gap
+        and (extension := job.config.get("extension"))
+        and extension["has_code"]
+        and not extension["proof"]
     ):
-        what = f"no proof, so that a run is open: {own['no_proof']}"
-        yield Lack(str(tuning.path), "vendor.extension", what, needed=False)
+        problem = f"no proof, so that a run is open: {extension['no_proof']}"
+        yield Lack(str(tuning.path), "vendor.extension", problem, needed=False)
 
 
 def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]) -> Iterator[Lack]:
-    """The scales of each product that cases have no tuning for. A file of the product alone stands for all scales."""
+    """The scales of each product without tunings, by cases. A tuning of the product alone is for all scales."""
     for product, (_, hardware, _) in products.items():
         scales = [f"{nnodes}x{nproc}" for nnodes, nproc in SCALES if nproc <= (hardware.devices_per_node or nproc)]
         lacking: dict[tuple[str, ...], list[str]] = {}
@@ -274,5 +288,5 @@ def _untuned(name: str, products: Mapping[str, Product], folders: Sequence[Path]
             if missing and find(file, folders) is None:
                 lacking.setdefault(missing, []).append(case)
         for missing, untuned in lacking.items():
-            what = f"none for {', '.join(missing)} of {', '.join(untuned)}: the case's own values are used"
-            yield Lack(f"vendor/{name}/<case>/{product}x<scale>.yaml", "", what, needed=False)
+            problem = f"none for {', '.join(missing)} of {', '.join(untuned)}: the case's own values are used"
+            yield Lack(f"vendor/{name}/<case>/{product}x<scale>.yaml", "", problem, needed=False)

@@ -1,9 +1,9 @@
-"""flagperf clean: remove what runs that died left behind on a cluster
+"""flagperf clean: remove leftovers of dead runs from the hosts of a cluster
 
 usage: flagperf clean [OVERRIDES…]
 
 words:
-  OVERRIDES…  cluster=NAME; what runs that go on have made stays
+  OVERRIDES…  cluster=NAME; files and containers of active runs stay
 
 options: --config-dir
 
@@ -33,15 +33,15 @@ from flagperf.schedulers.interface import scheduler
 
 
 def main(options: argparse.Namespace) -> int:
-    """Clean the hosts of a cluster, and print what was removed."""
+    """Clean the hosts of a cluster, and print the removed items."""
     return look_at_cluster(options, clean)
 
 
 async def clean(job: JobConfig) -> list[Row]:
-    """Clean every host that can be reached. Each row says what was removed, or what could not be."""
+    """Clean every host that can be reached. A row for each item that was removed, or that could not be removed."""
     rows, job = await scheduler(job.cluster.source).clean(job)
-    found = await asyncio.gather(*(_clean(job, transport) for transport in make_transports(job, job.cluster.nodes)))
-    return [*rows, *(row for of_host in found for row in of_host)]
+    host_rows = await asyncio.gather(*(_clean(job, transport) for transport in make_transports(job, job.cluster.nodes)))
+    return [*rows, *(row for of_host in host_rows for row in of_host)]
 
 
 async def _clean(job: JobConfig, transport: Transport) -> list[Row]:
@@ -54,18 +54,18 @@ async def _clean(job: JobConfig, transport: Transport) -> list[Row]:
                 removed += await leftovers.remove_dead_process_folders(transport)
                 claimed = await leftovers.claimed_folders(transport, job.cluster.work_dir)
                 if kept := [path for path, state in claimed.items() if state == "kept"]:
-                    found = f"logs that were not collected stay: {', '.join(kept)}"
-                    rows.append(Row(transport.host, "clean", "warning", found, leftovers.advice(kept)))
+                    text = f"logs that were not collected stay: {', '.join(kept)}"
+                    rows.append(Row(transport.host, "clean", "warning", text, leftovers.advice(kept)))
             try:
                 removed += await _remove_containers(transport)
             except DaemonError as error:
-                found = f"containers were not looked for: {error.problem}"
-                rows.append(Row(transport.host, "clean", "warning", found, error.advice or ""))
+                text = f"containers were not looked for: {error.problem}"
+                rows.append(Row(transport.host, "clean", "warning", text, error.advice or ""))
     except FlagperfError as error:
         rows.append(failed_row(transport.host, "clean", error))
     if not (removed or rows):
         removed.append("nothing to remove")
-    return [*(Row(transport.host, "clean", "ok", what) for what in removed), *rows]
+    return [*(Row(transport.host, "clean", "ok", item) for item in removed), *rows]
 
 
 async def _remove_containers(transport: Transport) -> list[str]:

@@ -1,4 +1,4 @@
-"""What `flagperf doctor` and `flagperf clean` share: the job whose cluster they look at, and the table they print."""
+"""Common parts of `flagperf doctor` and `flagperf clean`: the job whose cluster they check, and their table."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "dim"
 def look_at_cluster(
     options: argparse.Namespace, look: Callable[[JobConfig], Coroutine[Any, Any, Sequence[Row]]]
 ) -> int:
-    """Compose one job, look at its cluster, and print what was found. Returns the exit code."""
-    job = compose([*options.arguments, "dry_run=true"], options.config_dir)  # which needs no data_dir
+    """Compose a job, look at its cluster, and print the rows. Returns the exit code."""
+    job = compose([*options.arguments, "dry_run=true"], options.config_dir)  # a dry run needs no data_dir
     return print_rows(asyncio.run(look(job)))
 
 
 def print_rows(rows: Sequence[Row]) -> int:
-    """Print a table in which what to do stands below what was found. A line is folded to fit a terminal, never a file.
+    """Print rows as a table, with the advice below each finding. Lines are folded in a terminal only.
 
-    Returns the exit code: 3 when a row failed.
+    Returns the exit code: 3 where a row failed.
     """
     table = Table("host", "check", "state", box=None, pad_edge=False)
     table.add_column("found", overflow="fold")  # a long path is shown whole
     for row in rows:
-        told = f"{row.found}\ndo: {row.advice}" if row.advice else row.found
-        table.add_row(row.host, row.check, f"[{COLOURS[row.state]}]{row.state}[/]", escape(told))
+        text = f"{row.text}\ndo: {row.advice}" if row.advice else row.text
+        table.add_row(row.host, row.check, f"[{COLOURS[row.state]}]{row.state}[/]", escape(text))
     print_unfolded(table)
     return HostError.exit_code if any(row.state == "failed" for row in rows) else 0

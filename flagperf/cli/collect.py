@@ -1,4 +1,4 @@
-"""`flagperf report RUN_DIR collect=true`: brings the logs that a run had to leave on its hosts."""
+"""`flagperf report RUN_DIR collect=true`: fetches the logs that a run left on its hosts."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ VERB = "report"
 
 
 def collect(folder: Path, is_trusted: bool) -> list[Row]:
-    """Bring what is left of a run; a row for each host that had some, or could not be asked.
+    """Fetch the logs of a run that are still on its hosts. A row for each host with logs, or that did not answer.
 
     Raises:
-        ConfigError: the run goes on, or another user made the folder, which is not trusted.
+        ConfigError: the run goes on, or another user made the folder, and the user does not trust it.
     """
-    found = [one for one in rounds(folder) if one.logs]
+    to_collect = [round_ for round_ in rounds(folder) if round_.logs]
     if is_held(folder):
         raise ConfigError("this run goes on", given=folder, advice="it collects its logs itself when it ends")
     if not is_trusted:
-        files = [file for one in found for file in one.files]
-        trust.check(VERB, folder, files, trust.of_collecting(found))
-    return asyncio.run(_collect(locations(found)))
+        files = [file for round_ in to_collect for file in round_.files]
+        trust.check(VERB, folder, files, trust.of_collecting(to_collect))
+    return asyncio.run(_collect(locations(to_collect)))
 
 
-async def _collect(found: Sequence[LogLocation]) -> list[Row]:
-    """Round by round."""
+async def _collect(log_locations: Sequence[LogLocation]) -> list[Row]:
+    """Fetch the logs of one round after another."""
     by_round: dict[Path, list[LogLocation]] = {}
-    for location in found:
+    for location in log_locations:
         by_round.setdefault(location.folder.parent, []).append(location)
-    return [row for some in by_round.values() for row in await scheduler(some[0].cluster.source).collect(some)]
+    return [row for logs in by_round.values() for row in await scheduler(logs[0].cluster.source).collect(logs)]

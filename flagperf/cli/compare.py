@@ -1,20 +1,20 @@
-"""flagperf compare: runs or jobs side by side, and an answer for CI
+"""flagperf compare: compare runs or jobs, and decide conditions for CI
 
 usage: flagperf compare BASE OTHER… [by=KEY] [gate='p_train>-3%'] [align=1%] [across=KEY] [same=1%] [noise=DIR]
        [html=FILE …]
 
 words:
-  BASE OTHER…                   folders of runs or of jobs; BASE is what the others are held against
-  published                     as BASE: what FlagPerf publishes of the case, as the case's page shows it
-  by=KEY                        hold the jobs against each other that have another value of KEY; one folder is enough
+  BASE OTHER…                   folders of runs or of jobs; the others are compared with BASE
+  published                     as BASE: the figures that FlagPerf publishes of the case
+  by=KEY                        compare jobs with different values of KEY; one folder is enough
   gate='p_train>-3%,accuracy>-1%'
-                                the largest loss of each figure; decides the exit code
+                                conditions on the change of figures; they decide the exit code
   align=1%                      the largest error of loss and final metric against BASE, with equal settings, seed and
                                 data
-  across=KEY                    a key that may differ although it makes jobs unlike, such as precision
-  same=1%                       so small a difference is none
-  noise=DIR                     the result folder whose runs tell how much rounds vary; else those of the runs given
-  markdown=FILE junit=FILE      write the answer for a pull request, and for CI
+  across=KEY                    compare jobs although they differ in KEY, such as precision
+  same=1%                       smaller differences do not count
+  noise=DIR                     the result folder whose runs show how much rounds vary; default: of the given runs
+  markdown=FILE junit=FILE      write the results for a pull request, and for CI
   html=FILE                     write one page: the jobs side by side, normalised to BASE, and the plots of align=
 
 examples:
@@ -54,31 +54,34 @@ from flagperf.run.console import print_unfolded
 
 OPTIONS = ("by", "gate", "align", "across", "same", "noise", "markdown", "junit", "html")
 DECIDING = ("gate", "align")
-SAME = "1%"  # so small a difference is none, as a share of the base
+SAME = "1%"  # smaller differences do not count, as a share of the base
 
 
-def main(options: argparse.Namespace) -> int:
+def main(parsed: argparse.Namespace) -> int:
     """Print a table a pair of jobs; the exit code is that of the worst decision, 0 without one."""
-    folders, given = _arguments(options.arguments)
-    margin, across = _share("same", given.get("same", SAME)), _across(given.get("across"))
-    band = _share("align", given["align"]) if "align" in given else None
-    conditions = parse(given["gate"]) if "gate" in given else ()
+    folders, options = _arguments(parsed.arguments)
+    margin, across = _share("same", options.get("same", SAME)), _across(options.get("across"))
+    band = _share("align", options["align"]) if "align" in options else None
+    conditions = parse(options["gate"]) if "gate" in options else ()
     of_page = folders[0] == Path(NAME) and not folders[0].is_dir()
     runs = [_read(folder) for folder in folders[of_page:]]
-    pairs = _against_page(runs, given) if of_page else _pairs(runs, given.get("by"))
+    pairs = _against_page(runs, options) if of_page else _pairs(runs, options.get("by"))
     jobs = [job for pair in pairs.pairs for job in pair[of_page:]]
-    history = earlier_rounds(jobs, _history(given.get("noise"), jobs))
-    found = [compare(base, other, margin=margin, across=across, earlier=history) for base, other in pairs.pairs]
-    aligned = [one for pair in pairs.pairs for one in align(*pair, band, across)] if band is not None else []
-    decisions = [decide(condition, comparison) for comparison in found for condition in conditions]
-    decisions += [one.decision for one in aligned]
-    _show(found, decisions, pairs.alone, margin)
+    history = earlier_rounds(jobs, _history(options.get("noise"), jobs))
+    comparisons = [compare(base, other, margin=margin, across=across, earlier=history) for base, other in pairs.pairs]
+    alignments = []
+    if band is not None:
+        alignments = [alignment for pair in pairs.pairs for alignment in align(*pair, band, across)]
+    decisions = [decide(condition, comparison) for comparison in comparisons for condition in conditions]
+    decisions += [alignment.decision for alignment in alignments]
+    _show(comparisons, decisions, pairs.alone, margin)
     groups = scales_of(runs)
     _show_scaling(groups)
-    _write(given, "markdown", render.markdown(found, decisions, margin))
-    _write(given, "junit", render.junit(decisions))
-    if "html" in given:
-        _write(given, "html", page(Compared(pairs.pairs, found, aligned, decisions, pairs.alone, groups, margin)))
+    _write(options, "markdown", render.markdown(comparisons, decisions, margin))
+    _write(options, "junit", render.junit(decisions))
+    if "html" in options:
+        content = Compared(pairs.pairs, comparisons, alignments, decisions, pairs.alone, groups, margin)
+        _write(options, "html", page(content))
     return EXIT_CODES[worst([decision.outcome for decision in decisions])]
 
 
@@ -90,7 +93,7 @@ def _arguments(arguments: Sequence[str]) -> tuple[list[Path], dict[str, str]]:
         raise ConfigError("compare takes at least two runs, or one with by=", given=shown, advice=usage("compare"))
     if "junit" in given and not any(key in given for key in DECIDING):
         advice = " or ".join(f"{key}=…" for key in DECIDING)
-        raise ConfigError("junit= writes what was decided", key="junit", given=given["junit"], advice=f"add {advice}")
+        raise ConfigError("junit= writes decisions", key="junit", given=given["junit"], advice=f"add {advice}")
     return folders, given
 
 
@@ -122,15 +125,15 @@ def _read(folder: Path) -> list[NamedJob]:
 def _pairs(runs: Sequence[Sequence[NamedJob]], by: str | None) -> Pairs:
     pairs = pair_by([job for run in runs for job in run], by) if by else pair_runs(runs)
     if not pairs.pairs:
-        advice = "by=KEY holds the jobs against each other that have another value of KEY"
-        raise ConfigError("no two jobs belong together", given=", ".join(pairs.alone), advice=advice)
+        advice = "by=KEY compares jobs with different values of KEY"
+        raise ConfigError("no two jobs make a pair", given=", ".join(pairs.alone), advice=advice)
     return pairs
 
 
 def _against_page(runs: Sequence[Sequence[NamedJob]], given: Mapping[str, str]) -> Pairs:
     """All jobs against what FlagPerf publishes of their cases."""
     if wrong := next((key for key in ("by", "align") if key in given), None):
-        problem = "published figures are held against each job, and have no losses"
+        problem = "published figures are compared with each job, and have no losses"
         raise ConfigError(problem, key=wrong, given=given[wrong], advice=f"leave out {wrong}=")
     return pair_published([job for run in runs for job in run])
 
@@ -154,7 +157,7 @@ def _show(
         print_unfolded(render.terminal(comparison, margin))
         print()
     for name in alone:
-        print_unfolded(Text(f"left out: {name}: no job to hold it against", style="yellow"))
+        print_unfolded(Text(f"left out: {name}: no job to compare it with", style="yellow"))
     for decision in decisions:
         style = render.STYLES[decision.outcome]
         print_unfolded(Text.assemble((decision.outcome, style), f"  {decision.condition}  {decision.why}"))

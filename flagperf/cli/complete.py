@@ -1,4 +1,4 @@
-"""Shell completion: what may stand where the cursor is. Hydra writes the shells' scripts, which ask this for words."""
+"""Shell completion: the possible words at the cursor. Hydra writes the shells' scripts, which call this module."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from flagperf.config.schema.keys import GROUPS, KEYS, PARTS, SCALE
 from flagperf.contract.regular import read_yaml
 from flagperf.run.folder import RESULTS, RUN_LOG
 
-OF_JOBS = ("compare", "docs")  # verbs that take several folders, of runs and of jobs
+OF_JOBS = ("compare", "docs")  # verbs that take several folders of runs or jobs
 FOLDERS = ("code_dir", "data_dir", "into", "render", "result_dir", "resume", "sample_dir", "source")  # keys of folders
 QUERY = re.compile(r"query=(\w+)")
 
 
 def main(argv: Sequence[str]) -> NoReturn:
     """Install completion, or answer a shell that asks for words."""
-    if shell := next((found[1] for word in argv if (found := QUERY.fullmatch(word))), None):
+    if shell := next((match[1] for word in argv if (match := QUERY.fullmatch(word))), None):
         print(("\n" if shell == "fish" else " ").join(_quietly(os.environ.get("COMP_LINE", ""))))
     else:
         import hydra
@@ -36,12 +36,12 @@ def main(argv: Sequence[str]) -> NoReturn:
 def _quietly(line: str) -> list[str]:
     try:
         return complete(line)
-    except Exception:  # whatever is wrong with a line or a file: the prompt is no place to say it
+    except Exception:  # the prompt is no place for errors in a line or a file
         return []
 
 
 def complete(line: str) -> list[str]:
-    """The words that the last one of a command line may become."""
+    """The possible completions of the last word of a command line."""
     words = line.split()[1:]
     word = words.pop() if words and not line[-1].isspace() else ""
     fitting = {text for text in _choices(words, word) if text.startswith(word)}
@@ -50,8 +50,8 @@ def complete(line: str) -> list[str]:
 
 def _choices(words: Sequence[str], word: str) -> Iterator[str]:
     folders = search_path([Path(folder).expanduser() for folder in _config_dirs(words)])
-    given = [one for one in words if not one.startswith("-")]
-    verb = given[0] if given and given[0] in verbs() else ""
+    arguments = [other for other in words if not other.startswith("-")]
+    verb = arguments[0] if arguments and arguments[0] in verbs() else ""
     called = words_of(verb or DEFAULT)
     if word.startswith("-"):
         yield from re.findall(r"(?<!\S)-[\w-]+", " ".join(name.partition(" install")[0] for name in OPTIONS))
@@ -62,15 +62,15 @@ def _choices(words: Sequence[str], word: str) -> Iterator[str]:
         from flagperf.results.summary import FILE
 
         yield from (*_runs(word, RUN_LOG), *_runs(word, FILE))
-    elif "RUN_DIR" in called and len(given) == 1:
+    elif "RUN_DIR" in called and len(arguments) == 1:
         yield from _runs(word, RUN_LOG)
-    elif verb == "verify" and len(given) == 1:
+    elif verb == "verify" and len(arguments) == 1:
         yield from _bundles(word)
     elif verb == "list":
         yield from cases(folders)
     if word.startswith("runs="):  # of docs and modelzoo
         yield from (f"runs={run}" for run in _runs(word.removeprefix("runs="), RUN_LOG))
-    if verb == "list" or (verb and len(given) == 1):  # literal words: `data check`, `compare published`
+    if verb == "list" or (verb and len(arguments) == 1):  # literal words: `data check`, `compare published`
         yield from filter(str.isalpha, filter(str.islower, called[2:]))
     if word or verb not in ("", DEFAULT):
         yield from _keys([name.partition("=")[0] for name in called if "=" in name], words, word, folders)
@@ -86,13 +86,13 @@ def _config_dirs(words: Sequence[str]) -> Iterator[str]:
 
 
 def _runs(word: str, file: str) -> Iterator[str]:
-    """Folders with a file, below what is written so far, or below the default folder of results."""
+    """Folders that contain this file, below the word so far, or below the default folder of results."""
     for root in {Path(word or RESULTS), Path(word or RESULTS).parent, Path(RESULTS)}:
-        yield from (str(found.parent) for found in root.glob(f"*/{file}"))
+        yield from (str(path.parent) for path in root.glob(f"*/{file}"))
 
 
 def _bundles(word: str) -> Iterator[str]:
-    """Files of `flagperf export` in the folder that is written so far."""
+    """Bundles in the folder of the word so far."""
     from flagperf.bundle.archive import SUFFIX
 
     folder = Path(word) if word.endswith("/") else Path(word).parent
@@ -100,7 +100,7 @@ def _bundles(word: str) -> Iterator[str]:
 
 
 def _folders(written: str) -> Iterator[str]:
-    """Folders that a path may become, in the form in which the path is written so far."""
+    """Folders that complete a path, in the form of the path so far."""
     head, _, name = written.rpartition("/")
     head += "/" if "/" in written else ""
     for path in Path(head or ".").expanduser().iterdir():
@@ -109,7 +109,7 @@ def _folders(written: str) -> Iterator[str]:
 
 
 def _keys(keys: Iterable[str], words: Sequence[str], word: str, folders: Sequence[Path]) -> Iterator[str]:
-    """`key=` before the equals sign, and the key's values after it."""
+    """`key=` for a word without an equals sign, else the values of the key."""
     plus = word[: len(word) - len(word.lstrip("+"))]
     key, equals, written = word.removeprefix(plus).partition("=")
     if equals and key in FOLDERS and key in keys:
@@ -121,11 +121,11 @@ def _keys(keys: Iterable[str], words: Sequence[str], word: str, folders: Sequenc
 
 
 def _chosen(words: Iterable[str]) -> dict[str, str]:
-    return dict(one.split("=", 1) for one in words if "=" in one)
+    return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def _values(key: str, chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterable[str]:
-    """The options of a group or of a key; none where any text or number may stand, such as a path."""
+    """The options of a group or of a key; empty where any text or number is allowed."""
     if key == "hardware" and (vendor := chosen.get("vendor")):
         return [name for name in options(key, folders) if _read(f"hardware/{name}", folders).get("vendor") == vendor]
     if key == "model":
@@ -141,7 +141,7 @@ def _values(key: str, chosen: Mapping[str, str], folders: Sequence[Path]) -> Ite
 
 
 def _of_case(chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterator[str]:
-    """The case's own settings, as its file has them."""
+    """The settings in the file of the chosen case."""
     for key, value in _read(f"model/{chosen.get('model', 'resnet50')}", folders).items():
         if not isinstance(value, (dict, list)) and key not in PARTS:
             yield key
@@ -149,5 +149,5 @@ def _of_case(chosen: Mapping[str, str], folders: Sequence[Path]) -> Iterator[str
 
 def _read(name: str, folders: Sequence[Path]) -> dict[str, object]:
     path = find(name, folders)
-    found = read_yaml(path) if path else None
-    return found if isinstance(found, dict) else {}
+    content = read_yaml(path) if path else None
+    return content if isinstance(content, dict) else {}

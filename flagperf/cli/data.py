@@ -1,11 +1,11 @@
-"""flagperf data: look at a case's data_dir, write sample data, convert the original data
+"""flagperf data: check a case's data_dir, write sample data, or convert the original data
 
 usage: flagperf data check|sample|prepare model=NAME data_dir=PATH [source=PATH] [OVERRIDES…]
 
 words:
-  check    look whether data_dir has what the case needs, and read the first samples
+  check    check that data_dir has the files of the case, and read the first samples
   sample   write the sample data of the case's tiny size to data_dir
-  prepare  convert the original data, which lies in source=PATH, to data_dir
+  prepare  convert the original data of source=PATH, and write it to data_dir
 
 options: --config-dir
 
@@ -42,16 +42,16 @@ from flagperf.errors import ConfigError, InterruptedRunError, TrainingError, nea
 from flagperf.hosts import guard
 from flagperf.run.copies import check_copies
 
-SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, unless an override chooses one
-GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a writer that is stopped
+SIZES = {"check": "full", "sample": "tiny", "prepare": "full"}  # action → size, unless an override chooses a size
+GRACE = 5.0  # seconds between SIGTERM and SIGKILL of a stopped writer
 
 
 def main(options: argparse.Namespace) -> int:
-    """Look at a case's data, write its sample data or convert its original data; then print what is there."""
+    """Check a case's data, write its sample data or convert its original data; then print the number of its files."""
     action, *arguments = options.arguments or [""]
     if action not in SIZES:
         allowed = nearest(action, SIZES)
-        raise ConfigError("data takes first what to do", given=action, allowed=allowed, advice=usage("data"))
+        raise ConfigError("data needs an action first", given=action, allowed=allowed, advice=usage("data"))
     sources = [argument for argument in arguments if argument.startswith("source=")]
     job = compose_case(action, [argument for argument in arguments if argument not in sources], options.config_dir)
     if action == "sample":
@@ -60,8 +60,8 @@ def main(options: argparse.Namespace) -> int:
         prepare(job, sources[0].removeprefix("source=") if sources else None)
     folder, layout = Path(job.data_dir), job.data
     print(f"in {folder}:", flush=True)
-    for pattern, least, found in count_entries(layout, folder):
-        print(f"{found:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if found < least else ""), flush=True)
+    for pattern, least, count in count_entries(layout, folder):
+        print(f"{count:>12,}  {pattern}" + (f"    MISSING: at least {least:,}" if count < least else ""), flush=True)
     if action == "check":
         check_layout(layout, folder)
         check_disjoint(job.config, folder, quick=False)
@@ -72,16 +72,16 @@ def main(options: argparse.Namespace) -> int:
 
 
 def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Path]) -> JobConfig:
-    """The case whose data is meant; `data_dir` of its configuration is the folder.
+    """The case of the data. `data_dir` of its configuration is the folder.
 
     Raises:
-        ConfigError: the overrides name no folder, or one on other hosts.
+        ConfigError: the overrides name no folder, or a folder on other hosts.
     """
     if not any(override.startswith("data_dir=") for override in overrides):
         advice = f"flagperf data {action} model=NAME data_dir=PATH"
         raise ConfigError("the folder of the data is missing", key="data_dir", advice=advice)
     size = [] if any(override.startswith("size=") for override in overrides) else [f"size={SIZES[action]}"]
-    job = compose([*size, "division=open", *overrides, "dry_run=true"], config_dirs)  # no result comes of it
+    job = compose([*size, "division=open", *overrides, "dry_run=true"], config_dirs)  # this gives no result
     if not all(node.same_files for node in job.cluster.nodes or (job.cluster.stand_in(0),)):
         raise ConfigError(
             "the data of other hosts is out of reach",
@@ -94,12 +94,12 @@ def compose_case(action: str, overrides: Sequence[str], config_dirs: Sequence[Pa
 
 
 def read(job: JobConfig) -> bool:
-    """Open the data sets with the case's own code, print how many samples they have, and read the first of each.
+    """Open the data sets with the case's own code, print their numbers of samples, and read the first sample of each.
 
-    Returns False when this machine has no training environment, so that nothing was done.
+    Returns False where this machine has no training environment; then nothing is read.
 
     Raises:
-        ConfigError: the data cannot be read; the reason is on the terminal.
+        ConfigError: the data cannot be read. The reason is on the terminal.
     """
     if not can_read(job):
         return False
@@ -113,7 +113,7 @@ def can_read(job: JobConfig) -> bool:
 
 
 def other_data(job: JobConfig) -> str:
-    """What `read` says where a full-size case would not train on its own data; "" where it would, or none can tell."""
+    """The line of `read` on data that is not that of the full-size case; "" for its own data, and where unknown."""
     if not can_read(job):
         return ""
     with _config_file(job) as path:
@@ -126,8 +126,8 @@ def write_sample(job: JobConfig) -> None:
     """Write the sample data of the case and size into data_dir.
 
     Raises:
-        ConfigError: the case has none, or the folder is not empty.
-        TrainingError: the writer crashed; its traceback is on the terminal.
+        ConfigError: the case has no sample data, or the folder is not empty.
+        TrainingError: the writer crashed. Its traceback is on the terminal.
     """
     folder = Path(job.data_dir)
     if not job.data.get("sample"):
@@ -148,7 +148,7 @@ def prepare(job: JobConfig, source: str | None) -> None:
 
     Raises:
         ConfigError: the case needs no conversion, the source is wrong, or a file would be overwritten.
-        TrainingError: the conversion crashed; its traceback is on the terminal.
+        TrainingError: the conversion crashed. Its traceback is on the terminal.
     """
     data, folder = job.data, Path(job.data_dir)
     if not data.get("prepare"):
@@ -160,15 +160,15 @@ def prepare(job: JobConfig, source: str | None) -> None:
     path = user_path(source).absolute()
     if not path.exists():
         raise ConfigError("no such file or folder", key="source", given=path)
-    if there := _data_there(job, folder):  # not after hours of work
+    if existing := _existing_data(job, folder):  # checked before hours of work
         advice = "choose another data_dir, or move away what is to be made again"
-        raise ConfigError("data_dir holds data of this case already", key="data_dir", given=there, advice=advice)
+        raise ConfigError("data_dir holds data of this case already", key="data_dir", given=existing, advice=advice)
     with _staged(folder) as staged:
         _call_case(job, "prepare", str(path), str(staged))
 
 
-def _data_there(job: JobConfig, folder: Path) -> Path | None:
-    """The data of the case that is in the folder already: a split, or the folder itself when it is complete."""
+def _existing_data(job: JobConfig, folder: Path) -> Path | None:
+    """The case's data that is already in the folder: a split, or the folder itself where it is complete."""
     splits = [folder / job.config[key] for key in ("train_path", "eval_path") if job.config.get(key)]
     complete = job.data["require"] and has_layout(job.data, folder)
     return next((path for path in splits if path.exists()), folder if complete else None)
@@ -176,8 +176,8 @@ def _data_there(job: JobConfig, folder: Path) -> Path | None:
 
 @contextlib.contextmanager
 def _staged(folder: Path) -> Iterator[Path]:
-    """A temporary folder in `folder`. Its content moves up when the block ends well; otherwise it is removed."""
-    made = not folder.exists()
+    """A temporary folder in `folder`. Its content moves up where the block ends without an error."""
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         staged = Path(tempfile.mkdtemp(prefix=".flagperf-", dir=folder))
@@ -195,19 +195,19 @@ def _staged(folder: Path) -> Iterator[Path]:
         _move(staged, folder)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
-        if made:
-            with contextlib.suppress(OSError):  # it holds the data
+        if is_new:
+            with contextlib.suppress(OSError):  # a folder with data stays
                 folder.rmdir()
 
 
 def _taken(source: Path, target: Path) -> Iterator[Path]:
-    """The files that would be overwritten by moving one folder's content into another. Folders are merged."""
+    """The files that would be overwritten by moving the content of a folder into another. Folders are merged."""
     for path in sorted(source.iterdir()):
-        there = target / path.name
-        if path.is_dir() and there.is_dir():
-            yield from _taken(path, there)
-        elif there.is_symlink() or there.exists():
-            yield there
+        existing = target / path.name
+        if path.is_dir() and existing.is_dir():
+            yield from _taken(path, existing)
+        elif existing.is_symlink() or existing.exists():
+            yield existing
 
 
 def _move(source: Path, target: Path) -> None:
@@ -219,11 +219,11 @@ def _move(source: Path, target: Path) -> None:
             path.rename(target / path.name)
 
 
-def _call_case(job: JobConfig, what: str, *paths: str) -> None:
+def _call_case(job: JobConfig, action: str, *paths: str) -> None:
     """Call the case's own code in the training environment; its output goes to this terminal."""
     with _config_file(job) as path:
-        status = _call(_python(job), "-m", "flagperf.trainer.data.case_data", path, what, *paths)
-    problem = "the data cannot be read" if what == "read" else "nothing was written"
+        status = _call(_python(job), "-m", "flagperf.trainer.data.case_data", path, action, *paths)
+    problem = "the data cannot be read" if action == "read" else "nothing was written"
     if status == ConfigError.exit_code:
         raise ConfigError(f"{problem}, for the reason above", key="data_dir", given=job.data_dir)
     if status:
@@ -245,7 +245,7 @@ def _python(job: JobConfig) -> str:
 
 
 def _call(*argv: str) -> int:
-    """Run a command to its end; its exit status. No process of it outlives this one."""
+    """Run a command, and return its exit status. None of its processes outlives this process."""
     command = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *argv]
     before = signal.signal(signal.SIGTERM, _interrupt)
     # A session of its own: Ctrl-C reaches only this process, which then closes the guard's input. That stops the guard.

@@ -1,15 +1,15 @@
-"""flagperf docs: pages of a case, a model or a vendor as FlagPerf asks for them, with what was measured
+"""flagperf docs: write FlagPerf's pages of a case, a model or a vendor, with measured results
 
 usage: flagperf docs submission RUN… | case|model|vendor model=NAME vendor=NAME [runs=RUN…] into=FOLDER [OVERRIDES…]
 
 words:
-  submission   print the result table and README of a case, from measurement; refused where something is missing
+  submission   print the result table and README of a case from its results; refused where results are missing
   RUN…         folders of runs or of jobs, which together have the case at 1x1, 1x8 (to its end) and 2x8
-  case         a case on a vendor's product: how to run it, results at 1x1, 1x8 and 2x8, or what is missing
-  model        what the model is, its data, its frameworks, and which vendors' products have tunings of it
-  vendor       products, images, monitors, environment, and the results of all cases
+  case         the page of a case on a vendor's product: commands, and results at 1x1, 1x8 and 2x8
+  model        the page of a model: description, data, frameworks, and the vendors with tunings of it
+  vendor       the page of a vendor: products, images, monitors, environment, and the results of all cases
   runs=RUN…    folders of runs or of jobs, between commas or as further words
-  into=FOLDER  where the page goes, at its place in FlagPerf's folder training/
+  into=FOLDER  the folder for the page, with the paths of FlagPerf's folder training/
 
 options: --config-dir
 
@@ -54,9 +54,9 @@ SUBMISSION = "submission"
 class Page:
     """A kind of page."""
 
-    needs: tuple[str, ...]  # choices
-    place: str  # in FlagPerf's folder training/
-    is_about: Callable[[Identity], object]  # what the jobs on the page agree in
+    needs: tuple[str, ...]  # required keys
+    path: str  # in FlagPerf's folder training/
+    job_key: Callable[[Identity], object]  # the jobs on the page have the same value of this key
     make: Callable[[JobConfig, Sequence[MeasuredJob], Sequence[Path]], str]
 
 
@@ -67,34 +67,35 @@ PAGES = {
 }
 
 
-def main(options: argparse.Namespace) -> int:
-    """Print a submission, or the path of a page; which jobs have no part in it goes to standard error."""
-    kind, *arguments = options.arguments or [""]
+def main(parsed: argparse.Namespace) -> int:
+    """Print a submission, or the path of a page. Jobs that are left out are listed on standard error."""
+    kind, *arguments = parsed.arguments or [""]
     if kind == SUBMISSION:
         return _print_submission(arguments)
     if kind not in PAGES:
         allowed = nearest(kind, [SUBMISSION, *PAGES])
-        raise ConfigError("docs takes first what the page is about", given=kind, allowed=allowed, advice=usage("docs"))
+        raise ConfigError("docs needs a kind of page first", given=kind, allowed=allowed, advice=usage("docs"))
     page = PAGES[kind]
-    runs, given, overrides = runs_and_overrides(arguments, ("into",))
-    there = {word.partition("=")[0] for word in overrides} | given.keys()
-    need(f"docs {kind}", (*page.needs, "into"), there)
+    runs, options, overrides = runs_and_overrides(arguments, ("into",))
+    keys = {word.partition("=")[0] for word in overrides} | options.keys()
+    need(f"docs {kind}", (*page.needs, "into"), keys)
     jobs = [measured for run in runs for measured in jobs_in(run)]
-    words = [*overrides, *([] if "size" in there else ["size=full"])]
-    job = chosen(words, options.config_dir, any_product=kind == "vendor")
+    words = [*overrides, *([] if "size" in keys else ["size=full"])]
+    job = chosen(words, parsed.config_dir, any_product=kind == "vendor")
     names = {"case": job.case, "framework": job.framework.name, "vendor": job.vendor.name}
-    path = user_path(given["into"]) / page.place.format(**names)
-    about = [measured for measured in jobs if page.is_about(measured.identity) == page.is_about(job.identity)]
-    write(path, page.make(job, about, options.config_dir))
+    path = user_path(options["into"]) / page.path.format(**names)
+    selected = [measured for measured in jobs if page.job_key(measured.identity) == page.job_key(job.identity)]
+    write(path, page.make(job, selected, parsed.config_dir))
     print(path)
     _say_what_is_left_out(
-        (measured, unfit(measured) if measured in about else "not of what this page is about") for measured in jobs
+        (measured, unfit(measured) if measured in selected else "on another subject than this page")
+        for measured in jobs
     )
     return 0
 
 
 def _print_submission(arguments: Sequence[str]) -> int:
-    """Print the Markdown of what the jobs measured. Refuses a submission with holes."""
+    """Print the Markdown of a submission. Refuses a submission with holes."""
     folders, _ = paths_and_options("docs", arguments, ())
     if not folders:
         raise ConfigError("docs submission takes folders of runs or jobs", advice=usage("docs"))
@@ -107,6 +108,6 @@ def _print_submission(arguments: Sequence[str]) -> int:
 
 
 def _say_what_is_left_out(jobs: Iterable[tuple[MeasuredJob, str | None]]) -> None:
-    for job, why in jobs:
-        if why:
-            print(plain(f"left out: {job.folder}: {why}"), file=sys.stderr)
+    for job, reason in jobs:
+        if reason:
+            print(plain(f"left out: {job.folder}: {reason}"), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""flagperf export: write the figures of a run for a spreadsheet or another program, or pack the run into one file
+"""flagperf export: write the figures of a run for a spreadsheet or another program, or pack the run into a file
 
 usage: flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json|FILE.tar.zst [key=FILE]
 
@@ -35,15 +35,15 @@ from flagperf.export.record import benchmark
 from flagperf.run.console import Terminal
 
 
-def main(options: argparse.Namespace) -> int:
-    """Print the path of the file that was written; of a bundle, also what was left out of it."""
-    paths, given = paths_and_options("export", options.arguments, ("key",))
+def main(parsed: argparse.Namespace) -> int:
+    """Print the path of the written file; of a bundle, also the number of hidden values."""
+    paths, options = paths_and_options("export", parsed.arguments, ("key",))
     expect("export", paths, 2, "a run folder and the file to write")
     run, target = paths
     if target.name.endswith(SUFFIX) and target.name != SUFFIX:
-        return _bundle(run, target, given.get("key"))
-    if "key" in given:
-        raise ConfigError("only a bundle is signed", key="key", given=given["key"], allowed=f"with FILE{SUFFIX}")
+        return _bundle(run, target, options.get("key"))
+    if "key" in options:
+        raise ConfigError("only a bundle is signed", key="key", given=options["key"], allowed=f"with FILE{SUFFIX}")
     if target.suffix.lower() not in FORMATS:
         allowed = " or ".join(f"FILE{suffix}" for suffix in (*FORMATS, SUFFIX))
         raise ConfigError("unknown format", given=target, allowed=allowed)
@@ -58,8 +58,8 @@ def _bundle(run: Path, target: Path, key_file: str | None) -> int:
 
     key = private_key(Path(key_file)) if key_file is not None else None
     packed = pack(run, target, key)
-    signed = "not signed: key=FILE signs it" if key is None else f"signed by {key_id(key.public_key())}"
-    lines = [f"{target}: {packed.files} files, {target.stat().st_size:,} bytes, {signed}"]
+    signature_text = "not signed: key=FILE signs it" if key is None else f"signed by {key_id(key.public_key())}"
+    lines = [f"{target}: {packed.files} files, {target.stat().st_size:,} bytes, {signature_text}"]
     total = sum(packed.hidden.values())
     lines.append(f"secret values left out: {total or 'none, beside those that the run itself had hidden'}")
     lines += [f"  {name}: {count}" for name, count in packed.hidden.items()]

@@ -1,4 +1,4 @@
-"""Finds the verbs, and prints what `--help` and a wrong line say of them.
+"""Finds the verbs, and makes the texts of `--help` and of usage errors.
 
 A verb is a module that an entry point of the group `flagperf.verbs` names, in our pyproject.toml or in that of another
 package. Its docstring is its help: the first line is `flagperf NAME: what the verb does`. Its function `main` takes
@@ -23,7 +23,7 @@ from flagperf.entry_points import named
 from flagperf.errors import ConfigError
 
 GROUP = "flagperf.verbs"
-DEFAULT, DEFAULT_MODULE = "run", "flagperf.cli.run"  # the verb of a line that names none; found without a search
+DEFAULT, DEFAULT_MODULE = "run", "flagperf.cli.run"  # the verb of a line without a verb; it needs no search
 INTERRUPTED = 130
 WIDEST = 28  # columns of a name beside its explanation
 EXIT_CODES = {
@@ -33,7 +33,7 @@ EXIT_CODES = {
     "4": "no valid case",
     "5": "a training failed, or a writer of data",
     "6": "target missed (require_target=true)",
-    "7": "compare: outside what gate= or align= allows",
+    "7": "compare: outside what gate= or align= allows; align: outside the band",
     "8": "compare: gate= or align= is undecided",
     "9": "verify: a bundle is not what it states; modelzoo check: faults",
     str(INTERRUPTED): "interrupted",
@@ -44,7 +44,7 @@ OPTIONS = {
     "-sc, --shell-completion install=bash|zsh|fish": 'shell completion, e.g. eval "$(flagperf -sc install=bash)"',
     "--version, -h, --help": "after a verb, --help is about that verb",
 }
-TABLES = {"options": OPTIONS, "exit codes": EXIT_CODES}  # a docstring names rows of them: `exit codes: 0, 2`
+TABLES = {"options": OPTIONS, "exit codes": EXIT_CODES}  # a docstring names rows: `exit codes: 0, 2`
 HEAD = """\
 flagperf trains real models on AI accelerators and reports numbers that can be compared.
 
@@ -72,7 +72,7 @@ def verbs() -> Mapping[str, str]:
 
 
 def verb_help(name: str) -> str:
-    """What `flagperf VERB --help` prints: the docstring, with the rows that it names."""
+    """The text of `flagperf VERB --help`: the docstring, with the rows of TABLES that it names."""
 
     def rows(line: re.Match[str]) -> str:
         table = TABLES[line[1]]
@@ -83,7 +83,7 @@ def verb_help(name: str) -> str:
 
 
 def help_text() -> str:
-    """What `flagperf --help` prints."""
+    """The text of `flagperf --help`."""
     summaries = {name: _manual(name).partition("\n")[0].partition(": ")[2] for name in verbs()}
     overrides = re.search(r"^overrides.*?\n\n", _manual(DEFAULT), re.MULTILINE | re.DOTALL)
     tables = {"verbs (flagperf VERB --help tells more)": summaries, **TABLES}
@@ -92,13 +92,13 @@ def help_text() -> str:
 
 
 def usage(name: str) -> str:
-    """How a verb is called, in one line."""
-    found = re.search(r"^usage: (.*?)\n\n", _manual(name), re.MULTILINE | re.DOTALL)
-    return " ".join(found[1].split()) if found else f"flagperf {name}"
+    """The usage of a verb, in one line."""
+    match = re.search(r"^usage: (.*?)\n\n", _manual(name), re.MULTILINE | re.DOTALL)
+    return " ".join(match[1].split()) if match else f"flagperf {name}"
 
 
 def words_of(name: str) -> list[str]:
-    """The words that usage and explanations of a verb name: "model=NAME", "check", "RUN_DIR"."""
+    """The words in usage and explanations of a verb: "model=NAME", "check", "RUN_DIR"."""
     explained = _manual(name).partition("\nexamples:")[0]
     names = re.findall(r"^  (\S+(?: \S+)*)(?=  |\n)", explained, re.MULTILINE)
     return [word for text in (usage(name), *names) for word in re.split(r"[\s|\[\]]+", text) if word]
@@ -106,9 +106,9 @@ def words_of(name: str) -> list[str]:
 
 @cache
 def _manual(name: str) -> str:
-    """The docstring of a verb, read from its file. One line where another package is broken."""
+    """The docstring of a verb, read from its file; a line on the fault where another package is broken."""
     module = DEFAULT_MODULE if name == DEFAULT else verbs()[name]
-    with suppress(Exception):  # whatever is wrong with a package of another: our verbs need their help
+    with suppress(Exception):  # a broken package of others must not hide the help of our verbs
         loader: Any = getattr(find_spec(module), "loader", None)
         tokens = tokenize.generate_tokens(io.StringIO(loader.get_source(module)).readline)
         text = next(token.string for token in tokens if token.type == tokenize.STRING)
@@ -117,7 +117,7 @@ def _manual(name: str) -> str:
 
 
 def _table(title: str, rows: Mapping[str, str]) -> str:
-    """Names beside their explanations; a long name has a line of its own."""
+    """Names beside their explanations. A long name has its own line."""
     width = min(max(map(len, rows)), WIDEST)
     lines = [f"{title}:"]
     for name, text in rows.items():

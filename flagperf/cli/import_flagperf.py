@@ -1,9 +1,9 @@
-"""flagperf import: write a configuration folder of what a FlagPerf checkout says
+"""flagperf import: write a configuration folder from a checkout of FlagPerf
 
 usage: flagperf import DIR|FILE… into=FOLDER
 
 words:
-  DIR|FILE…    a checkout of FlagPerf or a folder of it, or its files; they are read, never executed
+  DIR|FILE…    a checkout of FlagPerf or a folder of it, or its files; they are read, and never executed
   into=FOLDER  for --config-dir: cluster, experiment, vendors, products, tunings; nothing is overwritten
 
 options: --config-dir
@@ -29,7 +29,7 @@ from flagperf.partners.flagperf.importing.files import Imported, make_files, wri
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the files that were written, what was not carried over, and the command that shows the result."""
+    """Print the written files, the values that were not imported, and the command that shows the result."""
     into = [text.partition("=")[2] for text in options.arguments if text.startswith("into=")]
     paths = [user_path(text) for text in options.arguments if not text.startswith("into=")]
     if len(into) != 1 or not into[0] or not paths:
@@ -40,26 +40,26 @@ def main(options: argparse.Namespace) -> int:
         checkout = read_checkout(paths)
     except OSError as error:
         raise ConfigError(f"this cannot be read: {error.strerror}", given=error.filename) from None
-    made = make_files(checkout, options.config_dir)
-    if not made.files:
-        told = "\n  ".join(made.told)
-        raise ConfigError(f"nothing here has a counterpart:\n  {told}", given=" ".join(map(str, paths)))
-    write_files(made.files, folder)
-    print("\n".join(_report(made, folder)))
+    imported = make_files(checkout, options.config_dir)
+    if not imported.files:
+        lines = "\n  ".join(imported.not_imported)
+        raise ConfigError(f"no value has a counterpart:\n  {lines}", given=" ".join(map(str, paths)))
+    write_files(imported.files, folder)
+    print("\n".join(_report(imported, folder)))
     return 0
 
 
-def _report(made: Imported, folder: Path) -> list[str]:
-    lines = [str(folder / name) for name in made.files]
-    if made.told:
-        lines += ["", "not carried over:", *(f"  {line}" for line in made.told)]
-    if made.kept:
+def _report(imported: Imported, folder: Path) -> list[str]:
+    lines = [str(folder / name) for name in imported.files]
+    if imported.not_imported:
+        lines += ["", "not carried over:", *(f"  {line}" for line in imported.not_imported)]
+    if imported.kept:
         lines += [
             "",
-            "not as FlagPerf has it, because flagperf ships a value and says why:",
-            *(f"  {line}" for line in made.kept),
+            "other values than FlagPerf's, because flagperf ships a value with a reason:",
+            *(f"  {line}" for line in imported.kept),
         ]
-    lines += ["", "what has no counterpart stands as a comment in its file; to see what would run:"]
-    if made.show:
-        return [*lines, f"  flagperf --config-dir {shlex.quote(str(folder))} {made.show}"]
+    lines += ["", "values without a counterpart are comments in their files; to see what would run:"]
+    if imported.show:
+        return [*lines, f"  flagperf --config-dir {shlex.quote(str(folder))} {imported.show}"]
     return [*lines, "  the command at the head of a file, with dry_run=true"]

@@ -15,10 +15,10 @@ from flagperf.run.jobs import run_jobs
 
 
 def run(jobs: Sequence[JobConfig], command: Command) -> int:
-    """Run all jobs; print the table of results, the files of the report, and why rounds failed. Returns the exit code.
+    """Run all jobs; print the table of results, the files of the report, and failures. Returns the exit code.
 
     Raises:
-        ConfigError: a writer of reports, or the run folder, cannot be made.
+        ConfigError: a writer of reports, or the run folder, cannot be created.
     """
     report.make_writers(jobs[0].config)
     console, paths = Terminal(), list[Path]()
@@ -30,13 +30,13 @@ def run(jobs: Sequence[JobConfig], command: Command) -> int:
     console.print(report.terminal_table(summaries))
     for path in paths:
         console.print(str(path), highlight=False, markup=False, soft_wrap=True)
-    for line in _failures(summaries):  # the last thing that is read
+    for line in _failures(summaries):  # the last lines, so that users see them
         console.print(line, style="red", highlight=False, markup=False, soft_wrap=True)
     return code
 
 
 def _failures(summaries: Sequence[Summary]) -> Iterator[str]:
-    """Why rounds failed, a line each."""
+    """A line for each round that failed, with the reason."""
     rounds = [(done.name, round_) for done in summaries for round_ in done.results]
     for name, round_ in rounds:
         if round_.failure is not None:

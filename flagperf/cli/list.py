@@ -1,13 +1,13 @@
-"""flagperf list: what can be chosen; all about one case, with its settings; what was run
+"""flagperf list: show the choices of a kind, the settings of a case, or the runs of a folder
 
 usage: flagperf list [KIND… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR]]
 
 words:
-  KIND                          one of the next line; all of them without a word
+  KIND                          a word of the next line; without a word, all kinds
   cases|frameworks|vendors|hardware|clusters|experiments
                                 names and titles
-  CASE                          target, data, tunings, and settings: default, unit, range, whether a closed run may
-                                change them
+  CASE                          target, data, tunings, and settings: default, unit, range, and whether a closed run may
+                                change it
   runs [RESULT_DIR]             the runs of a result folder (result), newest first
 
 options: --config-dir
@@ -56,7 +56,7 @@ HEADS = ("date", "run", "job", "verdict", "p_train")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the choices of each kind that is named, else of all kinds; or the runs of a folder; or all of one case."""
+    """Print the choices of the given kinds, or of all kinds; or the runs of a folder; or the settings of a case."""
     first, folders = next(iter(options.arguments), None), search_path.search_path(options.config_dir)
     if first == RUNS:
         return _list_runs(options.arguments[1:])
@@ -81,18 +81,18 @@ def _list_runs(arguments: Sequence[str]) -> int:
         given = " ".join(arguments)
         raise ConfigError("list runs takes one result folder", given=given, advice=usage("list"))
     folder = user_path(arguments[0] if arguments else RESULTS)
-    found = listed(folder)
-    if not found:
+    jobs = listed(folder)
+    if not jobs:
         advice = "give the result_dir of your runs: flagperf list runs RESULT_DIR"
         raise ConfigError("no run in this folder", given=folder.absolute(), advice=advice)
     terminal = Terminal()
-    for line in _lines(found):
-        terminal.print(line, soft_wrap=True)  # a line stays one in a file or a pipe
+    for line in _lines(jobs):
+        terminal.print(line, soft_wrap=True)  # lines are not broken in a file or a pipe
     return 0
 
 
 def _lines(jobs: Sequence[Listed]) -> Iterator[Text]:
-    """A line a job, and one more for its note."""
+    """A line for each job, and a further line for its note."""
     dates = (f"{datetime.fromtimestamp(job.began):%Y-%m-%d %H:%M}" for job in jobs)
     rows = [(date, job.run, job.job, job.verdict, job.p_train) for date, job in zip(dates, jobs, strict=True)]
     widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
@@ -106,36 +106,36 @@ def _lines(jobs: Sequence[Listed]) -> Iterator[Text]:
 
 
 def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:
-    """Name and title of each choice of a kind, sorted by name; the user's own folders included.
+    """Name and title of each choice of a kind, sorted by name, also from the user's own folders.
 
-    Files are not parsed, so that one with an error does not hide the others.
+    Files are not parsed, so that an error in a file does not hide the other files.
     """
     folders = search_path.search_path(config_dirs)
     group = KINDS[kind]
-    found = ((name, search_path.find(f"{group}/{name}", folders)) for name in search_path.options(group, folders))
-    return [(name, _title(path.read_text(encoding="utf-8"))) for name, path in found if path]
+    paths = ((name, search_path.find(f"{group}/{name}", folders)) for name in search_path.options(group, folders))
+    return [(name, _title(path.read_text(encoding="utf-8"))) for name, path in paths if path]
 
 
 def install(framework: str, folders: Sequence[Path]) -> list[str]:
-    """How a user comes to an environment with a framework, as its file says it."""
+    """The advice of a framework's file on how to install the framework; empty where the file has none."""
     file = search_path.find(f"framework/{framework}", folders)
-    said = _value("install", file.read_text(encoding="utf-8")) if file else None
-    return [said] if said else []
+    text = _value("install", file.read_text(encoding="utf-8")) if file else None
+    return [text] if text else []
 
 
-# kind → what a line tells of a choice beside its title
+# kind → further texts of a choice, beside its title
 FURTHER: Mapping[str, Callable[[str, Sequence[Path]], Sequence[str]]] = {"cases": frameworks, "frameworks": install}
 
 
 def _value(key: str, text: str) -> str | None:
-    """The value of a key whose value is one text in its line."""
-    found = re.search(rf"^\s*{key}:\s*(.+?)\s*$", text, re.MULTILINE)
-    return found[1].split("  #")[0].strip().strip("\"'") if found else None
+    """The value of a key, where the value is a text in the line of the key."""
+    match = re.search(rf"^\s*{key}:\s*(.+?)\s*$", text, re.MULTILINE)
+    return match[1].split("  #")[0].strip().strip("\"'") if match else None
 
 
 def _title(text: str) -> str:
     """The value of `title:`, else the first comment that is not a command."""
-    if named := _value("title", text):
-        return named
+    if title := _value("title", text):
+        return title
     comments = re.findall(r"^# (?!@package|flagperf)(.+)$", text, re.MULTILINE)
     return comments[0] if comments else ""

@@ -1,4 +1,4 @@
-"""`flagperf list CASE`: what a case is, what can be set in it, and what a closed run may change."""
+"""`flagperf list CASE`: a case, its settings, and the settings that a closed run may change."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rich.text import Text
 from flagperf.config.about_case import AboutCase, Setting
 
 WIDEST = 50  # columns of a name with its value
-BETWEEN = " · "  # parts of what is said of a setting
+BETWEEN = " · "  # between the parts of a setting's description
 MUTABLE = "a closed run may change (and why)"
 FIXED = "only division=open may change: they make the case what it is, and its results comparable"
 
 
 def case_table(about: AboutCase) -> Group:
-    """All about a case. Columns fold at their words, so that nothing is cut off at any width."""
-    mutable = [setting for setting in about.settings if setting.why is not None]
-    fixed = [setting for setting in about.settings if setting.why is None]
+    """The tables of a case. Columns are folded, so that no text is cut off at any width."""
+    mutable = [setting for setting in about.settings if setting.reason is not None]
+    fixed = [setting for setting in about.settings if setting.reason is None]
     return Group(
         _columns(_head(about)),
         Text(f"\n{MUTABLE}", style="bold"),
@@ -34,8 +34,8 @@ def _columns(rows: Iterator[tuple[str, str]]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(overflow="fold", max_width=WIDEST)
     table.add_column(overflow="fold")
-    for name, said in rows:
-        table.add_row(Text(name), Text(said))
+    for name, description in rows:
+        table.add_row(Text(name), Text(description))
     return table
 
 
@@ -56,9 +56,12 @@ def _head(about: AboutCase) -> Iterator[tuple[str, str]]:
         yield "tunings", "none"
     for number, (vendor, names) in enumerate(about.tunings.items()):
         yield "" if number else "tunings", f"{vendor}: {', '.join(names)}"
+    for number, file in enumerate(about.files):
+        state = "" if file.exists else "missing: "
+        yield "" if number else "files", f"{state}{file.path} ({file.content})"
 
 
 def _row(setting: Setting) -> tuple[str, str]:
-    said = [setting.comment, setting.allowed, f"({setting.why})" if setting.why else ""]
+    parts = [setting.comment, setting.allowed, f"({setting.reason})" if setting.reason else ""]
     name = setting.key if setting.default is None else f"{setting.key}: {setting.default}"
-    return name, BETWEEN.join(filter(None, said))
+    return name, BETWEEN.join(filter(None, parts))

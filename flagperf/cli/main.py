@@ -1,4 +1,4 @@
-"""The command line: `flagperf [verb] overrides…`. Parses it, calls the verb, prints errors, exits."""
+"""The command line `flagperf [verb] overrides…`: parses the line, calls the verb, prints errors, and exits."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from flagperf.cli.help import DEFAULT, DEFAULT_MODULE, INTERRUPTED, help_text, v
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
 
-RENAMED = {  # verbs of 0.1, which answer with the command that does their work now
+SWEEP = (DEFAULT, "predict")  # verbs that take -m
+RENAMED = {  # verb of 0.1 → the command that replaces it
     "submit": "docs submission RUN…",
     "collect": "report RUN_DIR collect=true",
     "bundle": "export RUN_DIR FILE.tar.zst",
     "probe": "run probe=alone",
 }
-BEGAN = time.time()  # when the command was given, but for the start of the interpreter
+BEGAN = time.time()  # the time of the command, without the start of the interpreter
 
 
 def main() -> NoReturn:
-    """Entry of the console script."""
+    """The entry of the console script. Never returns."""
     _open_closed_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
@@ -37,7 +38,7 @@ def main() -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Let streams that the shell closed (`>&-`) lead nowhere: else the next file that is opened gets their number."""
+    """Replace streams that the shell closed (`>&-`) by /dev/null. Otherwise the next open file gets their number."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)
@@ -46,14 +47,14 @@ def _open_closed_streams() -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Answer a signal as Ctrl-C is answered: asyncio ends its work in good order then."""
+    """Treat a signal like Ctrl-C, so that asyncio ends its work in good order."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background job
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
 
 def run_command(argv: Sequence[str]) -> int:
-    """Run one command line; returns the exit code. Errors raised on purpose are printed, without a traceback."""
+    """Run a command line, and return the exit code. FlagperfErrors are printed without a traceback."""
     try:
         options = _parse(argv)
         module = DEFAULT_MODULE if options.verb == DEFAULT else verbs()[options.verb]
@@ -79,7 +80,7 @@ def run_command(argv: Sequence[str]) -> int:
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The verb, its arguments and the options. The first argument may be a verb; most take overrides."""
+    """The verb, its arguments and the options. The first argument may be a verb."""
     if any(argument in ("-sc", "--shell-completion") for argument in argv):
         importlib.import_module("flagperf.cli.complete").main(argv)
     parser = _Parser(prog="flagperf", add_help=False, allow_abbrev=False)
@@ -94,14 +95,14 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         sys.exit(0)
     if options.arguments[:1] == ["help"]:
         options.help = bool(options.arguments.pop(0))
-    named = not _names_no_verb(options.arguments)
+    has_verb = not _names_no_verb(options.arguments)
     empty = not options.arguments
     options.verb, options.began = _verb(options.arguments), BEGAN
     if options.help:
-        print(verb_help(options.verb) if named else help_text(), end="")
+        print(verb_help(options.verb) if has_verb else help_text(), end="")
         sys.exit(0)
-    if options.multirun and options.verb != DEFAULT:
-        advice = "only run sweeps over several values; give one value of each key"
+    if options.multirun and options.verb not in SWEEP:
+        advice = f"only {' and '.join(SWEEP)} sweep over several values; give one value of each key"
         raise ConfigError(f"{options.verb} takes no -m", key="-m", advice=advice)
     if options.multirun and empty:
         advice = "give several values of a key: flagperf -m model=resnet50,glm nproc=1,2"
@@ -110,7 +111,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _verb(arguments: list[str]) -> str:
-    """Take the verb off the arguments; the default unless there is one."""
+    """Remove the verb from the arguments, and return it; the default verb where the arguments have none."""
     if _names_no_verb(arguments):
         return DEFAULT
     verb = arguments.pop(0)

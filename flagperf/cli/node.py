@@ -1,16 +1,16 @@
-"""flagperf node: one node's part of a run, on this machine: where nobody may ssh
+"""flagperf node: run this machine's part of a job by hand, for hosts without ssh
 
 usage: flagperf node RUN_DIR|OVERRIDES… node_rank=N master=HOST:PORT
 
-Give it on every node within deadlines.start. Logs stay in the run folder of each: copied into one, flagperf report
-reads them.
+Start the command on every node within deadlines.start. Each node keeps its own run folder. Copy the folders of all
+nodes into one folder, and flagperf report reads it.
 
 words:
-  RUN_DIR           a run folder, whose command is given again; overrides after it replace old ones
-  OVERRIDES…        the same as those of a run, and the same on each node: model=, nnodes=, nproc= …
-  node_rank=N       which node this machine is, from 0
-  master=HOST:PORT  node 0, as all nodes reach it, and a free port there; each round takes the next one
-  trust=true        obey a folder that you did not make on this machine (docs/trust.md)
+  RUN_DIR           a run folder, whose command is run again; later overrides replace those of the command
+  OVERRIDES…        the overrides of a run, the same on each node: model=, nnodes=, nproc= …
+  node_rank=N       the number of this machine, from 0
+  master=HOST:PORT  an address of node 0 that all nodes reach, and a free port there; each round uses the next port
+  trust=true        use a folder that you did not make on this machine (docs/trust.md)
 
 options: --config-dir
 
@@ -47,32 +47,32 @@ from flagperf.plan.dry_run import dry_run_text
 from flagperf.plan.plan import make_plan
 from flagperf.results import parts
 from flagperf.run import command_file
-from flagperf.run.command_file import Command, again
+from flagperf.run.command_file import Command, merged_overrides
 from flagperf.run.console import Terminal
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.rounds import Ended, folder_of_run, rounds
 
-OWN = ("node_rank", "master")  # words of this verb; the others are overrides
+VERB_KEYS = ("node_rank", "master")  # keys of this verb; all others are overrides
 LAST_PORT = 65535
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run the node's part of every round; print where its logs are. Returns the exit code."""
-    given, is_trusted = trust.trusted(options.arguments)
-    own = [text for text in given if text.partition("=")[0] in OWN]
-    words = {key: value for key, _, value in (text.partition("=") for text in own)}
-    rest = [text for text in given if text not in own]
-    if set(words) != set(OWN) or not rest:
-        typed = " ".join(options.arguments) or None
-        raise ConfigError("node takes a run, node_rank and master", given=typed, advice=usage("node"))
-    if len(own) > len(OWN):  # of two node ranks one would be another node's, which then waits for this one
-        raise ConfigError("node takes one node_rank and one master", given=" ".join(own), advice=usage("node"))
-    overrides, folders = _overrides(rest, options.config_dir, is_trusted)
+    """Run the node's part of every round, and print the folder of its logs. Returns the exit code."""
+    arguments, is_trusted = trust.trusted(options.arguments)
+    verb_words = [text for text in arguments if text.partition("=")[0] in VERB_KEYS]
+    words = {key: value for key, _, value in (text.partition("=") for text in verb_words)}
+    run_words = [text for text in arguments if text not in verb_words]
+    if set(words) != set(VERB_KEYS) or not run_words:
+        text = " ".join(options.arguments) or None
+        raise ConfigError("node takes a run, node_rank and master", given=text, advice=usage("node"))
+    if len(verb_words) > len(VERB_KEYS):  # with two node ranks, another node would wait for this node
+        raise ConfigError("node takes one node_rank and one master", given=" ".join(verb_words), advice=usage("node"))
+    overrides, folders = _overrides(run_words, options.config_dir, is_trusted)
     job = compose(overrides, folders)
     if job.resume is not None:
         raise ConfigError("a node that is started by hand resumes nothing", key="resume", given=job.resume)
-    rank, address, port = _place(job, words["node_rank"], words["master"])
+    rank, address, port = _rank_and_master(job, words["node_rank"], words["master"])
     job = on_this_machine(job, rank, address, port)
     if job.dry_run:
         print(dry_run_text(job))
@@ -82,7 +82,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _overrides(words: Sequence[str], config_dirs: Sequence[Path], is_trusted: bool) -> tuple[list[str], list[Path]]:
-    """The overrides and configuration folders: those that were given, and before them those of a run folder."""
+    """The overrides and configuration folders: those of a run folder, where one is given, then those of the line."""
     if "=" in words[0] or words[0].startswith("+"):
         return list(words), list(config_dirs)
     folder = user_path(words[0])
@@ -93,56 +93,56 @@ def _overrides(words: Sequence[str], config_dirs: Sequence[Path], is_trusted: bo
     if not is_trusted:
         trust.check("node", folder, command_file.files(folder), trust.of_command(command, folder))
     kept = [path.resolve() for path in command_file.kept_folders(command, folder)]
-    return again(command.overrides, words[1:]), [*config_dirs, *kept]
+    return merged_overrides(command.overrides, words[1:]), [*config_dirs, *kept]
 
 
-def _place(job: JobConfig, node_rank: str, master: str) -> tuple[int, str, int]:
-    """The node rank, and the address and port of node 0; each round takes the next port."""
+def _rank_and_master(job: JobConfig, node_rank: str, master: str) -> tuple[int, str, int]:
+    """The node rank, and the address and port of node 0. Each round uses the next port."""
     if not node_rank.isdecimal() or int(node_rank) >= job.nnodes:
         allowed = f"0 to {job.nnodes - 1}, of nnodes={job.nnodes}"
         raise ConfigError("there is no such node", key="node_rank", given=node_rank, allowed=allowed)
-    found = re.fullmatch(r"(?:\[(?P<v6>[^]\s]+)\]|(?P<host>[^:\s]+)):(?P<port>\d+)", master)
+    match = re.fullmatch(r"(?:\[(?P<v6>[^]\s]+)\]|(?P<host>[^:\s]+)):(?P<port>\d+)", master)
     most = LAST_PORT - job.repeat + 1
-    if not found or not 0 < int(found["port"]) <= most:
+    if not match or not 0 < int(match["port"]) <= most:
         allowed = f"HOST:PORT of node 0, a port of 1 to {most}"
         raise ConfigError("not where ranks can meet", key="master", given=master, allowed=allowed)
-    return int(node_rank), found["v6"] or found["host"], int(found["port"])
+    return int(node_rank), match["v6"] or match["host"], int(match["port"])
 
 
 def on_this_machine(job: JobConfig, rank: int, address: str, port: int) -> JobConfig:
-    """The job with this machine as the node of that rank, which meets the others at node 0's address and port.
+    """The job with this machine as the node of that rank. The nodes meet at address and port of node 0.
 
-    Names and data folders are those of the cluster's file, where it has so many nodes.
+    Names and data folders are those of the cluster's file, where the file has enough nodes.
     """
     known = job.cluster.nodes if len(job.cluster.nodes) >= job.nnodes else ()
     nodes = [known[number] if known else Node(f"node{number}", address) for number in range(job.nnodes)]
     nodes = [dataclasses.replace(node, local=False) for node in nodes]
-    nodes[rank] = dataclasses.replace(nodes[rank], address=_own_address(address, port), local=True)
+    nodes[rank] = dataclasses.replace(nodes[rank], address=_local_address(address, port), local=True)
     meeting = dataclasses.replace(job.cluster.rendezvous, address=address, port=port)
     cluster = dataclasses.replace(job.cluster, nodes=tuple(nodes[: job.nnodes]), rendezvous=meeting)
     return dataclasses.replace(job, cluster=cluster)
 
 
-def _own_address(address: str, port: int) -> str:
-    """The address of this machine from which node 0 is reached. Nothing is sent for it.
+def _local_address(address: str, port: int) -> str:
+    """The address of this machine on the route to node 0. No packet is sent.
 
     Raises:
-        ConfigError: no way leads there.
+        ConfigError: no route leads to node 0.
     """
     try:
-        family, kind, *_, place = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as end:
-            end.connect(place)
-            return str(end.getsockname()[0])
+        family, kind, *_, target = socket.getaddrinfo(address, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(target)
+            return str(probe.getsockname()[0])
     except OSError as error:
         problem = f"node 0 cannot be reached from here: {error.strerror or error}"
         raise ConfigError(problem, key="master", given=f"{address}:{port}") from None
 
 
 async def _run_rounds(job: JobConfig, rank: int, console: Console, command: Command) -> int:
-    """The node's part of all rounds; the exit code of the first that did not end well.
+    """Run the node's part of all rounds, and return the first exit code that is not 0.
 
-    After a round that could not start here, the next one is started: the other nodes go on, too.
+    After a round that could not start here, the next round is started, because the other nodes go on, too.
     """
     codes: list[int] = []
     with folder_of_run([job], command, console) as folder:
@@ -157,7 +157,7 @@ async def _run_rounds(job: JobConfig, rank: int, console: Console, command: Comm
 
 
 async def _execute(job: JobConfig, rank: int, folder: Path, console: Console, number: int) -> Outcome:
-    """The node's part of a round, in which the ranks meet at a port of its own."""
+    """Run the node's part of a round. Each round has its own port."""
     meeting = job.cluster.rendezvous
     assert meeting.port is not None
     cluster = dataclasses.replace(job.cluster, rendezvous=dataclasses.replace(meeting, port=meeting.port + number - 1))

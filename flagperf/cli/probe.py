@@ -1,4 +1,4 @@
-"""`flagperf run probe=alone`: what each device of a job achieves, measured by real ranks, and which are slower."""
+"""`flagperf run probe=alone`: the figures of each device of a job, measured by real ranks, and the slower devices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.contract.records import ProbedDevice
 from flagperf.errors import ConfigError
 from flagperf.report.probe import probe_rows
+from flagperf.results.json_record import write_json
 from flagperf.results.probe import probed_devices, slower_devices
-from flagperf.results.result import write_json
 from flagperf.run.console import print_unfolded
 from flagperf.run.ranks_alone import ask_ranks
 
@@ -23,7 +23,7 @@ def probe(jobs: Sequence[JobConfig]) -> int:
     """Start the ranks of a job as a run does, measure, print a table, and write it to probe.json.
 
     Raises:
-        ConfigError: there are several jobs.
+        ConfigError: the command has several jobs.
     """
     if len(jobs) > 1:
         raise ConfigError("a probe measures one job", key="probe", given="alone", advice="give one value of each key")
@@ -38,7 +38,7 @@ def probe(jobs: Sequence[JobConfig]) -> int:
 
 
 def _print_table(job: JobConfig, devices: Sequence[ProbedDevice], slower: Sequence[str]) -> None:
-    """Print the figures of each device, and what is slower than its fellows."""
+    """Print the figures of each device, and the devices that are slower than the others."""
     rows = probe_rows(devices, job.config["hardware"].get("peak_flops") or {})
     table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
     for row in rows:

@@ -1,13 +1,13 @@
-"""flagperf report: write the report of a run again, from the files alone
+"""flagperf report: write the report of a run again, from its files
 
 usage: flagperf report RUN_DIR [collect=true] [trust=true]
 
-Without collect=true, it reads the files of the folder alone, and reaches no host.
+Without collect=true, flagperf reads only the files of the folder, and connects to no host.
 
 words:
   RUN_DIR       a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
-  collect=true  first bring the logs that the run had to leave on its hosts, or that its pods printed
-  trust=true    obey a folder that you did not make on this machine (docs/trust.md)
+  collect=true  first fetch the logs that the run left on its hosts, or that its pods printed
+  trust=true    use a folder that you did not make on this machine (docs/trust.md)
 
 examples:
   flagperf report result/run20260101-120000
@@ -37,7 +37,7 @@ COLLECT = "collect=true"
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what was collected, the table of results, then the paths of the files that were written."""
+    """Print the collected logs, the table of results, then the paths of the written files."""
     words, is_trusted = trust.trusted(options.arguments)
     folders = [word for word in words if word != COLLECT]
     if len(folders) != 1:

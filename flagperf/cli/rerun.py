@@ -1,11 +1,11 @@
-"""flagperf rerun: give the command of a run again, from its folder alone
+"""flagperf rerun: run the command of an earlier run again, from its folder
 
 usage: flagperf rerun RUN_DIR [OVERRIDES…]
 
 words:
   RUN_DIR     a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
-  OVERRIDES…  what shall differ, such as cluster= or data_dir= on another machine
-  trust=true  obey a folder that you did not make on this machine (docs/trust.md)
+  OVERRIDES…  changes, such as cluster= or data_dir= on another machine
+  trust=true  use a folder that you did not make on this machine (docs/trust.md)
 
 options: --config-dir
 
@@ -28,12 +28,12 @@ from flagperf.cli.help import usage
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError
 from flagperf.run import command_file
-from flagperf.run.command_file import Command, again
+from flagperf.run.command_file import Command, merged_overrides
 from flagperf.run.console import Terminal
 
 
 def main(options: argparse.Namespace) -> int:
-    """Compose and run as then, with the user's files as they were; an override that follows replaces an old one."""
+    """Compose and run the earlier command with the user's files of that time. New overrides replace old overrides."""
     words, is_trusted = trust.trusted(options.arguments)
     if not words or "=" in words[0]:
         raise ConfigError("rerun takes one run folder", advice=usage("rerun"))
@@ -41,7 +41,7 @@ def main(options: argparse.Namespace) -> int:
     command = command_file.read(folder)
     if not is_trusted:
         trust.check("rerun", folder, command_file.files(folder), trust.of_command(command, folder))
-    options.arguments = again(command.overrides, words[1:])
+    options.arguments = merged_overrides(command.overrides, words[1:])
     options.multirun = command.multirun
     options.config_dir = [*options.config_dir, *(path.resolve() for path in command_file.kept_folders(command, folder))]
     terminal = Terminal()
@@ -54,14 +54,14 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _differs(command: Command) -> list[str]:
-    """What is not as it was then."""
+    """Notes on code and folder that differ from those of the earlier run."""
     now = Command((), False, (), str(Path.cwd()), 0.0)
-    found = []
+    notes = []
     if now.code != command.code:
         before, after = (
             "flagperf {}, code {}".format(side.version, " ".join(side.code.values())) for side in (command, now)
         )
-        found.append(f"note: the code is not that of the run: {before}; now {after}")
+        notes.append(f"note: the code is not that of the run: {before}; now {after}")
     if now.folder != command.folder:
-        found.append(f"note: the run began in {command.folder}; relative paths count from {now.folder} now")
-    return found
+        notes.append(f"note: the run began in {command.folder}; relative paths count from {now.folder} now")
+    return notes

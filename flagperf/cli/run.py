@@ -84,7 +84,7 @@ def _launch(jobs: Sequence[JobConfig], command: Command) -> int:
 
 
 def _command(options: argparse.Namespace) -> Command:
-    """What was typed, where and when."""
+    """The command line, its folder and its time."""
     from flagperf.run.command_file import Command
 
     dirs = tuple(str(folder) for folder in options.config_dir)
@@ -92,10 +92,10 @@ def _command(options: argparse.Namespace) -> Command:
 
 
 def _chosen(jobs: list[JobConfig]) -> list[JobConfig]:
-    """The one job that `only` names, else all."""
-    only = jobs[0].only
-    chosen = [job for job in jobs if only in (None, job.name)]
-    if not chosen:
+    """The job that `only` names, or all jobs where `only` is null."""
+    name = jobs[0].only
+    selected = [job for job in jobs if name in (None, job.name)]
+    if not selected:
         known = [job.name for job in jobs]
-        raise ConfigError("no such job", key="only", given=only, allowed=nearest(str(only), known))
-    return chosen
+        raise ConfigError("no such job", key="only", given=name, allowed=nearest(str(name), known))
+    return selected

@@ -1,4 +1,4 @@
-"""The files of a vendor, its products and its tunings, read as far as possible; and what a file lacks."""
+"""The files of a vendor, its products and its tunings, read as far as possible; and gaps in files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ NO_FIGURES: dict[str, Any] = {"title": "", "memory_gib": None, "power_w": None, 
 
 
 class Lack(NamedTuple):
-    """One thing that is wrong or missing."""
+    """A wrong or missing value of a file."""
 
     file: str
     key: str
-    what: str
-    needed: bool = True  # False: it runs without, with less to show
+    problem: str
+    needed: bool = True  # False: runs work without it, with fewer figures
 
 
 class Product(NamedTuple):
-    """A hardware file: what can be read of it, and what cannot."""
+    """A hardware file: its readable values, and the errors of the others."""
 
     path: Path
     hardware: Hardware
@@ -36,7 +36,7 @@ class Product(NamedTuple):
 
 
 class Tuning(NamedTuple):
-    """A tuning file of a vendor, and the scale at which it is used."""
+    """A tuning file of a vendor, and its scale."""
 
     path: Path
     case: str
@@ -46,7 +46,7 @@ class Tuning(NamedTuple):
 
 
 def products_of(name: str, folders: Sequence[Path]) -> tuple[dict[str, Product], list[Lack]]:
-    """The products of a vendor, and what is wrong with hardware files that cannot be read, of whatever vendor."""
+    """The products of a vendor, and the errors of hardware files that cannot be read, of any vendor."""
     products, unread = {}, []
     for product in options("hardware", folders):
         path = find(f"hardware/{product}", folders)
@@ -64,10 +64,11 @@ def products_of(name: str, folders: Sequence[Path]) -> tuple[dict[str, Product],
 
 
 def tunings_of(name: str, folders: Sequence[Path]) -> Iterator[Tuning]:
-    found = (
+    """The tunings of a vendor in the folders of the search path, sorted by their paths."""
+    paths = (
         (path, folder / "vendor" / name) for folder in folders for path in (folder / "vendor" / name).rglob("*.yaml")
     )
-    for path, root in sorted(found):
+    for path, root in sorted(paths):
         case = path.parent.relative_to(root).as_posix()
         if at_scale := re.fullmatch(r"(.+)x(\d+)x(\d+)", path.stem):
             yield Tuning(path, case, at_scale[1], int(at_scale[2]), int(at_scale[3]))
@@ -77,19 +78,20 @@ def tunings_of(name: str, folders: Sequence[Path]) -> Iterator[Tuning]:
 
 
 def always(path: Path) -> Where:
-    """Names one file as the source of every key."""
+    """A function that names this file as the source of every key."""
     return lambda _: str(path)
 
 
 def lack_of(error: ConfigError, path: Path) -> Lack:
-    """A refusal as a lack, of `path` unless the error names a file."""
-    told = [error.problem, f"given {error.given}" if error.given is not None else None, error.advice or error.allowed]
+    """An error as a Lack of the file that the error names, else of `path`."""
+    parts = [error.problem, f"given {error.given}" if error.given is not None else None, error.advice or error.allowed]
     file = str(path) if error.where in ("command line", FILES) else error.where
-    return Lack(file, error.key or "", "; ".join(part for part in told if part))
+    return Lack(file, error.key or "", "; ".join(part for part in parts if part))
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A file that check_user_files has passed, by the rules of a run: 5e11 is a number there, and text for PyYAML.
+    """The content of a file that check_user_files has passed. Callers must not change it.
 
-    Not to be changed."""
+    The rules are those of a run: 5e11 is a number, which PyYAML reads as a text.
+    """
     return read_yaml(path) or {}

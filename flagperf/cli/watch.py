@@ -1,8 +1,8 @@
-"""flagperf watch: what goes on in a run of another terminal
+"""flagperf watch: show the progress of a run that another terminal started
 
 usage: flagperf watch RUN_DIR
 
-It ends with the run. Where the output is no terminal, it shows the run once and ends.
+flagperf watch ends when the run ends. Where the output is no terminal, it prints the state of the run once.
 
 words:
   RUN_DIR  a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
@@ -31,15 +31,15 @@ from flagperf.report.watching import snapshot
 from flagperf.run.console import Terminal
 from flagperf.run.folder import is_awaited, is_held
 
-INTERVAL = 1.0  # seconds between two looks at the folder …
-LOOK = 10.0  # … and at the queue of a run that has not begun
+INTERVAL = 1.0  # seconds between two reads of the folder
+LOOK = 10.0  # seconds between two queries of the queue, for a run that has not begun
 
 
 def main(options: argparse.Namespace) -> int:
-    """Renew the picture every second while the run goes on; where nobody looks at a terminal, print it once.
+    """Show the state of the run every second until its end; without a terminal, print it once.
 
     Raises:
-        NeverBegan: it was submitted, and its job is over or waits in vain.
+        NeverBegan: the run was submitted, and its job is over, or its conditions can never be satisfied.
     """
     if len(options.arguments) != 1:
         given = " ".join(options.arguments) or None
@@ -58,15 +58,15 @@ def main(options: argparse.Namespace) -> int:
 
 
 class _Queue:
-    """The queue state of a run that has not begun. Does not ask Slurm at every look."""
+    """The queue state of a run that has not begun. The scheduler is asked every LOOK seconds at most."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._asked, self._told = folder, float("-inf"), ""
+        self._folder, self._asked, self._state = folder, float("-inf"), ""
 
     def queue_state(self) -> str:
         if is_awaited(self._folder) and time.monotonic() - self._asked >= LOOK:
-            self._asked, self._told = time.monotonic(), queue_state(self._folder)
-        return self._told
+            self._asked, self._state = time.monotonic(), queue_state(self._folder)
+        return self._state
 
 
 def _picture(folder: Path, queue: _Queue) -> Group:

@@ -1,4 +1,4 @@
-"""Two or more jobs → how their figures differ, and whether the rounds can tell.
+"""Two or more jobs → the differences of their figures, with confidence intervals.
 
-In: Summaries, and for align= the logs of rank 0. Out: Comparisons, and their text. Nothing is run here.
+In: Summaries, and for align= the logs of rank 0. Out: Comparisons, and their text. This package runs nothing.
 """

@@ -1,4 +1,4 @@
-"""Two trainings with equal settings, seed and data, one the reference: do their losses and final metrics agree?
+"""Compares losses and final metric of a training with a reference training of equal settings, seed and data.
 
 The rule is Tecorigin's for FlagPerf: the mean relative error of the loss over the steps, and that of the final metric,
 are at most a given share.
@@ -20,25 +20,25 @@ from flagperf.errors import ConfigError
 from flagperf.results.rank_log import first_rank_log
 from flagperf.results.summary import metric, usable
 
-ENOUGH = 5  # steps that both logged; fewer tell nothing of a curve
-SHOWN = 5  # steps that are named, of those that only one logged
-SCALE = ("nnodes", "nproc")  # their product counts
-# Changes no number that is trained on but by rounding: what is written, where the data lies (its fingerprint is held
-# against the other's), and by which of its ways the device computes the same.
-FREE = (
+LEAST_STEPS = 5  # steps in the logs of both trainings
+SHOWN = 5  # so many steps are named that only one training logged
+SCALE = ("nnodes", "nproc")  # only their product must be equal
+# These keys change the numbers of a training only by rounding: output, paths of data (fingerprints are compared), and
+# the kernels of the device.
+FREE_KEYS = (
     *(key for key in NAMED if key not in SCALE),
     *("log_freq", "sinks", "checkpoint_freq", "process_group_timeout", "vendor"),
     *("train_path", "eval_path", "weights_path", "train_annotations", "eval_annotations", "tokenizer_path"),
     *("compile", "memory_format", "activation_checkpointing", "checkpoint_modules", "cudnn_benchmark"),
     *("compile_modules", "attention_kernels", "checkpoint_keeps", "loss_chunk", "profile"),
     *("deterministic", "optimizer.fused", "optimizer.foreach", "code_dir", "runtime", "cluster"),
-    *("seed",),  # that of each round counts
+    "seed",  # the seed of each round is compared
 )
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """One training held against its reference. Losses are step → loss, of the logged steps."""
+    """A training and its reference. Losses are step → loss, of the logged steps."""
 
     base_name: str  # of the reference
     other_name: str
@@ -46,13 +46,13 @@ class Alignment:
     share: float  # the largest error
     reference: Mapping[int, float]
     other: Mapping[int, float]
-    metric: str | None  # figure of the case's target; None: the case has none
-    metrics: tuple[float | None, float | None]  # at the end, of the reference and of the other
-    unpaired: tuple[int, ...] = ()  # seeds of rounds that count in one of the jobs alone
+    metric: str | None  # figure of the case's target; None: the case has no target
+    metrics: tuple[float | None, float | None]  # final values of the reference and of the other
+    unpaired: tuple[int, ...] = ()  # seeds of rounds that only one of the jobs has
 
     @property
     def steps(self) -> list[int]:
-        """Those that both logged."""
+        """The steps that both logged, in ascending order."""
         return sorted(self.reference.keys() & self.other.keys())
 
     @property
@@ -63,7 +63,7 @@ class Alignment:
 
     @property
     def metric_error(self) -> float | None:
-        """Relative error of the final metric; None where one is not known."""
+        """Relative error of the final metric; None where a final metric is not known."""
         base, other = self.metrics
         return None if base is None or other is None else relative_error(base, other)
 
@@ -74,8 +74,9 @@ class Alignment:
 
     @property
     def outcome(self) -> Outcome:
+        """passed, failed, or undecided: too few common steps, or no common metric."""
         errors = [error for error in (self.loss_error, self.metric_error) if error is not None]
-        if len(self.steps) < ENOUGH:
+        if len(self.steps) < LEAST_STEPS:
             return "undecided"
         if max(errors) > self.share:
             return "failed"
@@ -83,24 +84,23 @@ class Alignment:
 
     @property
     def decision(self) -> Decision:
+        """The answer of align=SHARE for this pair of jobs."""
         return Decision(
             f"align={100 * self.share:g}%", f"{self.base_name} → {self.other_name}", self.outcome, self._why()
         )
 
     def error(self, step: int) -> float:
-        """Relative error of the loss of one step that both logged."""
+        """Relative error of the loss in a step that both logged."""
         return relative_error(self.reference[step], self.other[step])
 
     def _why(self) -> str:
         parts = [f"seed {self.seed}", f"{len(self.steps)} steps in common"]
         if self.loss_error is not None:
             parts.append(f"mean error of the loss {_percent(self.loss_error)}")
-            inside = "each step within the band"
-            parts.append(
-                inside
-                if self.left is None
-                else f"step {self.left} is the first outside, by {_percent(self.error(self.left))}"
-            )
+            if self.left is None:
+                parts.append("each step within the band")
+            else:
+                parts.append(f"step {self.left} is the first outside, by {_percent(self.error(self.left))}")
         if self.metric:
             error = self.metric_error
             parts.append(f"{self.metric} " + ("not known of both" if error is None else f"off by {_percent(error)}"))
@@ -108,13 +108,13 @@ class Alignment:
         parts += _only("the other", self.other.keys() - self.reference.keys())
         if self.unpaired:
             parts.append(f"only one of them has a round that counts with seed {', '.join(map(str, self.unpaired))}")
-        if len(self.steps) < ENOUGH:
-            parts.append(f"{ENOUGH} steps are needed: log_freq=1")
+        if len(self.steps) < LEAST_STEPS:
+            parts.append(f"{LEAST_STEPS} steps are needed: log_freq=1")
         return ", ".join(parts)
 
 
 def relative_error(reference: float, value: float) -> float:
-    """Distance of a value from its reference, as a share of that; infinite where there is none."""
+    """Distance of a value from its reference, as a share of the reference; infinite where that is 0 or one is NaN."""
     if reference == value:
         return 0.0
     error = abs(value - reference) / abs(reference) if reference else math.inf
@@ -125,19 +125,19 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
 
 
-def _only(who: str, steps: Collection[int]) -> list[str]:
+def _only(side: str, steps: Collection[int]) -> list[str]:
     if not steps:
         return []
-    named = [str(step) for step in sorted(steps)[:SHOWN]] + ["…"] * (len(steps) > SHOWN)
-    return [f"only {who} logged {len(steps)} steps ({', '.join(named)})"]
+    shown = [str(step) for step in sorted(steps)[:SHOWN]] + ["…"] * (len(steps) > SHOWN)
+    return [f"only {side} logged {len(steps)} steps ({', '.join(shown)})"]
 
 
 def align(reference: NamedJob, other: NamedJob, share: float, across: Collection[str] = ()) -> list[Alignment]:
-    """Hold each training of a job against the one of the reference that had the same seed.
+    """Compare each training of a job with the training of the reference that had the same seed.
 
     Args:
-        share: the largest error, of the loss in the mean and of the final metric.
-        across: keys in which the jobs may differ although they are then unlike, such as precision.
+        share: the largest error of the final metric, and of the loss in the mean.
+        across: keys of `likeness.MUST` in which the jobs may differ, such as precision.
 
     Raises:
         ConfigError: settings, seed or data differ.
@@ -145,38 +145,40 @@ def align(reference: NamedJob, other: NamedJob, share: float, across: Collection
     names = reference.name, other.name
     check_alike(reference.summary, other.summary, names, across)
     _check_settings(reference, other, across)
-    left, right = _seeds(reference), _seeds(other)
-    common = [seed for seed in left if seed in right]
+    seeds, other_seeds = _seeds(reference), _seeds(other)
+    common = [seed for seed in seeds if seed in other_seeds]
     if not common:
-        raise _differ(names, "seed", *(", ".join(map(str, sorted(seeds))) or "not known" for seeds in (left, right)))
+        texts = (", ".join(map(str, sorted(known))) or "not known" for known in (seeds, other_seeds))
+        raise _differ(names, "seed", *texts)
     name = metric(reference.summary)
     return [
         Alignment(
             *names,
             seed,
             share,
-            _losses(reference, left[seed]),
-            _losses(other, right[seed]),
+            _losses(reference, seeds[seed]),
+            _losses(other, other_seeds[seed]),
             name,
-            (left[seed].values.get(name or ""), right[seed].values.get(name or "")),
-            tuple(sorted(left.keys() ^ right.keys())),
+            (seeds[seed].values.get(name or ""), other_seeds[seed].values.get(name or "")),
+            tuple(sorted(seeds.keys() ^ other_seeds.keys())),
         )
         for seed in common
     ]
 
 
 def _check_settings(reference: NamedJob, other: NamedJob, across: Collection[str]) -> None:
-    """Refuse settings that differ and change what is computed."""
+    """Raise an error where a setting differs that changes the computation."""
     left, right = (job.summary.identity.devices for job in (reference, other))
-    free = (*FREE, *across, *(SCALE if left == right else ()))
+    free = (*FREE_KEYS, *across, *(SCALE if left == right else ()))
     for key, base, given in differences(reference.summary, other.summary):
-        if not key.startswith(NOT_SET) and not any(key == one or key.startswith(f"{one}.") for one in free):
+        is_free = any(key == section or key.startswith(f"{section}.") for section in free)
+        if not is_free and not key.startswith(NOT_SET):
             raise _differ((reference.name, other.name), key, base, given)
 
 
 def _differ(names: tuple[str, str], key: str, base: str, given: str) -> ConfigError:
     return ConfigError(
-        "these trainings cannot be aligned: they were to compute different things",
+        "these trainings cannot be aligned: their computations differ",
         where=names[1],
         key=key,
         given=given,
@@ -186,12 +188,12 @@ def _differ(names: tuple[str, str], key: str, base: str, given: str) -> ConfigEr
 
 
 def _seeds(job: NamedJob) -> dict[int, Result]:
-    """Seed → the first round that had it and counts."""
+    """Seed → the first round with this seed that counts."""
     return {result.seed: result for result in reversed(usable(job.summary.results)) if result.seed is not None}
 
 
 def _losses(job: NamedJob, result: Result) -> dict[int, float]:
     log = first_rank_log(Path(job.name) / f"round{result.round}")
     values = [event.value for event in log.all("STEP_END")] if log else []
-    found = {value.get("step"): value.get("loss") for value in values}
-    return {int(step): float(loss) for step, loss in found.items() if step is not None and loss is not None}
+    loss_of_step = {value.get("step"): value.get("loss") for value in values}
+    return {int(step): float(loss) for step, loss in loss_of_step.items() if step is not None and loss is not None}

@@ -1,4 +1,4 @@
-"""Jobs of several runs → the pairs that are held against each other, and the comparison of each."""
+"""Jobs of several runs → pairs of jobs, and the comparison of each pair."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ UNITS = {"e2e_time": "s", "peak_memory": "GiB", STEPS: "steps"}
 
 @dataclass(frozen=True)
 class NamedJob:
-    """A job and where it is from."""
+    """A job and the folder of its run."""
 
     run: str  # folder
     summary: Summary
 
     @property
     def name(self) -> str:
+        """The job's folder, as the command line names its run."""
         return str(Path(self.run) / self.summary.name)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which jobs are held against each other, and which have no partner."""
+    """The pairs of jobs to compare, and the names of the jobs without a partner."""
 
     pairs: tuple[tuple[NamedJob, NamedJob], ...]
     alone: tuple[str, ...]
 
 
 def pair_runs(runs: Sequence[Sequence[NamedJob]]) -> Pairs:
-    """Each job of the first run with that of every other run which has its place.
+    """Each job of the first run with its partner in every other run.
 
-    The only jobs of two runs belong together. Of several, those of one case, scale and sweep do; a case that is there
-    once in each run needs no more.
+    Two runs with a single job each make a pair. Otherwise partners have the same case and size where each run has one
+    such job, else the same case, scale and values of a sweep.
     """
     base, pairs, used = runs[0], [], set()
     for other in runs[1:]:
@@ -52,16 +53,16 @@ def pair_runs(runs: Sequence[Sequence[NamedJob]]) -> Pairs:
             if partner:
                 pairs.append((job, partner))
                 used |= {job.name, partner.name}
-    every = [job.name for run in runs for job in run]
-    return Pairs(tuple(pairs), tuple(name for name in every if name not in used))
+    names = [job.name for run in runs for job in run]
+    return Pairs(tuple(pairs), tuple(name for name in names if name not in used))
 
 
 def _partner(job: NamedJob, base: Sequence[NamedJob], other: Sequence[NamedJob]) -> NamedJob | None:
-    for place in (_case, _place):
-        mine = [one for one in base if place(one) == place(job)]
-        theirs = [one for one in other if place(one) == place(job)]
-        if len(mine) == len(theirs) == 1:
-            return theirs[0]
+    for key in (_case, _scale_and_sweep):
+        base_matches = [candidate for candidate in base if key(candidate) == key(job)]
+        matches = [candidate for candidate in other if key(candidate) == key(job)]
+        if len(base_matches) == len(matches) == 1:
+            return matches[0]
     return None
 
 
@@ -69,7 +70,7 @@ def _case(job: NamedJob) -> tuple[object, ...]:
     return job.summary.identity.case, job.summary.identity.size
 
 
-def _place(job: NamedJob) -> tuple[object, ...]:
+def _scale_and_sweep(job: NamedJob) -> tuple[object, ...]:
     """Case, scale and the values of a sweep."""
     identity = job.summary.identity
     swept = job.summary.results[0].sweep if job.summary.results else {}
@@ -77,14 +78,14 @@ def _place(job: NamedJob) -> tuple[object, ...]:
 
 
 def pair_by(jobs: Sequence[NamedJob], key: str) -> Pairs:
-    """Each job with those of its case that have another value of `key`; the value that comes first is the base.
+    """Each job with the jobs of its case that have another value of `key`. The first job is the base.
 
     Raises:
         ConfigError: no job has the key.
     """
     values = {job.name: value_of(job, key) for job in jobs}
     if not any(value is not None for value in values.values()):
-        advice = "give a key of the configuration, such as nproc, vendor.name or a swept one"
+        advice = "give a key of the configuration, such as nproc, vendor.name or a swept key"
         raise ConfigError("no job has this key", key="by", given=key, advice=advice)
     pairs, used = [], set()
     for case in dict.fromkeys(map(_case, jobs)):
@@ -97,26 +98,26 @@ def pair_by(jobs: Sequence[NamedJob], key: str) -> Pairs:
 
 
 def value_of(job: NamedJob, key: str) -> str | None:
-    """The value of a dotted key of the configuration, of `scale`, or the name of what a group chose."""
+    """The value of a dotted key of the configuration, of `scale`, or the choice of a group; None: no such key."""
     flat = leaves(job.summary.config)
     if key == "scale":
         return job.summary.identity.scale
-    found = flat.get(key, flat.get(f"{key}.name"))
-    return None if found is None else str(found)
+    value = flat.get(key, flat.get(f"{key}.name"))
+    return None if value is None else str(value)
 
 
 def compare(
     base: NamedJob, other: NamedJob, *, margin: float, across: Collection[str] = (), earlier: Sequence[Summary] = ()
 ) -> Comparison:
-    """Hold two jobs against each other.
+    """Compare two jobs.
 
     Args:
-        margin: so small a difference is none, as a share of the base.
-        across: keys in which they may differ although their figures then say less.
-        earlier: jobs from whose rounds it is known how much rounds vary.
+        margin: smaller differences do not count, as a share of the base.
+        across: keys of `likeness.MUST` in which the jobs may differ.
+        earlier: jobs whose rounds show how much rounds vary.
 
     Raises:
-        ConfigError: they do not compare, or one has no round that counts.
+        ConfigError: the jobs do not compare, or a job has no round that counts.
     """
     for job in (base, other):
         if not usable(job.summary.results):
@@ -124,25 +125,26 @@ def compare(
             raise ConfigError("this job has no round that counts", where=job.name, given="INVALID", advice=advice)
     check_alike(base.summary, other.summary, (base.name, other.name), across)
     ends = _end(base.summary), _end(other.summary)
-    found = tuple(
+    figures = tuple(
         figure
         for figure in _figures(base.summary, other.summary, margin, earlier)
         if figure.name != TIME or ends[0] == ends[1]
     )
     left_out = "" if ends[0] == ends[1] else f"{TIME} is not compared: {_apart(*ends)}."
     differs = differences(base.summary, other.summary)
-    return Comparison(base.summary, other.summary, base.name, other.name, found, differs, left_out)
+    return Comparison(base.summary, other.summary, base.name, other.name, figures, differs, left_out)
 
 
 def _end(summary: Summary) -> dict[str, str]:
-    """What decides how long a training takes, beside its speed: its limit, what ended it, where it began."""
+    """The facts that decide how long a training takes, beside its speed: limit, stop reason, resumed step."""
     rounds = usable(summary.results)
-    said = {
+    facts = {
         "max_steps": [summary.config.get("max_steps")],
         "stop reason": [result.values.get("stop_reason") for result in rounds],
         "resume": [result.values.get("resumed_from_step") for result in rounds],
     }
-    return {name: ", ".join(sorted({str(one) for one in values if one})) or "none" for name, values in said.items()}
+    texts = {name: sorted({str(value) for value in values if value}) for name, values in facts.items()}
+    return {name: ", ".join(values) or "none" for name, values in texts.items()}
 
 
 def _apart(base: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -150,23 +152,25 @@ def _apart(base: Mapping[str, str], other: Mapping[str, str]) -> str:
 
 
 def _figures(base: Summary, other: Summary, margin: float, earlier: Sequence[Summary]) -> list[Figure]:
-    left, right = per_round(usable(base.results)), per_round(usable(other.results))
-    before = [per_round(usable(job.results)) for job in earlier]
+    base_values, other_values = per_round(usable(base.results)), per_round(usable(other.results))
+    earlier_values = [per_round(usable(job.results)) for job in earlier]
     goal = base.results[0].target
-    found = []
+    figures = []
     for name in (*FIGURES, metric(base), STEPS):
-        if name is None or name not in left or name not in right or min(*left[name], *right[name]) <= 0:
+        if name is None or name not in base_values or name not in other_values:
             continue
-        known = sum((_spread(job.get(name, [])) for job in before), Spread())
-        ratio = estimate(left[name], right[name], known)
+        if min(*base_values[name], *other_values[name]) <= 0:
+            continue
+        spread = sum((_spread(job.get(name, [])) for job in earlier_values), Spread())
+        ratio = estimate(base_values[name], other_values[name], spread)
         higher = goal.direction == "higher" if goal and name == metric(base) else name not in LOWER_IS_BETTER
         unit = goal.unit or "" if goal and name == metric(base) else UNITS.get(name, base.identity.throughput_unit)
         unit = "" if name.startswith("mfu") else unit
         of_base, of_other = base.statistics[name], other.statistics[name]
-        is_equal = sorted(left[name]) == sorted(right[name])
-        said = "same" if is_equal else word(ratio, higher, margin)
-        found.append(Figure(name, unit, higher, of_base, of_other, ratio, said))
-    return found
+        is_equal = sorted(base_values[name]) == sorted(other_values[name])
+        answer = "same" if is_equal else word(ratio, higher, margin)
+        figures.append(Figure(name, unit, higher, of_base, of_other, ratio, answer))
+    return figures
 
 
 def _spread(rounds: Sequence[float]) -> Spread:

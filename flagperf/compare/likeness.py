@@ -1,4 +1,4 @@
-"""What two jobs must have in common before their figures are held against each other, and what else differs."""
+"""The properties that two jobs must have in common before their figures are compared, and the other differences."""
 
 from __future__ import annotations
 
@@ -15,33 +15,28 @@ from flagperf.errors import ConfigError
 from flagperf.report import cells
 from flagperf.results.summary import usable
 
-Difference = tuple[str, str, str]  # key, what the base has, what the other has
-MUST = {  # what makes two jobs unlike → why
+Difference = tuple[str, str, str]  # key, value of the base, value of the other
+MUST = {  # property that two jobs must have in common → reason
     "case": "they train different things",
     "revision": "the case was changed between them",
-    "size": "a reduced case says nothing of the full one",
+    "size": "a reduced case says nothing of the full case",
     "data": "they trained on different data",
     "division": "an open run may have changed anything",
     "precision": "a narrower format is less work",
 }
-NAMED = ("vendor", "hardware", "framework", "runtime", "nnodes", "nproc")  # what may differ, beside the mutable keys
-NOT_SET = (
-    "version of ",
-    "code of ",
-    "proof of ",
-    "device",
-)  # how the rows of `differences` begin that no setting makes
+NAMED = ("vendor", "hardware", "framework", "runtime", "nnodes", "nproc")  # keys that may differ, as mutable keys may
+NOT_SET = ("version of ", "code of ", "proof of ", "device")  # prefixes of the rows of `differences` without a setting
 
 
 def check_alike(base: Summary, other: Summary, names: tuple[str, str], across: Collection[str]) -> None:
-    """Refuse jobs whose figures say nothing of each other.
+    """Raise an error where two jobs must not be compared.
 
     Args:
-        names: of base and other, for people.
-        across: keys of MUST in which they may differ all the same.
+        names: of base and other, for the message.
+        across: keys of MUST in which the jobs may differ.
 
     Raises:
-        ConfigError: with the key in which they differ.
+        ConfigError: with the key in which the jobs differ.
     """
     left, right = _identity(base), _identity(other)
     for key in MUST:
@@ -62,7 +57,7 @@ def _identity(summary: Summary) -> dict[str, str]:
 
 
 def _data(summary: Summary) -> str:
-    """What it trained on: kind, counts and, where they were seen, the fingerprint of the files."""
+    """The data of a job: kind, counts and, where known, the fingerprint of the files."""
     first = next(iter(usable(summary.results)), None)
     if first is None:
         return "not known"
@@ -73,10 +68,10 @@ def _data(summary: Summary) -> str:
 
 
 def differences(base: Summary, other: Summary) -> tuple[Difference, ...]:
-    """What may differ between two jobs and does: platform, scale, mutable keys, a vendor's own code, versions."""
+    """The differences between two jobs: platform, scale, mutable keys, a vendor's own code, versions."""
     left, right = _settings(base), _settings(other)
-    found = ((key, left.get(key, "–"), right.get(key, "–")) for key in dict.fromkeys([*left, *right]))
-    return tuple(row for row in found if row[1] != row[2])
+    rows = ((key, left.get(key, "–"), right.get(key, "–")) for key in dict.fromkeys([*left, *right]))
+    return tuple(row for row in rows if row[1] != row[2])
 
 
 def _settings(summary: Summary) -> dict[str, str]:
@@ -90,7 +85,7 @@ def _platform(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _mutable(summary: Summary) -> Iterator[tuple[str, str]]:
-    """The values of the mutable keys, of the vendor's those that were changed, but for its own code."""
+    """The values of the mutable keys. Of the vendor's keys only changed values, without its own code."""
     flat = leaves(summary.config)
     mutable = tuple(summary.config.get("mutable", ()))
     for key, value in flat.items():
@@ -103,15 +98,15 @@ def _mutable(summary: Summary) -> Iterator[tuple[str, str]]:
 
 
 def _extension(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a vendor's own code takes the place of, what shows that it does the same, and its identity."""
-    if found := config.get("extension"):
-        for what, by in found["replaced"].items():
-            yield f"{EXTENSION}.{what}", by
-        if found["has_code"]:
-            differences = found["proof"]["differences"].values() if found["proof"] else ()
-            shown = f"differences up to {cells.number(max(differences), 2)}" if differences else "none"
-            yield "proof of the extension", shown
-        yield "code of the extension", hashlib.sha256(json.dumps(found["files"]).encode()).hexdigest()[:16]
+    """The parts that a vendor's own code replaces, its proof, and its hash."""
+    if extension := config.get("extension"):
+        for part, class_path in extension["replaced"].items():
+            yield f"{EXTENSION}.{part}", class_path
+        if extension["has_code"]:
+            differences = extension["proof"]["differences"].values() if extension["proof"] else ()
+            proof_text = f"differences up to {cells.number(max(differences), 2)}" if differences else "none"
+            yield "proof of the extension", proof_text
+        yield "code of the extension", hashlib.sha256(json.dumps(extension["files"]).encode()).hexdigest()[:16]
 
 
 def _software(summary: Summary) -> Iterator[tuple[str, str]]:

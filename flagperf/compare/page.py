@@ -1,4 +1,4 @@
-"""Comparisons as one HTML file, on the frame and with the plots of report.html: jobs side by side, then each pair."""
+"""Comparisons as an HTML file with the frame and the plots of report.html: jobs side by side, then each pair."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from flagperf.report.run_charts import job_names
 from flagperf.report.scaling import NOTE as SCALING_NOTE
 from flagperf.report.scaling import Groups, scaling_charts, scaling_rows
 
-SCALING = "scaling"  # where its plots stand
+SCALING = "scaling"  # the element of its plots
 
 
 @dataclass(frozen=True)
 class Compared:
-    """All that a page shows."""
+    """The content of a page."""
 
     pairs: Sequence[tuple[NamedJob, NamedJob]]
     comparisons: Sequence[Comparison]  # of the pairs
@@ -36,44 +36,48 @@ class Compared:
     margin: float
 
 
-def page(found: Compared) -> str:
-    """The whole page. The same comparisons give the same text, to the byte."""
-    names = _short_names([job for pair in found.pairs for job in pair])
-    charts = {str(number): _charts(one, found.alignments) for number, one in enumerate(found.comparisons)}
+def page(compared: Compared) -> str:
+    """The text of the page. It depends on the comparisons alone, not on time or host."""
+    names = _short_names([job for pair in compared.pairs for job in pair])
+    bases = {base.name: base for base, _ in compared.pairs}.values()
+    charts = {
+        str(number): _charts(comparison, compared.alignments) for number, comparison in enumerate(compared.comparisons)
+    }
     return render_page(
         "compare.html.j2",
-        {SCALING: scaling_charts(found.scales), **charts},
+        {SCALING: scaling_charts(compared.scales), **charts},
         folder=Path(__file__).parent,
-        runs=", ".join(dict.fromkeys(Path(job.run).resolve().name for pair in found.pairs for job in pair)),
-        name=", ".join(dict.fromkeys(names[base.name] for base, _ in found.pairs)),
-        decisions=found.decisions,
-        alone=found.alone,
-        tables=[
-            _side_by_side(base, found.pairs, names) for base in {base.name: base for base, _ in found.pairs}.values()
-        ],
+        runs=", ".join(dict.fromkeys(Path(job.run).resolve().name for pair in compared.pairs for job in pair)),
+        name=", ".join(dict.fromkeys(names[base.name] for base, _ in compared.pairs)),
+        decisions=compared.decisions,
+        alone=compared.alone,
+        tables=[_side_by_side(base, compared.pairs, names) for base in bases],
         note=side_by_side.NOTE,
-        scaling=grid(scaling_rows(found.scales)),
+        scaling=grid(scaling_rows(compared.scales)),
         scaling_place=SCALING,
         scaling_note=SCALING_NOTE,
         pairs=[
-            {"id": number, "charts": charts[str(number)], **_pair(one, names, found.margin)}
-            for number, one in enumerate(found.comparisons)
+            {"id": number, "charts": charts[str(number)], **_pair(comparison, names, compared.margin)}
+            for number, comparison in enumerate(compared.comparisons)
         ],
     )
 
 
 def _short_names(jobs: Sequence[NamedJob]) -> dict[str, str]:
-    """Job → the name of its run, or, where a run has several of the jobs, the job's own behind it; of one run alone,
-    what tells the job from the others."""
+    """Job → a short name.
+
+    Jobs of several runs are named by their run, and by run and job where the run has several of the jobs. Jobs of a
+    single run are named by the parts of their names that differ.
+    """
     known = {job.name: job for job in jobs}
     runs = [Path(job.run).resolve() for job in known.values()]
     if len(set(runs)) == 1:
-        short = job_names([job.summary for job in known.values()])
-        return {key: render.marked(one, job.summary) for (key, job), one in zip(known.items(), short, strict=True)}
+        names = job_names([job.summary for job in known.values()])
+        return {job.name: render.marked(name, job.summary) for job, name in zip(known.values(), names, strict=True)}
 
     def name(job: NamedJob) -> str:
         run = Path(job.run).resolve()
-        shown = run.name if len({one for one in runs if one.name == run.name}) == 1 else job.run
+        shown = run.name if len({short_name for short_name in runs if short_name.name == run.name}) == 1 else job.run
         return shown if runs.count(run) == 1 else f"{shown}/{job.summary.name}"
 
     return {key: render.marked(name(job), job.summary) for key, job in known.items()}
@@ -82,7 +86,7 @@ def _short_names(jobs: Sequence[NamedJob]) -> dict[str, str]:
 def _side_by_side(
     base: NamedJob, pairs: Sequence[tuple[NamedJob, NamedJob]], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """A job and all that are held against it."""
+    """The table of a base and all jobs that are compared with it."""
     jobs = [base, *(other for first, other in pairs if first.name == base.name)]
     case = base.summary.config.get("title") or base.summary.identity.case
     return {
@@ -108,20 +112,21 @@ def _pair(comparison: Comparison, names: Mapping[str, str], margin: float) -> di
 
 def _charts(comparison: Comparison, alignments: Sequence[Alignment]) -> list[Chart]:
     pair = comparison.base_name, comparison.other_name
-    mine = [one for one in alignments if (one.base_name, one.other_name) == pair]
-    return [chart for one in mine for chart in alignment_charts(one) if chart]
+    of_pair = [alignment for alignment in alignments if (alignment.base_name, alignment.other_name) == pair]
+    return [chart for alignment in of_pair for chart in alignment_charts(alignment) if chart]
 
 
-def alignment_charts(found: Alignment) -> list[Chart]:
-    """Both losses with the band around the reference, and how far the other is off at each step."""
-    reference = _points(found.reference)
-    percent, errors = 100 * found.share, {step: 100 * found.error(step) for step in found.steps}
-    band = [[x, y - abs(y) * found.share, y + abs(y) * found.share] for x, y in thin(reference)]
-    curves = {"reference": reference, "other": _points(found.other)}
+def alignment_charts(alignment: Alignment) -> list[Chart]:
+    """Two plots: both losses with the band around the reference, and the error of the loss at each step."""
+    reference = _points(alignment.reference)
+    percent, errors = 100 * alignment.share, {step: 100 * alignment.error(step) for step in alignment.steps}
+    band = [[x, y - abs(y) * alignment.share, y + abs(y) * alignment.share] for x, y in thin(reference)]
+    curves = {"reference": reference, "other": _points(alignment.other)}
     marks = [{"at": percent, "label": f"{percent:g} %"}]
+    title, error = f"Error of the loss, seed {alignment.seed}", {"error": _points(errors)}
     return [
-        lines(f"Loss, seed {found.seed}: band of {percent:g} %", "step", "loss", curves, band=band),
-        lines(f"Error of the loss, seed {found.seed}", "step", "%", {"error": _points(errors)}, marks=marks, zero=True),
+        lines(f"Loss, seed {alignment.seed}: band of {percent:g} %", "step", "loss", curves, band=band),
+        lines(title, "step", "%", error, marks=marks, zero=True),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What FlagPerf publishes of a case (conf/published/), as a job that others are held against."""
+"""The figures that FlagPerf publishes of a case (conf/published/), as a job for comparisons."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from flagperf.contract.regular import read_yaml
 from flagperf.errors import ConfigError
 from flagperf.results.summary import summary_of, usable
 
-NAME = "published"  # the word that stands for it in place of a run
-SCALES = "1x1, 1x8 and 2x8"  # at which FlagPerf measures
-VENDOR = "nvidia"  # whose chips FlagPerf's own figures are of
-SETTINGS = ("train_batch_size", "lr")  # of a row; where it has none, those of the case
+NAME = "published"  # this word in place of the folder of a run
+SCALES = "1x1, 1x8 and 2x8"  # the scales of FlagPerf's figures
+VENDOR = "nvidia"  # the vendor of FlagPerf's figures
+SETTINGS = ("train_batch_size", "lr")  # of a row; otherwise the case's
 
 Row = Mapping[str, Any]
 
 
 def pair_published(jobs: Iterable[NamedJob]) -> Pairs:
-    """Each job with the published one of its case and scale that is nearest to it, in precision and then in batch.
+    """Each job with the published row of its case and scale that is nearest in precision, then in batch size.
 
     Raises:
-        ConfigError: nothing is published that any of them could be held against.
+        ConfigError: no job has a published row.
     """
     pairs, alone = [], []
     for job in jobs:
         known = _read(job.summary)
-        rows = [row for row in known.get("results", ()) if _scale(row) == _scale_of(job.summary)]
+        rows = [row for row in known.get("results", ()) if _scale(row) == job.summary.identity.scale]
         if rows and usable(job.summary.results):
             pairs.append((_job(known, max(rows, key=lambda row: _nearness(row, job.summary)), job), job))
         else:
@@ -47,14 +47,10 @@ def pair_published(jobs: Iterable[NamedJob]) -> Pairs:
 
 
 def _read(summary: Summary) -> Mapping[str, Any]:
-    """What is published of the job's case; empty where nothing is."""
+    """The file of the job's case in conf/published/; empty where the case has none."""
     identity = summary.identity
     path = find(f"{NAME}/{identity.case}", (CONF,)) if identity.main_framework else None
     return read_yaml(path) if path else {}
-
-
-def _scale_of(summary: Summary) -> str:
-    return summary.identity.scale
 
 
 def _scale(row: Row) -> str:
@@ -64,18 +60,18 @@ def _scale(row: Row) -> str:
 
 def _nearness(row: Row, summary: Summary) -> tuple[bool, bool]:
     identity = summary.identity
-    wanted = _settings(row, summary).get("train_batch_size", identity.train_batch_size)
-    return row["precision"] == identity.precision, wanted == identity.train_batch_size
+    batch_size = _settings(row, summary).get("train_batch_size", identity.train_batch_size)
+    return row["precision"] == identity.precision, batch_size == identity.train_batch_size
 
 
 def _settings(row: Row, summary: Summary) -> dict[str, Any]:
-    """The row's, and of what the job changed otherwise, those of the case."""
-    own = {change.key: change.before for change in summary.changes if change.key in summary.config}
-    return {**own, **{key: row[key] for key in SETTINGS if key in row}}
+    """The settings of the row; for other changes of the job the values of the case."""
+    stated = {change.key: change.before for change in summary.changes if change.key in summary.config}
+    return {**stated, **{key: row[key] for key in SETTINGS if key in row}}
 
 
 def _job(known: Mapping[str, Any], row: Row, job: NamedJob) -> NamedJob:
-    """The row as a job of one round: what it does not tell is as in the job that is held against it."""
+    """The row as a job with one round. Facts that the row lacks are those of the job that is compared with it."""
     nnodes, nproc = (int(number) for number in _scale(row).split("x"))
     hardware = str(row["config"]).split("x", 1)[0]
     summary = job.summary
@@ -92,7 +88,8 @@ def _job(known: Mapping[str, Any], row: Row, job: NamedJob) -> NamedJob:
     }
     like = usable(summary.results)[0]
     goal = like.target.metric if like.target else ""
-    figures = {_figure(name, goal): row[name] for name in known["compares"] if name in row}
+    names = {name: f"final_{name}" if name == goal else name for name in known["compares"] if name in row}
+    figures = {figure: row[name] for name, figure in names.items()}
     software = {"versions": known.get("versions", {}), "code": {}}
     result = replace(
         like,
@@ -107,7 +104,3 @@ def _job(known: Mapping[str, Any], row: Row, job: NamedJob) -> NamedJob:
     )
     name = f"{summary.identity.case}-{row['config']}"
     return NamedJob(NAME, summary_of(name, [result], config, ()))
-
-
-def _figure(name: str, metric: str) -> str:
-    return f"final_{name}" if name == metric else name

@@ -32,31 +32,31 @@ STEPS = " Known is how steps vary within the round, {} in ms: {}."
 
 
 def rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """One line a figure, as text."""
+    """A row of texts for each figure, with the columns HEADS."""
     return [_row(figure) for figure in comparison.figures]
 
 
 def _row(figure: Figure) -> tuple[str, ...]:
-    found = figure.estimate
-    effect = cells.ABSENT if found.effect is None else f"{found.effect:+.2f}"
+    ratio = figure.estimate
+    effect = cells.ABSENT if ratio.effect is None else f"{ratio.effect:+.2f}"
     name = f"{figure.name} [{figure.unit}]" if figure.unit else figure.name
     base, other = (f"{cells.spread(side)} (n={side.n})" for side in (figure.base, figure.other))
-    return name, base, other, change(found), interval(found) or cells.ABSENT, effect, figure.word
+    return name, base, other, change(ratio), interval(ratio) or cells.ABSENT, effect, figure.word
 
 
 def differing(comparison: Comparison) -> list[str]:
-    """What differs between the two and may, a line each."""
+    """A line for each allowed difference between the two jobs."""
     return [f"{key}: {base} → {other}" for key, base, other in comparison.differs]
 
 
 def marked(name: str, job: Summary) -> str:
     """The name of a job, with its verdict where that is not VALID."""
-    found = verdict(job)
-    return name if found == "VALID" else f"{name} ({found})"
+    verdict_text = verdict(job)
+    return name if verdict_text == "VALID" else f"{name} ({verdict_text})"
 
 
 def terminal(comparison: Comparison, margin: float) -> Group:
-    """What a person sees."""
+    """A comparison for the terminal."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -72,7 +72,7 @@ def terminal(comparison: Comparison, margin: float) -> Group:
 
 
 def note(comparison: Comparison, margin: float) -> str:
-    """How the intervals were made, and what the words mean."""
+    """The methods of the intervals, and the meaning of the verdicts."""
     left_out = f" {comparison.left_out}" if comparison.left_out else ""
     known = dict.fromkeys(figure.estimate.method for figure in comparison.figures if figure.estimate.low is not None)
     if known:
@@ -84,7 +84,7 @@ def note(comparison: Comparison, margin: float) -> str:
 
 
 def markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], margin: float) -> str:
-    """For a pull request."""
+    """Decisions and comparisons in Markdown, for a pull request."""
     return "\n".join(_markdown(comparisons, decisions, margin)) + "\n"
 
 
@@ -104,16 +104,16 @@ def _markdown(comparisons: Iterable[Comparison], decisions: Sequence[Decision], 
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in a cell too."""
+    """Text that Markdown shows unchanged, also in a cell of a table."""
     return plain(text).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("`", "\\`")
 
 
 def junit(decisions: Iterable[Decision]) -> str:
-    """A test case a condition; what is not passed is a failure of that type."""
-    found = list(decisions)
-    wrong = sum(decision.outcome != "passed" for decision in found)
-    suite = ElementTree.Element("testsuite", name="flagperf compare", tests=str(len(found)), failures=str(wrong))
-    for decision in found:
+    """JUnit's XML: a test case for each condition. An outcome other than "passed" is a failure of this type."""
+    rows = list(decisions)
+    wrong = sum(decision.outcome != "passed" for decision in rows)
+    suite = ElementTree.Element("testsuite", name="flagperf compare", tests=str(len(rows)), failures=str(wrong))
+    for decision in rows:
         case = ElementTree.SubElement(suite, "testcase", classname=decision.pair, name=decision.condition)
         if decision.outcome != "passed":
             ElementTree.SubElement(case, "failure", type=decision.outcome, message=decision.why)

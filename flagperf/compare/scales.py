@@ -1,4 +1,4 @@
-"""The jobs of runs → how their cases scale."""
+"""The jobs of runs → the scales of their cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flagperf.report.scaling import Scale, scales
 
 
 def scales_of(runs: Sequence[Sequence[NamedJob]]) -> dict[str, list[Scale]]:
-    """Case → its scales against the smallest: in each run that has several; else over all runs, each of one scale."""
+    """Case → its scales: of each run with several scales, or of all runs together where no run has several."""
     several = {run[0].run: groups for run in runs if (groups := scales(job.summary for job in run))}
     if not several:
         return scales(job.summary for run in runs for job in run)

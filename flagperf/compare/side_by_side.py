@@ -1,4 +1,4 @@
-"""What a buyer asks of several products, a line a figure and a column a job, each beside its ratio to the first job."""
+"""Figures for buyers: a line for each figure and a column for each job, with ratios to the first job."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ NOTE = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure of one job."""
+    """A figure of a job."""
 
     text: str
-    ratio: str  # to the first job; "" where one of the two is not known
-    share: str  # of the largest of the line, as CSS has it
+    ratio: str  # to the first job; "" where either is not known
+    share: str  # of the largest figure of the line, for CSS
 
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of all jobs."""
+    """A figure of all jobs."""
 
     name: str
     better: str  # what is better: more, less
@@ -39,20 +39,20 @@ class Line:
 
 
 def lines(jobs: Sequence[NamedJob]) -> list[Line]:
-    """Throughput, energy, time to target, MFU, power and price of jobs; a figure that none has is left out."""
+    """Throughput, energy, time to target, MFU, power and price of jobs. A figure that no job has is left out."""
     return [line for line in _lines([job.summary for job in jobs]) if any(cell.share != "0%" for cell in line.cells)]
 
 
 def _lines(jobs: Sequence[Summary]) -> Iterator[Line]:
     unit = jobs[0].identity.throughput_unit
-    yield _line(f"throughput, {RATE} [{unit}]", "more", jobs, lambda result: result.values.get(RATE))
-    for kind, what in ENERGY.items():
-        yield _line(f"energy per sample, {what} [J]", "less", jobs, _energy(kind, "energy_per_sample_j"))
+    yield _line(f"throughput, {RATE} [{unit}]", "more", jobs, _figure(RATE))
+    for kind, devices in ENERGY.items():
+        yield _line(f"energy per sample, {devices} [J]", "less", jobs, _energy(kind, "energy_per_sample_j"))
     yield _line("time to target [s]", "less", jobs, _time_to_target)
-    yield _line("MFU", "more", jobs, lambda result: result.values.get("mfu"), _percent)
-    yield _line("MFU of what the devices achieve", "more", jobs, lambda one: one.values.get("mfu_achieved"), _percent)
-    for kind, what in ENERGY.items():
-        yield _line(f"power, {what} [W]", "less", jobs, _power(kind))
+    yield _line("MFU", "more", jobs, _figure("mfu"), _percent)
+    yield _line("MFU of what the devices achieve", "more", jobs, _figure("mfu_achieved"), _percent)
+    for kind, devices in ENERGY.items():
+        yield _line(f"power, {devices} [W]", "less", jobs, _power(kind))
     prices = [_price(job) for job in jobs]
     yield _made("price per hour", "less", [None if price is None else describe([price]) for price in prices])
 
@@ -67,8 +67,8 @@ def _line(
     value: Value,
     shown: Callable[[Statistics], str] = cells.spread,
 ) -> Line:
-    found = [[known for one in usable(job.results) if (known := value(one)) is not None] for job in jobs]
-    return _made(name, better, [describe(values) if values else None for values in found], shown)
+    values_of_jobs = [[known for result in usable(job.results) if (known := value(result)) is not None] for job in jobs]
+    return _made(name, better, [describe(values) if values else None for values in values_of_jobs], shown)
 
 
 def _made(
@@ -92,6 +92,10 @@ def _percent(figure: Statistics) -> str:
     return cells.percent(figure.mean)
 
 
+def _figure(name: str) -> Value:
+    return lambda result: result.values.get(name)
+
+
 def _time_to_target(result: Result) -> float | None:
     return result.values.get("e2e_time") if result.target_reached else None
 
@@ -101,7 +105,7 @@ def _energy(kind: str, key: str) -> Value:
 
 
 def _power(kind: str) -> Value:
-    """W, the mean of the training; of the whole job."""
+    """The mean power of the whole job over the training, in W."""
 
     def power(result: Result) -> float | None:
         energy, seconds = _energy(kind, "energy_j")(result), result.values.get("raw_train_time")
@@ -111,6 +115,6 @@ def _power(kind: str) -> Value:
 
 
 def _price(job: Summary) -> float | None:
-    """Of all devices of the job."""
+    """The price per hour of all devices of the job; None: not known."""
     price = job.config["hardware"].get("price_per_hour")
     return None if price is None else float(price) * job.identity.devices

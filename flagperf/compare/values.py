@@ -1,4 +1,4 @@
-"""What holding two jobs against each other comes to. All frozen."""
+"""The result of a comparison of two jobs. All frozen."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Word = Literal["better", "worse", "same", "undecided"]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What the rounds of two jobs say of a ratio, the other's figure over that of the base."""
+    """An estimate of the ratio of a figure: the other's over that of the base."""
 
     ratio: float
-    low: float | None  # bounds of its 95 % confidence interval; None: how rounds vary is not known
+    low: float | None  # bounds of the 95 % confidence interval; None: the spread of the rounds is not known
     high: float | None
-    method: str  # what it was estimated by
-    effect: float | None = None  # Cliff's delta, -1 to 1: how sure a round of the other is above one of the base
+    method: str
+    effect: float | None = None  # Cliff's delta, -1 to 1: 1 where each round of the other is above each of the base
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of two jobs."""
+    """A figure of two jobs."""
 
     name: str
     unit: str
@@ -36,17 +36,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two jobs held against each other."""
+    """Two jobs and the comparison of their figures."""
 
     base: Summary
     other: Summary
     base_name: str
     other_name: str
     figures: tuple[Figure, ...]
-    differs: tuple[tuple[str, str, str], ...]  # key, of the base, of the other: what may differ, and does
-    left_out: str = ""  # which figures are not compared, and why
+    differs: tuple[tuple[str, str, str], ...]  # allowed differences: key, value of the base, value of the other
+    left_out: str = ""  # figures that are not compared, with the reason
 
     @property
     def sides(self) -> tuple[tuple[str, Summary], tuple[str, Summary]]:
-        """The names of both, with their jobs."""
+        """Name and Summary of the base and of the other."""
         return (self.base_name, self.base), (self.other_name, self.other)

@@ -1,4 +1,4 @@
-"""What there is to know of a case before it runs: its settings, data, target, frameworks and tunings."""
+"""Describes a case before it runs: settings, data, target, frameworks and tunings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flagperf.config.case_files import CaseFile, case_files
 from flagperf.config.files.comments import comments
 from flagperf.config.files.layers import Layers, Load, compose_layers
 from flagperf.config.files.provenance import origin
@@ -20,7 +21,7 @@ from flagperf.contract.fields import Field
 from flagperf.contract.leaves import ABSENT
 from flagperf.errors import ConfigError
 
-# Said apart from the settings.
+# Keys that are shown separately from the settings.
 HEAD = ("case", "title", "revision", "unit", "throughput_unit", "target", "mlperf", "data")
 
 
@@ -29,10 +30,10 @@ class Setting:
     """One setting of a case."""
 
     key: str
-    default: str | None  # as YAML writes it; None: the case sets none
-    comment: str  # what it is, with its unit
-    allowed: str  # type, range, options; empty where the launcher's tables do not know the key
-    why: str | None  # a closed run may change it, because of this; None: it may not
+    default: str | None  # as YAML writes it; None: the case does not set the key
+    comment: str  # meaning, with the unit
+    allowed: str  # type, range, options; empty for a key without a table
+    reason: str | None  # why a closed run may change the key; None: it may not
 
 
 @dataclass(frozen=True)
@@ -45,24 +46,25 @@ class AboutCase:
     size: str
     sizes: tuple[str, ...]
     framework: str
-    frameworks: tuple[str, ...]  # all that the case is made for
+    frameworks: tuple[str, ...]  # all frameworks of the case
     target: str
-    mlperf: str  # its benchmark and rules; empty where none of its rules know the case
+    mlperf: str  # benchmark and rules; empty where MLPerf has no such case
     data: str
-    tree: str  # how data_dir must look
+    tree: str  # layout of data_dir
     sample: bool  # whether the case can write sample data
     tunings: Mapping[str, tuple[str, ...]]  # vendor → products and scales
+    files: tuple[CaseFile, ...]
     settings: tuple[Setting, ...]
 
 
 def about_case(case: str, chosen: Sequence[str] = (), config_dirs: Sequence[Path] = ()) -> AboutCase:
-    """Compose a case at its full size, or as chosen.
+    """Compose a case at its full size, or with other choices.
 
     Args:
-        chosen: overrides that choose, such as "framework=paddle" or "size=tiny".
+        chosen: choices, such as "framework=paddle" or "size=tiny".
 
     Raises:
-        ConfigError: there is no such case, or the overrides do more than choose.
+        ConfigError: the case does not exist, or an override is no choice.
     """
     folders = search_path(config_dirs)
     (job,) = make_jobs(["size=full", *chosen, f"model={case}"], False, folders)
@@ -84,18 +86,23 @@ def about_case(case: str, chosen: Sequence[str] = (), config_dirs: Sequence[Path
         data=data.get("name", ""),
         tree=data.get("tree", "").rstrip(),
         sample="sample" in data,
-        tunings={vendor: found for vendor in options("vendor", folders) if (found := _tunings(vendor, model, folders))},
+        tunings={
+            vendor: tuple(names)
+            for vendor in options("vendor", folders)
+            if (names := options(f"vendor/{vendor}/{model}", folders))
+        },
+        files=tuple(case_files(final.choices, final.get("case"), final.tree, folders)),
         settings=tuple(_settings(layers, CaseRules.of(layers, folders, origin(layers.files, folders, ())), folders)),
     )
 
 
 def frameworks(case: str, folders: Sequence[Path]) -> list[str]:
-    """The frameworks of a case: the one that its own file is for, and those that have a file of it."""
+    """The frameworks of a case: first that of its own file, then those with a file for the case."""
     files = [path for name in (f"model/{case}", "config") if (path := find(name, folders))]
     texts = (path.read_text(encoding="utf-8") for path in files)
     chosen = (re.search(r"^ +- (?:override /)?framework: *(\S+)", text, re.MULTILINE) for text in texts)
-    own = next(found[1] for found in chosen if found)
-    return [own, *(name for name in options("framework", folders) if find(f"model/{name}/{case}", folders))]
+    default = next(match[1] for match in chosen if match)
+    return [default, *(name for name in options("framework", folders) if find(f"model/{name}/{case}", folders))]
 
 
 def target_text(target: Mapping[str, Any] | None) -> str:
@@ -104,44 +111,42 @@ def target_text(target: Mapping[str, Any] | None) -> str:
         return "none"
     bound = "at least" if target["direction"] == "higher" else "at most"
     goals = {target["metric"]: target["value"], **target.get("also", {})}
-    said = ", ".join(f"{metric} {bound} {goal:g}" for metric, goal in goals.items())
-    return f"{said} {target.get('unit', '')}".rstrip()
-
-
-def _tunings(vendor: str, case: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    return tuple(options(f"vendor/{vendor}/{case}", folders))
+    goals_text = ", ".join(f"{metric} {bound} {goal:g}" for metric, goal in goals.items())
+    return f"{goals_text} {target.get('unit', '')}".rstrip()
 
 
 def _settings(layers: Layers, rules: CaseRules, folders: Sequence[Path]) -> Iterator[Setting]:
-    """All settings of the case, those that are mutable first, each group in the order of the files."""
+    """All settings of the case, mutable ones first, in the order of the files."""
     case = layers.case
     values = {key: value for key, value in case.leaves.items() if not is_platform(key) and not is_under(key, HEAD)}
     values = {key: value for key, value in values.items() if key.split(".")[0] not in PARTS}
-    reasons = {key: why for key, why in case.get("mutable").items() if key in rules.mutable}
-    free = [key for key in reasons if not any(is_under(known, (key,)) for known in values)]  # not set by the case
-    said, fields = _comments(layers.files, folders), {**PART_FIELDS, **KEYS}
+    reasons = {key: reason for key, reason in case.get("mutable").items() if key in rules.mutable}
+    free = [key for key in reasons if not any(is_under(set_key, (key,)) for set_key in values)]  # not set by the case
+    texts, fields = _comments(layers.files, folders), {**PART_FIELDS, **KEYS}
     rows = [
-        Setting(key, _text(value), said.get(key, ""), _allowed(fields.get(key), said.get(key, "")), _why(key, reasons))
+        Setting(
+            key, _text(value), texts.get(key, ""), _allowed(fields.get(key), texts.get(key, "")), _reason(key, reasons)
+        )
         for key, value in {**values, **dict.fromkeys(free, ABSENT)}.items()
     ]
-    return iter(sorted(rows, key=lambda row: row.why is None))
+    return iter(sorted(rows, key=lambda row: row.reason is None))
 
 
-def _why(key: str, reasons: Mapping[str, str]) -> str | None:
-    return next((why for mutable, why in reasons.items() if is_under(key, (mutable,))), None)
+def _reason(key: str, reasons: Mapping[str, str]) -> str | None:
+    return next((reason for mutable, reason in reasons.items() if is_under(key, (mutable,))), None)
 
 
 def _comments(files: Sequence[str], folders: Sequence[Path]) -> dict[str, str]:
-    """Key → comment, of the file that wins among those that have one."""
-    found: dict[str, str] = {}
+    """Key → comment, from the file with the highest precedence."""
+    by_key: dict[str, str] = {}
     for name in reversed(files):
         if path := find(name, folders):
-            found |= comments(path)
-    return found
+            by_key |= comments(path)
+    return by_key
 
 
 def _allowed(field: Field | None, comment: str) -> str:
-    """What the field accepts, unless the comment names all its options."""
+    """The values that a field accepts; empty where the comment names all options."""
     if field is None or (field.options and all(option in comment for option in field.options)):
         return ""
     return str(field)

@@ -1,4 +1,4 @@
-"""Overrides → JobConfig of each job of a command; `config/job.py` composes one."""
+"""Overrides → the JobConfig of each job of a command. `config/job.py` composes one job."""
 
 from __future__ import annotations
 
@@ -25,45 +25,47 @@ def compose(overrides: Sequence[str], config_dirs: Sequence[Path] = ()) -> JobCo
 def compose_jobs(
     overrides: Sequence[str], *, multirun: bool = False, config_dirs: Sequence[Path] = ()
 ) -> list[JobConfig]:
-    """Compose all jobs of a command. One that is wrong refuses the whole command, before anything runs.
+    """Compose all jobs of a command. An error of one job refuses the whole command.
 
     Args:
         overrides: `key=value`, in Hydra's grammar.
-        multirun: a comma list, choice(), range() or glob() makes one job per value. Of several scales those are left
-            out, with a note, that the cluster or its nodes are too small for.
-        config_dirs: the user's own configuration folders; the first has precedence.
+        multirun: a comma list, choice(), range() or glob() makes one job for each value. Of several scales, those that
+            are too large for the cluster are left out, with a note.
+        config_dirs: the user's configuration folders; the first has precedence.
     """
     folders = search_path(config_dirs)
-    wanted = make_jobs(overrides, multirun, folders)
+    commands = make_jobs(overrides, multirun, folders)
     jobs: list[JobConfig] = []
     left_out: list[str] = []
     load = Load(folders)
-    for number, of_job in enumerate(wanted, start=1):
+    for number, job_overrides in enumerate(commands, start=1):
         try:
-            job = compose_job(of_job, load, folders)
-            if SCALE in of_job.swept:
+            job = compose_job(job_overrides, load, folders)
+            if SCALE in job_overrides.swept:
                 check_hosts(job)
             jobs.append(job)
         except ConfigError as error:
-            if SCALE in of_job.swept and error.key in ("nnodes", "nproc"):
-                left_out.append(f"scale {of_job.swept[SCALE]} is left out: {error.problem}; allowed: {error.allowed}")
+            if SCALE in job_overrides.swept and error.key in ("nnodes", "nproc"):
+                left_out.append(
+                    f"scale {job_overrides.swept[SCALE]} is left out: {error.problem}; allowed: {error.allowed}"
+                )
                 continue
-            if len(wanted) == 1:
+            if len(commands) == 1:
                 raise
-            swept = " ".join(f"{key}={shown(value, key)}" for key, value in of_job.swept.items())
-            raise error.within(f"job {number} of {len(wanted)} ({swept})") from error
+            swept = " ".join(f"{key}={shown(value, key)}" for key, value in job_overrides.swept.items())
+            raise error.within(f"job {number} of {len(commands)} ({swept})") from error
     return [replace(job, notes=(*left_out, *job.notes)) if job is jobs[0] else job for job in jobs]
 
 
 def compose_each(commands: Iterable[Sequence[str]], config_dirs: Sequence[Path] = ()) -> list[JobConfig | ConfigError]:
-    """Compose one job of each command. One that is wrong gives its error and does not stop the others."""
+    """Compose one job of each command. An error takes the place of its job, and does not stop the others."""
     folders = search_path(config_dirs)
-    found: list[JobConfig | ConfigError] = []
+    jobs: list[JobConfig | ConfigError] = []
     load = Load(folders)
     for overrides in commands:
         try:
-            (of_job,) = make_jobs(overrides, False, folders)
-            found.append(compose_job(of_job, load, folders))
+            (job_overrides,) = make_jobs(overrides, False, folders)
+            jobs.append(compose_job(job_overrides, load, folders))
         except ConfigError as error:
-            found.append(error)
-    return found
+            jobs.append(error)
+    return jobs

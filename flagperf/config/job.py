@@ -1,9 +1,9 @@
-"""One job → JobConfig, in five steps: its layers are checked, resolved, typed, completed, and rid of secrets."""
+"""Composes one JobConfig in five steps: check layers, resolve, type, complete, remove secrets."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from flagperf.config.files.layer import Layer
 from flagperf.config.files.layers import Layers, Load, compose_layers
 from flagperf.config.files.provenance import origin
 from flagperf.config.files.search_path import with_name
-from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.files.user_files import own_files
 from flagperf.config.parts import batch_size
 from flagperf.config.parts.data_layout import data_dir, data_section, extent
@@ -27,29 +26,31 @@ from flagperf.config.parts.writers import with_classes
 from flagperf.config.rules.changes import changes_of, described
 from flagperf.config.rules.classes import check_places, other_libraries
 from flagperf.config.rules.extension import check_extension, recorded, with_folder, without_proof
-from flagperf.config.rules.own_code import own_code, takes_place
+from flagperf.config.rules.own_code import own_code, replacing_code
 from flagperf.config.rules.secrets import keep_secrets, too_short
 from flagperf.config.rules.settable import CaseRules
 from flagperf.config.schema.framework import local_python
+from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import IN_NAME, is_platform
-from flagperf.config.schema.values import JobConfig, Limits, Typed
-from flagperf.contract.build import Where, of_same_name
+from flagperf.config.schema.limits import Limits
+from flagperf.config.schema.values import JobConfig, Typed
+from flagperf.contract.build import Where, values_of_fields
 from flagperf.contract.records import Change
 from flagperf.contract.sent_code import identities
 
 
 @dataclass(frozen=True)
 class _Checked:
-    """The layers of a job with the values of the command line over them, as the rules of its case allow them."""
+    """The layers of a job and the values of the command line, checked by the rules of the case."""
 
     layers: Layers
     final: Layer
-    later: tuple[str, ...]  # keys that were set after the case
+    later: tuple[str, ...]  # keys set by tuning, experiment or command line
     changes: tuple[Change, ...]
     rules: CaseRules
     where: Where
-    auto: bool  # whether its batch size is to be found …
-    sizes: tuple[int, ...] | None  # … among these; None: any
+    auto: bool  # whether a run finds the batch size …
+    sizes: tuple[int, ...] | None  # … among these sizes; None: any size
 
 
 def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) -> JobConfig:
@@ -60,22 +61,22 @@ def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) ->
         folders: the search path.
 
     Raises:
-        ConfigError: something in it is wrong.
+        ConfigError: a key or value is wrong.
     """
     checked = _check_layers(overrides, load, folders)
     resolved, data_note = _resolve(checked, folders)
     typed = _typed(resolved, folders, checked.where)
     completed, extension_note = _complete(resolved, typed, checked, "division" in overrides.values, folders)
-    kept = keep_secrets(completed, typed.vendor, typed.cluster, overrides, checked.where)
+    without_secrets = keep_secrets(completed, typed, overrides, checked.where)
 
     size_note = batch_size.note(checked.final) if checked.auto else None
-    notes = (checked.layers.note, data_note, extension_note, size_note, *too_short(kept.secrets))
-    anew = partial(_compose_alone, folders=folders)
-    beside: dict[str, Any] = {  # the fields that are values of the configuration
+    notes = (checked.layers.note, data_note, extension_note, size_note, *too_short(without_secrets.secrets))
+    compose_again = partial(_compose_alone, folders=folders)
+    fields: dict[str, Any] = {  # all other fields are values of the configuration
         **vars(typed),
-        "vendor": kept.vendor,
-        "limits": Limits(**of_same_name(Limits, completed)),
-        "config": kept.config,
+        "vendor": without_secrets.vendor,
+        "limits": Limits(**values_of_fields(Limits, completed)),
+        "config": without_secrets.config,
         "extent": extent(completed, checked.where),
         "strategy": completed["parallel"]["_target_"],
         "mesh": parallel(completed, checked.where),
@@ -86,22 +87,30 @@ def compose_job(overrides: JobOverrides, load: Load, folders: Sequence[Path]) ->
         "changes": checked.changes,
         "sweep": {key: value for key, value in overrides.swept.items() if key not in IN_NAME},
         "tuning": checked.layers.tuning and checked.layers.tuning.removeprefix("vendor/"),
-        "sized": partial(batch_size.with_size, overrides, anew) if checked.auto else None,
+        "changed": partial(_changed, overrides, compose_again),
+        "sized": partial(batch_size.with_size, overrides, compose_again) if checked.auto else None,
         "sizes": checked.sizes,
         "notes": tuple(note for note in notes if note),
         "where": checked.where,
-        "secrets": kept.secrets,
-        "mask": kept.mask,
+        "secrets": without_secrets.secrets,
+        "mask": without_secrets.mask,
     }
-    return JobConfig(**{**of_same_name(JobConfig, kept.config), **beside})
+    return JobConfig(**{**values_of_fields(JobConfig, without_secrets.config), **fields})
 
 
 def _compose_alone(overrides: JobOverrides, folders: Sequence[Path]) -> JobConfig:
     return compose_job(overrides, Load(folders), folders)
 
 
+def _changed(
+    overrides: JobOverrides, compose: Callable[[JobOverrides], JobConfig], values: Mapping[str, Any]
+) -> JobConfig:
+    """The job with other values of the command line, composed anew."""
+    return compose(replace(overrides, values={**overrides.values, **values}))
+
+
 def _check_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path]) -> _Checked:
-    """Lay the values of the command line over the layers, and check them against the case's rules."""
+    """Set the values of the command line over the layers, and check them against the case's rules."""
     layers = compose_layers(overrides, load, folders)
     check_hardware_chosen(layers.final, overrides.choices, folders)
     where = origin(layers.files, folders, overrides.values)
@@ -129,7 +138,7 @@ def _check_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path]) 
 
 
 def _resolve(checked: _Checked, folders: Sequence[Path]) -> tuple[dict[str, Any], str | None]:
-    """The whole configuration as plain data, with what flagperf itself adds; and a note on its data."""
+    """The whole configuration as plain data, with flagperf's own keys; and a note on its data."""
     final, case, where = checked.final, checked.layers.case, checked.where
     folder, note = data_dir(final)
     config = final.with_values({**names(final), "data_dir": folder, "size": size(final, folders)}).resolved()
@@ -148,7 +157,7 @@ def _resolve(checked: _Checked, folders: Sequence[Path]) -> tuple[dict[str, Any]
 
 
 def _typed(config: dict[str, Any], folders: Sequence[Path], where: Where) -> Typed:
-    """The typed parts of the configuration; the vendor with the folder of its own code, which may be used."""
+    """The typed parts of the configuration. The vendor has the checked folder of its own code."""
     typed = typed_parts(config, where)
     vendor = with_folder(replace(typed.vendor, frameworks={}, stacks={}), folders)
     check_extension(vendor, typed.framework, where)
@@ -158,15 +167,15 @@ def _typed(config: dict[str, Any], folders: Sequence[Path], where: Where) -> Typ
 def _complete(
     config: dict[str, Any], typed: Typed, checked: _Checked, division_chosen: bool, folders: Sequence[Path]
 ) -> tuple[dict[str, Any], str | None]:
-    """The configuration with what is not the case's own, without what does not count; and a note on an extension.
+    """The configuration with a record of own code, and without unused alternatives; and a note on an extension.
 
     Raises:
-        ConfigError: own code would take the place of what flagperf and its libraries ship, in a closed job.
+        ConfigError: in a closed job, own code would replace code of flagperf or its libraries.
     """
     if extension := recorded(typed.vendor, config):
         config = {**config, "extension": extension}
     replaced = [
-        *takes_place(config, typed.vendor, typed.runtime, typed.cluster, checked.where),
+        *replacing_code(config, typed, checked.where),
         *other_libraries(config, typed.framework, checked.where),
     ]
     if config["division"] == "closed" and replaced:
@@ -177,10 +186,10 @@ def _complete(
     division, note = without_proof(config, division_chosen)
     return {
         **config,
-        "own": {**files, **own_code(config, typed.vendor, replaced), **secrets},
-        # `main` is for reports; ranks log their configuration, in which `failures` would be found
+        "own": {**files, **own_code(config, typed, replaced), **secrets},
+        # Reports need `main`. Ranks log their configuration, in which the patterns of `failures` would match.
         "framework": {**_without(config["framework"], "failures"), "main": typed.framework.main},
-        "vendor": _without(config["vendor"], "frameworks", "stacks"),  # what counts of them is among its own keys
+        "vendor": _without(config["vendor"], "frameworks", "stacks"),  # the used entries are among the vendor's keys
         "division": division,
     }, note
 

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, TypeVar
 
-from flagperf.contract.hints import hints_of, of_hint, without_none
+from flagperf.contract.hints import field_of_hint, hints_of, without_none
 from flagperf.errors import ConfigError, nearest
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def build(cls: type[T], values: Any, key: str, where: Where) -> T:
         where: dotted key → the file or "command line" that set it, for messages.
 
     Raises:
-        ConfigError: the first of what `read_fields` refuses.
+        ConfigError: the first error of `read_fields`.
     """
     fields, refused = read_fields(cls, values, key, where)
     if refused:
@@ -30,13 +30,13 @@ def build(cls: type[T], values: Any, key: str, where: Where) -> T:
     return cls(**fields)
 
 
-def of_same_name(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
+def values_of_fields(cls: type, config: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a checked configuration whose keys are also fields of a dataclass."""
     return {field.name: config[field.name] for field in dataclasses.fields(cls) if field.name in config}
 
 
 def read_fields(cls: type, values: Any, key: str, where: Where) -> tuple[dict[str, Any], list[ConfigError]]:
-    """The fields of a `cls` that a mapping sets, and an error for each that is unknown, missing or wrong."""
+    """The fields of a `cls` that a mapping sets, and an error for each key that is unknown, missing or wrong."""
     if not isinstance(values, Mapping):
         return {}, [ConfigError("wrong type of value", where=where(key), key=key, given=values, allowed="a mapping")]
     hints = hints_of(cls)
@@ -61,11 +61,13 @@ def _unknown(name: str, known: Mapping[str, object], key: str, where: Where) -> 
 
 
 def _missing(hint: Any, key: str, where: str) -> ConfigError:
-    return ConfigError("a required key is missing", where=where, key=key, allowed=str(of_hint(*without_none(hint))))
+    return ConfigError(
+        "a required key is missing", where=where, key=key, allowed=str(field_of_hint(*without_none(hint)))
+    )
 
 
 def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
-    """The value as the hint wants it, or a ConfigError."""
+    """The value in the type of the hint. Raises ConfigError."""
     kind, null = without_none(hint)
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if kind is Any or (value is None and null):
@@ -80,5 +82,5 @@ def _value(hint: Any, value: Any, key: str, where: Where) -> Any:
             _value(arguments[0], name, f"{key}.{name}", where): _value(arguments[1], entry, f"{key}.{name}", where)
             for name, entry in names.items()
         }
-    of_hint(kind, null).check(key, value, where)
+    field_of_hint(kind, null).check(key, value, where)
     return value

@@ -1,4 +1,4 @@
-"""What launcher and ranks agree on about checkpoints: their forms, and what must be the same to resume from one."""
+"""Checkpoints for launcher and ranks: their forms, and the settings that a resumed training must share with them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ from flagperf.errors import ConfigError
 FORMS = ("step*.pt", "step*.dcp")  # a file; a folder
 SAME = ("case", "revision", "size", "train_batch_size", "gradient_accumulation_steps", "seed", "precision", "ema")
 RECIPE = ("lr", "lr_interval", "clip_grad", "optimizer", "lr_scheduler")  # how the weights are updated
-KERNELS = (
-    "fused",
-    "foreach",
-    "capturable",
-    "differentiable",
-)  # of an optimizer: they leave its update as it is
+KERNELS = ("fused", "foreach", "capturable", "differentiable")  # of an optimizer: its update stays the same
 
 
 def identity(config: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """What must not change for a resumed training to go on in the same way, by configuration key. `size`: ranks."""
+    """The settings that a resumed training must not change, by configuration key. `size`: number of ranks."""
     return {**{key: config[key] for key in (*SAME, "synthetic")}, "nnodes x nproc": size, **recipe(config)}
 
 
 def recipe(config: Mapping[str, Any]) -> dict[str, Any]:
-    """How the weights are updated, by configuration key; without what only chooses a kernel."""
+    """The settings by which the weights are updated, by configuration key, without those that only choose a kernel."""
     optimizer = {name: value for name, value in config["optimizer"].items() if name not in KERNELS}
     return {**{key: config.get(key) for key in RECIPE}, "optimizer": optimizer}
 
 
-def check_identity(path: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def check_identity(path: Path, saved: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse the checkpoint of another training, with a ConfigError.
 
-    What an older checkpoint does not say is not compared. Before cases had revisions, theirs was 1.
+    Settings that an older checkpoint does not hold are not compared. Before cases had revisions, theirs was 1.
+
+    Args:
+        saved: `identity` of the training that wrote the checkpoint.
+        wanted: `identity` of the training that is to go on.
     """
-    found = {"revision": 1, **found}
-    known = {key: value for key, value in wanted.items() if key in found}
-    before, now = (dict(_keys("", {key: side[key] for key in known})) for side in (found, wanted))
+    saved = {"revision": 1, **saved}
+    shared = [key for key in wanted if key in saved]
+    before, now = (dict(_keys("", {key: side[key] for key in shared})) for side in (saved, wanted))
     for key in {**now, **before}:
         if before.get(key) != now.get(key):
             raise ConfigError(
@@ -51,29 +50,29 @@ def check_identity(path: Path, found: Mapping[str, Any], wanted: Mapping[str, An
 
 
 def check_form(path: Path, *, in_parts: bool) -> None:
-    """Refuse the checkpoint that a strategy of another kind wrote: each reads its own form.
+    """Refuse a checkpoint of the form that another kind of strategy writes.
 
     Args:
         in_parts: whether the strategy reads a folder to which every rank wrote its part.
 
     Raises:
-        ConfigError: it is of the other form.
+        ConfigError: the checkpoint has the other form.
     """
     if (path.suffix == ".dcp") != in_parts:
         names = ("Sharded, by which every rank writes its part", "DDP, by which rank 0 writes the whole")
-        own, other = names if in_parts else names[::-1]
+        reader, writer = names if in_parts else names[::-1]
         raise ConfigError(
             "the checkpoint was written by another strategy",
             where=str(path),
             key="parallel._target_",
-            given=own,
-            allowed=other,
+            given=reader,
+            allowed=writer,
             advice="resume with the strategy of the earlier run, or begin anew, without resume",
         )
 
 
 def _keys(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values of the recipe; what else identifies a training is compared as it is."""
+    """Dotted keys and values of the recipe; each other setting is one value."""
     if isinstance(value, Mapping) and (not key or _is_recipe(key)):
         for name, item in value.items():
             yield from _keys(f"{key}.{name}" if key else str(name), item)

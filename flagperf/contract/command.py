@@ -17,6 +17,6 @@ class Command:
 
     def line(self) -> str:
         """The command as one line for a POSIX shell, to be pasted or sent."""
-        place = f"cd {shlex.quote(self.cwd)} && " if self.cwd else ""
+        folder = f"cd {shlex.quote(self.cwd)} && " if self.cwd else ""
         assignments = "".join(f"{name}={shlex.quote(value)} " for name, value in self.env.items())
-        return place + assignments + shlex.join(self.argv)
+        return folder + assignments + shlex.join(self.argv)

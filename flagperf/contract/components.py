@@ -1,4 +1,4 @@
-"""Makes the objects that `_target_` entries describe: parts of a training in the ranks, report writers here."""
+"""Makes the objects that `_target_` entries describe: parts of a training in ranks, report writers in the launcher."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def component(config: Mapping[str, Any], key: str, *arguments: Any, **named: Any
     """The object that `config[key]` describes, or None where it is null. `arguments` come before the configured ones.
 
     Raises:
-        ConfigError: the `_target_` does not exist; or what the component itself raises.
+        ConfigError: the `_target_` does not exist.
+        FlagperfError: from the component itself.
     """
     from hydra.errors import InstantiationException
     from hydra.utils import instantiate
@@ -37,8 +38,8 @@ def component(config: Mapping[str, Any], key: str, *arguments: Any, **named: Any
         raise
 
 
-def import_maker() -> None:
-    """Import what makes components, so that the first of them does not wait for it."""
+def preload_hydra() -> None:
+    """Import Hydra now, so that the first component does not wait for the import."""
     import hydra.utils  # noqa: F401
 
 
@@ -56,13 +57,13 @@ def object_at(path: str) -> Any:
     return get_object(path)
 
 
-def with_write(key: str, node: Any, kind: str, page: str, *arguments: Any) -> Any:
-    """The object with a method `write` that an entry of a list in the configuration describes.
+def make_writer(key: str, node: Any, kind: str, page: str, *arguments: Any) -> Any:
+    """Make the object with a method `write` that an entry of a list in the configuration describes.
 
     Args:
         key: the dotted key of the entry, for messages.
         node: the entry, a mapping with `_target_` and its arguments.
-        kind: what the object must be, for messages.
+        kind: kind of the object, for messages.
         page: the page that explains it.
         arguments: come before the configured ones.
 
@@ -87,9 +88,9 @@ def with_write(key: str, node: Any, kind: str, page: str, *arguments: Any) -> An
     return made
 
 
-def path_of(thing: Any) -> str:
-    """Module and name of a thing's class."""
-    return f"{type(thing).__module__}.{type(thing).__qualname__}"
+def class_path(instance: Any) -> str:
+    """Module and name of an object's class."""
+    return f"{type(instance).__module__}.{type(instance).__qualname__}"
 
 
 def targets(node: Any) -> Iterator[str]:

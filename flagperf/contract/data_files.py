@@ -1,7 +1,7 @@
-"""The files of a training's data, by names and sizes: a fingerprint that tells two copies of the data apart.
+"""The files of a training's data, by names and sizes: a fingerprint that differs between different data.
 
-A million files are listed in seconds, so a rank does it when its training is over, and only one rank of each node. A
-quick look at some of the folders is made before.
+To list a million files takes seconds. So one rank of each node does it, when its training is over. A quick scan of some
+folders comes before the training.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ class Fingerprint(NamedTuple):
     digest: str  # of their names and sizes, 16 hexadecimal digits
 
 
-class Look(NamedTuple):
-    """How many of the files a fingerprint is made of: at most so many, evenly spread in the order of their names."""
+class Scan(NamedTuple):
+    """Limits on the files of a fingerprint. Those within a limit are evenly spread in the order of their names."""
 
-    folders: int | None  # that are listed, of those in one folder; None: all
-    sized: int  # files of a pattern whose size is asked for: over a network each may take a millisecond
-
-
-WHOLE, QUICK = Look(None, 10_000), Look(32, 100)
+    folders: int | None  # folders that are listed, of those in one folder; None: all
+    sizes: int  # files of a pattern whose size is read: over a network each may take a millisecond
 
 
-def data_fingerprint(config: Mapping[str, Any], look: Look = WHOLE) -> Fingerprint | None:
+FULL, QUICK = Scan(None, 10_000), Scan(32, 100)
+
+
+def data_fingerprint(config: Mapping[str, Any], scan: Scan = FULL) -> Fingerprint | None:
     """The fingerprint of the files that the case requires (`data.require`); None where it requires none.
 
-    It is the same wherever the files lie: what stands before a glob's first wildcard is no part of their names.
+    It does not depend on where the files lie: the part before a glob's first wildcard does not count as their name.
     """
     folder, digest, files = config["data_dir"], hashlib.sha256(), 0
     for pattern in (config.get("data") or {}).get("require", ()) if folder else ():
         fixed, wild = split(pattern)
-        names = sorted(_matches(os.path.join(folder, fixed), wild, look.folders))  # noqa: PTH118
+        names = sorted(_matches(os.path.join(folder, fixed), wild, scan.folders))  # noqa: PTH118
         digest.update("\n".join([*names, ""]).encode(errors="surrogateescape"))
-        for name in spread(names, look.sized):
+        for name in spread(names, scan.sizes):
             digest.update(b"%d " % _size(os.path.join(folder, fixed, name)))  # noqa: PTH118
         files += len(names)
     return Fingerprint(files, digest.hexdigest()[:16]) if files else None
@@ -55,12 +55,12 @@ def data_fingerprint(config: Mapping[str, Any], look: Look = WHOLE) -> Fingerpri
 def split(pattern: str) -> tuple[str, tuple[str, ...]]:
     """A glob as the folder before its first wildcard, and the parts from there on."""
     parts = PurePath(pattern).parts
-    first = next((place for place, part in enumerate(parts) if WILD.search(part)), len(parts) - 1)
+    first = next((index for index, part in enumerate(parts) if WILD.search(part)), len(parts) - 1)
     return str(PurePath(*parts[:first])), parts[first:]
 
 
 def spread(items: Sequence[T], most: int) -> Sequence[T]:
-    """At most so many of the items, evenly spread."""
+    """At most `most` of the items, evenly spread."""
     return items[:: max(1, -(-len(items) // most))]
 
 
@@ -68,24 +68,24 @@ def _matches(folder: str, parts: Sequence[str], folders: int | None) -> Iterator
     """Paths below a folder that match the parts of a glob; as pathlib has them, ten times faster.
 
     Args:
-        folders: of those in one folder, at most so many are gone into.
+        folders: limit of searched sub-folders of a folder.
     """
-    head, rest = parts[0], parts[1:]
+    head, *rest = parts
     try:
         names = os.listdir(folder)  # noqa: PTH208
     except OSError:  # no folder, or one that may not be read: the training did without
         return
-    found = fnmatch.filter(names, head) if head != "*" else names
+    matching = fnmatch.filter(names, head) if head != "*" else names
     if not rest:
-        yield from found
+        yield from matching
         return
-    for name in spread(sorted(found), folders) if folders else found:
+    for name in spread(sorted(matching), folders) if folders else matching:
         for path in _matches(f"{folder}/{name}", rest, folders):
             yield f"{name}/{path}"
 
 
 def _size(path: str) -> int:
-    """Bytes of a file; -1 of a link that leads nowhere."""
+    """Bytes of a file; -1 for a link that leads nowhere."""
     try:
         return os.stat(path).st_size  # noqa: PTH116
     except OSError:

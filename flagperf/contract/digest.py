@@ -1,4 +1,4 @@
-"""Texts that identify a thing: the tensors, modules or names of a network, the content of a file."""
+"""Short hashes: of the tensors, modules or names of a network, and of the content of a file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def digest(lines: Iterable[str]) -> str:
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a file's content, read block by block."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         while block := file.read(BLOCK):
-            found.update(block)
-    return found.hexdigest()
+            hasher.update(block)
+    return hasher.hexdigest()

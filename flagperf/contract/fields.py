@@ -1,4 +1,4 @@
-"""What one value may be: its type, range, options or form. Stated by config/schema/ and settings.py."""
+"""Describes the values that a key accepts: type, range, options or form. config/schema/ and settings.py use it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flagperf.secret import quoted
 
 @dataclass(frozen=True)
 class Field:
-    """What one key accepts. A key of the `platform` says where, how often or how a job runs; no case has it."""
+    """The values that one key accepts. `platform`: the key says where, how often or how a job runs; no case has it."""
 
     type: type
     low: float | None = None  # smallest value allowed …
@@ -24,7 +24,7 @@ class Field:
     high: float | None = None
     options: tuple[str, ...] = ()
     form: str | None = None  # regular expression that the whole text matches …
-    said: str = ""  # … and what it allows, for people
+    words: str = ""  # … and the allowed values in words
     classes: bool = False  # an item of the list may also be a mapping with the path of a class as _target_
     pattern: bool = False  # a regular expression
     null: bool = False
@@ -60,7 +60,7 @@ class Field:
             return f"{'a list of' if self.type is list else 'one of'}: {options}{null}"
         bounds = {"at least": self.low, "above": self.above, "at most": self.high}
         limits = "".join(f", {name} {at}" for name, at in bounds.items() if at is not None)
-        return (self.said or TYPE_NAMES[self.type]) + limits + null
+        return (self.words or TYPE_NAMES[self.type]) + limits + null
 
     def check(self, key: str, value: Any, where: Callable[[str], str]) -> None:
         """Refuse a value that is not accepted.
@@ -70,7 +70,7 @@ class Field:
             where: dotted key → the file or "command line" that set it.
 
         Raises:
-            ConfigError: with what is allowed, and what was probably meant.
+            ConfigError: with the allowed values, and the option that was probably meant.
         """
         if self.accepts(value):
             return
@@ -140,8 +140,8 @@ def switch(*, platform: bool = False) -> Field:
 
 def folder_name(*, null: bool = False, platform: bool = False) -> Field:
     """Text that names a folder, and cannot lead out of the one it lies in."""
-    said = "the name of a folder: not empty, without /, not . or .."
-    return Field(str, form=r"(?!\.{1,2}\Z)[^/\0]+", said=said, null=null, platform=platform)
+    words = "the name of a folder: not empty, without /, not . or .."
+    return Field(str, form=r"(?!\.{1,2}\Z)[^/\0]+", words=words, null=null, platform=platform)
 
 
 SIZE = r"(\d+(?:\.\d+)?)([kmgt]?)b?"  # as docker writes it, in capitals or not
@@ -153,27 +153,32 @@ Count = Annotated[int, count()]
 CountFrom0 = Annotated[int, count(0)]
 Port = Annotated[int, count(high=65535)]
 FolderName = Annotated[str, folder_name()]
-Address = Annotated[str, Field(str, form=r"[^\s/\0]+", said="the name or IP address of a host")]
-AbsolutePath = Annotated[str, Field(str, form=r"/[^\0]*", said="an absolute path, with ~ written out")]
+Address = Annotated[str, Field(str, form=r"[^\s/\0]+", words="the name or IP address of a host")]
+AbsolutePath = Annotated[str, Field(str, form=r"/[^\0]*", words="an absolute path, with ~ written out")]
 Variable = Annotated[
-    str, Field(str, form="[A-Za-z_][A-Za-z0-9_]*", said="the name of a variable: letters, digits and _, no digit first")
+    str,
+    Field(str, form="[A-Za-z_][A-Za-z0-9_]*", words="the name of a variable: letters, digits and _, no digit first"),
 ]
 VariablePattern = Annotated[
     str,
-    Field(str, form=r"[A-Za-z_][A-Za-z0-9_]{2,}\*?", said="the name of a variable, or its beginning and a *: NCCL_*"),
+    Field(
+        str,
+        form=r"[A-Za-z_][A-Za-z0-9_]{2,}\*?",
+        words="the name of a variable, or its beginning and a *: NCCL_*",
+    ),
 ]
-Pattern = Annotated[str, Field(str, pattern=True, said="a regular expression")]
-ByteSize = Annotated[str, Field(str, form=f"(?i:{SIZE})", said="a number with b, k, m, g or t, such as 512m")]
-Gpus = Annotated[str, Field(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", said="all, a count, or device=0,1")]
+Pattern = Annotated[str, Field(str, pattern=True, words="a regular expression")]
+ByteSize = Annotated[str, Field(str, form=f"(?i:{SIZE})", words="a number with b, k, m, g or t, such as 512m")]
+Gpus = Annotated[str, Field(str, form=r"all|[1-9]\d*|device=[^\s,]+(,[^\s,]+)*", words="all, a count, or device=0,1")]
 DeviceFile = Annotated[
     str,
     Field(
         str,
         form=r"/[^:\0]+(:/[^:\0]+(:(?=.)r?w?m?)?)?",
-        said="host[:container[:permissions]], both absolute paths, permissions of r, w and m in this order",
+        words="host[:container[:permissions]], both absolute paths, permissions of r, w and m in this order",
     ),
 ]
 MountTarget = Annotated[
-    str, Field(str, form=r"/[^:\0]+(:rw)?", said="an absolute path in the container, or one with :rw")
+    str, Field(str, form=r"/[^:\0]+(:rw)?", words="an absolute path in the container, or one with :rw")
 ]
 Limit = Annotated[int, Field(int, low=-1)]

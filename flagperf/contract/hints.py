@@ -1,4 +1,4 @@
-"""What the type hints of a dataclass say of the values that it takes."""
+"""The type hints of a dataclass, as descriptions of the values that its fields take."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def without_none(hint: Any) -> tuple[Any, bool]:
     return kind, True
 
 
-def of_hint(kind: Any, null: bool) -> Field:
-    """What a type hint without `| None` says of a value."""
+def field_of_hint(kind: Any, null: bool) -> Field:
+    """The values that a type hint allows. `kind`: the hint without its `| None`; `null`: whether it had one."""
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is Annotated:
         field: Field = arguments[1]
@@ -43,11 +43,13 @@ def of_hint(kind: Any, null: bool) -> Field:
     return Field(dict if origin is Mapping or is_dataclass(origin) else origin, null=null)
 
 
-def of_dataclass(cls: Any, prefix: str = "") -> dict[str, Field]:
-    """Dotted key → what it accepts, for each field of a dataclass and of the dataclasses in it."""
-    found: dict[str, Field] = {}
+def fields_of(cls: Any, prefix: str = "") -> dict[str, Field]:
+    """Dotted key → the values that it accepts, for each field of a dataclass and of the dataclasses in it."""
+    fields: dict[str, Field] = {}
     for name, hint in hints_of(cls).items():
         kind, null = without_none(hint)
-        below = of_dataclass(kind, f"{prefix}{name}.") if is_dataclass(kind) else {prefix + name: of_hint(kind, null)}
-        found.update(below)
-    return found
+        below = (
+            fields_of(kind, f"{prefix}{name}.") if is_dataclass(kind) else {prefix + name: field_of_hint(kind, null)}
+        )
+        fields.update(below)
+    return fields

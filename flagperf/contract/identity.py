@@ -1,4 +1,4 @@
-"""What sets one configured case apart from others: by this tables name it, and jobs are held against each other."""
+"""The identity of a configured case: tables name the case by it, and comparisons match jobs by it."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ class Identity:
 
     @property
     def of_submission(self) -> tuple[object, ...]:
-        """What the jobs of one submission have in common: they differ in scale, and may in precision and batch."""
+        """The key that all jobs of one submission share. Their scales differ; precision and batch size may differ."""
         return self.case, self.revision, self.framework, self.vendor, self.hardware

@@ -25,7 +25,7 @@ def differing(before: Leaves, after: Leaves) -> list[str]:
     """Keys whose values differ, or that only one side has; 1 and 1.0 are the same, 1 and true are not."""
 
     def value(side: Leaves, key: str) -> tuple[bool, Any]:
-        found = side.get(key, ABSENT)
-        return isinstance(found, bool), found
+        leaf = side.get(key, ABSENT)
+        return isinstance(leaf, bool), leaf
 
     return [key for key in {**before, **after} if value(before, key) != value(after, key)]

@@ -1,4 +1,4 @@
-"""Lines of a log that nobody vouches for: a line may have no end."""
+"""Splits a log into lines. The log may hold anything: a line may have no end."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ class Lines:
     def __init__(self) -> None:
         self.dropped = 0
         self._torn = b""  # the last line, while its end is not there yet
-        self._too_long = False  # so is the last line, of which nothing is kept
+        self._too_long = False  # whether the last line is too long; nothing of it is kept
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that these bytes complete, without their ends."""
         *ended, self._torn = (self._torn + data).split(b"\n")
-        found = []
+        complete = []
         for line in ended:
             if self._too_long or len(line) > LONGEST:
                 self.dropped += 1
             else:
-                found.append(line)
+                complete.append(line)
             self._too_long = False
         if self._too_long or len(self._torn) > LONGEST:
             self._torn, self._too_long = b"", True
-        return found
+        return complete
 
     def end(self) -> list[bytes]:
         """The last line, where the log ended without a line end."""

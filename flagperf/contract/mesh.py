@@ -1,7 +1,7 @@
-"""The mesh of a job: its ranks as a block with three sides, which says who shares what with whom.
+"""The mesh of a job: its ranks as a block with three sides. Ranks along a side share parameters or data.
 
-Ranks are counted along `tp` first, then `dp_shard`, then `dp_replicate`: those that talk most are neighbours, and
-lie on one node. docs/parallel.md explains the sides.
+Ranks are counted along `tp` first, then `dp_shard`, then `dp_replicate`: ranks that exchange most data are neighbours
+on one node. docs/parallel.md explains the sides.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ class Mesh:
         """The mesh of a job of `world` ranks.
 
         Args:
-            sizes: of the sides; one may be -1, and takes what the others leave.
+            sizes: of the sides; a size of -1 becomes the rest of the ranks.
             where: dotted key → the file or "command line" that set it, for messages.
 
         Raises:
             ConfigError: a size is 0 or less, several are -1, or they do not multiply to the ranks.
         """
-        given = {side: int(sizes[side]) for side in SIDES}
-        said = " x ".join(f"{side}={size}" for side, size in given.items())
-        open_sides = [side for side, size in given.items() if size == -1]
-        for side, size in given.items():
+        sizes_given = {side: int(sizes[side]) for side in SIDES}
+        text = " x ".join(f"{side}={size}" for side, size in sizes_given.items())
+        open_sides = [side for side, size in sizes_given.items() if size == -1]
+        for side, size in sizes_given.items():
             if size < 1 and size != -1:
                 allowed = "a whole number from 1, or -1 for what the other sides leave"
                 key = f"{KEY}.{side}"
                 raise ConfigError("value out of range", where=where(key), key=key, given=size, allowed=allowed)
         if len(open_sides) > 1:
-            raise ConfigError("only one side of the mesh may be -1", where=where(KEY), key=KEY, given=said)
-        known = cls(**{side: max(1, size) for side, size in given.items()})
+            raise ConfigError("only one side of the mesh may be -1", where=where(KEY), key=KEY, given=text)
+        known = cls(**{side: max(1, size) for side, size in sizes_given.items()})
         left = world // known.size
         if known.size * left != world or (left != 1 and not open_sides):
             raise ConfigError(
                 "the sides of the mesh do not multiply to the ranks of the job",
                 where=where(KEY),
                 key=KEY,
-                given=said,
+                given=text,
                 allowed=f"sizes whose product is {world} (nnodes x nproc)",
                 advice="choose sizes that divide the ranks, or another number of ranks"
                 if open_sides
@@ -76,7 +76,7 @@ class Mesh:
         """Which share of the data a rank trains on."""
         return rank // self.tp
 
-    def counts_data(self, rank: int) -> bool:
+    def counts_samples(self, rank: int) -> bool:
         """Whether a rank counts the samples that it trains on: the first of each tp group, so that each counts once."""
         return rank % self.tp == 0
 
@@ -95,7 +95,7 @@ class Mesh:
         """Refuse settings that do not give the `global_batch_size` of the case, where it has one.
 
         Raises:
-            ConfigError: they do not.
+            ConfigError: an optimizer step would have another number of samples.
         """
         wanted = config["global_batch_size"]
         batch, accumulation = config["train_batch_size"], config["gradient_accumulation_steps"]
@@ -109,11 +109,11 @@ class Mesh:
                 advice="change train_batch_size, gradient_accumulation_steps, or the mesh of parallel",
             )
 
-    def check_whole(self, where: Callable[[str], str] = lambda _: "config.yaml") -> None:
+    def check_undivided(self, where: Callable[[str], str] = lambda _: "config.yaml") -> None:
         """Refuse a mesh that divides the network, for a strategy that cannot.
 
         Raises:
-            ConfigError: it does.
+            ConfigError: the mesh divides the network.
         """
         if self.data_ranks != self.dp_replicate or self.tp != 1:
             side = "tp" if self.dp_shard == 1 else "dp_shard"

@@ -6,8 +6,8 @@
                                          31C 57W 15MiB 40536MiB 0%[ joules countedJ][ clockMHz]
                                          … one line a device, then an empty line
 
-A figure that is not known is N/A. Else it stands as the tool told it, also where that cannot be: whoever reads a log
-leaves such figures out. A monitor that has no figures says once `<time><TAB>not available: <why>`.
+An unknown figure is N/A. Each other figure is as the tool printed it, also an impossible one: readers of a log leave
+impossible figures out. A monitor that has no figures says once `<time><TAB>not available: <why>`.
 """
 
 from __future__ import annotations
@@ -28,62 +28,62 @@ UNKNOWN = "N/A"
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that a monitor tells."""
+    """A figure that a monitor records."""
 
     unit: str  # in the log; empty: a fraction
     title: str = ""  # in a report; empty: no report shows it
     shown: str = ""  # its unit in a report
     factor: float = 1.0  # from the log's unit to the report's
     counter: bool = False  # it grows since some moment in the past, and has no mean
-    extra: bool = False  # FlagPerf's lines have no word for it: it has one where it is known
-    low: float = 0.0  # in the log's unit: what is below …
+    extra: bool = False  # FlagPerf's lines have no word for it: a line holds it only where it is known
+    low: float = 0.0  # in the log's unit: a value below …
     high: float = math.inf  # … or above is no figure but a fault of the device or its tool
 
     def can_be(self, value: float) -> bool:
-        """Whether it is a figure at all."""
+        """Whether a device can have this value."""
         return self.low <= value <= self.high
 
 
-NODE_FIGURES = {  # monitor → the one figure that it tells
+NODE_FIGURES = {  # monitor → its figure
     "cpu": Figure("", "CPU busy", "%", 100.0, high=1.0),
     "mem": Figure("", "memory used", "%", 100.0, high=1.0),
     "pwr": Figure("W", "power of the node", "W", high=100_000.0),
 }
 
 
-def _told(*figure: Any, **more: Any) -> Any:
+def _figure(*arguments: Any, **named: Any) -> Any:
     """A field of Device, with its Figure."""
-    return field(default=None, metadata={"figure": Figure(*figure, **more)})
+    return field(default=None, metadata={"figure": Figure(*arguments, **named)})
 
 
 @dataclass(frozen=True)
 class Device:
-    """What a tool says of one accelerator; None where it does not say it. The fields are in the order of a line."""
+    """The figures of one accelerator; None where the tool gives none. The fields are in the order of a line."""
 
-    temperature: float | None = _told("C", "accelerator temperature", "°C", low=-60.0, high=200.0)
-    power: float | None = _told("W", "power of the accelerators", "W", high=10_000.0)  # 65535: broken
-    memory_used: float | None = _told("MiB", "accelerator memory used", "GiB", 1 / 1024)
-    memory_total: float | None = _told("MiB")
-    # of the time a kernel ran, or as the vendor says
-    utilisation: float | None = _told("%", "accelerators busy", "%", high=100.0)
-    energy: float | None = _told("J", counter=True, extra=True)
-    clock: float | None = _told("MHz", "accelerator clock", "MHz", high=100_000.0, extra=True)  # of its processors
+    temperature: float | None = _figure("C", "accelerator temperature", "°C", low=-60.0, high=200.0)
+    power: float | None = _figure("W", "power of the accelerators", "W", high=10_000.0)  # 65535: broken
+    memory_used: float | None = _figure("MiB", "accelerator memory used", "GiB", 1 / 1024)
+    memory_total: float | None = _figure("MiB")
+    # share of the time in which a kernel ran, or the vendor's definition
+    utilisation: float | None = _figure("%", "accelerators busy", "%", high=100.0)
+    energy: float | None = _figure("J", counter=True, extra=True)
+    clock: float | None = _figure("MHz", "accelerator clock", "MHz", high=100_000.0, extra=True)  # of its processors
 
     def line(self) -> str:
         """FlagPerf's five words; then the extra figures that are known."""
-        told = [(getattr(self, name), figure) for name, figure in DEVICE_FIGURES.items()]
-        return " ".join(_word(value, figure.unit) for value, figure in told if value is not None or not figure.extra)
+        values = [(getattr(self, name), figure) for name, figure in DEVICE_FIGURES.items()]
+        return " ".join(_word(value, figure.unit) for value, figure in values if value is not None or not figure.extra)
 
     def possible(self) -> Device:
-        """The same without figures that cannot be: negative ones, or more memory in use than there is."""
-        told = {name: value for name in DEVICE_FIGURES if (value := getattr(self, name)) is not None}
-        kept = {name: value for name, value in told.items() if DEVICE_FIGURES[name].can_be(value)}
-        if kept.get("memory_used", 0.0) > kept.get("memory_total", math.inf):
-            del kept["memory_used"]
-        return Device(**kept)
+        """The same without impossible figures: negative ones, or more memory in use than the device has."""
+        known = {name: value for name in DEVICE_FIGURES if (value := getattr(self, name)) is not None}
+        possible = {name: value for name, value in known.items() if DEVICE_FIGURES[name].can_be(value)}
+        if possible.get("memory_used", 0.0) > possible.get("memory_total", math.inf):
+            del possible["memory_used"]
+        return Device(**possible)
 
 
-DEVICE_FIGURES: dict[str, Figure] = {one.name: one.metadata["figure"] for one in fields(Device)}
+DEVICE_FIGURES: dict[str, Figure] = {entry.name: entry.metadata["figure"] for entry in fields(Device)}
 
 
 def stamp(time: float) -> str:
@@ -101,22 +101,22 @@ def parse_stamp(text: str) -> float | None:
 
 def parse_line(line: str) -> Device | None:
     """Read back what `Device.line` wrote; None for any other line."""
-    left = iter(DEVICE_FIGURES.items())
-    found: dict[str, float | None] = {}
+    remaining = iter(DEVICE_FIGURES.items())
+    values: dict[str, float | None] = {}
     for word in line.split():
-        for name, figure in left:
+        for name, figure in remaining:
             if word == UNKNOWN:
-                found[name] = None
+                values[name] = None
                 break
             if match := re.fullmatch(rf"(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?){re.escape(figure.unit)}", word, re.ASCII):
-                found[name] = float(match[1])
+                values[name] = float(match[1])
                 break
             if not figure.extra:
                 return None
         else:
             return None
     needed = {name for name, figure in DEVICE_FIGURES.items() if not figure.extra}
-    return Device(**found) if needed <= found.keys() else None
+    return Device(**values) if needed <= values.keys() else None
 
 
 def _word(value: float | None, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""What executing a plan gives. All frozen."""
+"""The outcome of executing a plan: frozen values."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Outage:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a round failed or could not start: the first cause, not what followed from it.
+    """Why a round failed or could not start: the first cause, not its consequences.
 
-    Host and rank are those that are known to be at fault; None where nobody is.
+    Host and rank are those that are known to be at fault; None where none is known.
     """
 
     cause: str  # "exit code 1", "signal SIGKILL", "hang: no progress for 60 s", "lost host" …
@@ -41,7 +41,7 @@ class Failure:
     exit_status: int | None = None  # of the rank, or of the ranks' launcher; None: unknown, or ended by a signal
     signal: str | None = None  # that ended it: "SIGKILL"
     last_lines: tuple[str, ...] = ()  # of a log
-    details: Mapping[str, str] = field(default_factory=dict)  # where, key, given, allowed, do: of what was refused
+    details: Mapping[str, str] = field(default_factory=dict)  # where, key, given, allowed, do: of the refused value
 
     @property
     def sentence(self) -> str:
@@ -53,25 +53,25 @@ class Failure:
 
     @property
     def line(self) -> str:
-        """All in one line: what failed, then the key that was refused, and who set it.
+        """One line: the problem, then the key that was refused, and the file that set it.
 
         A sentence that ends in a colon goes on: "2 hosts cannot be used, in phase 'connect': h1: no answer".
         """
         first, *more = self.sentence.splitlines()
-        said = " ".join([first, *more[:1]]) if first.endswith(":") else first
+        sentence = " ".join([first, *more[:1]]) if first.endswith(":") else first
         key, given = self.details.get("key"), self.details.get("given")
         if key is None:
-            return said
+            return sentence
         value = f"={given.splitlines()[0]}" if given else ""
-        return f"{said}: {key}{value} ({self.details.get('where', 'unknown')})"
+        return f"{sentence}: {key}{value} ({self.details.get('where', 'unknown')})"
 
     def after(self, word: str) -> str:
-        """The line behind a word for what became of the round, such as "failed"; alone where it says that itself."""
+        """The line behind a word for the end of the round, such as "failed"; only the line where the cause says it."""
         return self.line if self.cause.startswith(InterruptedRunError.word) else f"{word}: {self.line}"
 
     @property
     def is_refusal(self) -> bool:
-        """Whether something that the user wrote cannot be used."""
+        """Whether the cause is a value that the user wrote."""
         return "where" in self.details
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def refusal(error: FlagperfError) -> Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What executing a Plan gave. Logs lie in `folder`, one sub-folder a node."""
+    """The outcome of executing a Plan. Logs lie in `folder`, one sub-folder a node."""
 
     status: Literal["finished", "failed", "interrupted"]
     folder: Path

@@ -38,10 +38,11 @@ EVENTS = (
     "TRAIN_END",
     "PROBE",
     "PROOF",
+    "LOCATED",
     "FINISHED",
 )
 
-TRIES = 8  # places in a line where an event may begin; the first may be the half line of a killed process
+TRIES = 8  # PREFIXes in a line that are tried; the first may belong to the half line of a killed process
 LATEST = 253402300799999  # ms; the last moment of the year 9999
 
 _STARTS = re.compile(re.escape(PREFIX))
@@ -82,7 +83,7 @@ class Event:
 def parse(line: str) -> Event | None:
     """Read one line of a log: an Event, or None for ordinary output and for a PerfLog line that cannot be read.
 
-    Nobody vouches for a log: user code of a rank may print anything. An event that is returned fits the protocol.
+    A log may hold anything, since user code of a rank may print. An event that is returned fits the protocol.
     """
     if PREFIX not in line:  # nearly every line of a long log
         return None
@@ -163,7 +164,7 @@ _STEP: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(("step", "epoch", "samples", "global_steps", "num_trained_samples"), _is_count),
     "end_training": _is_switch,
 }
-# Event → field → what it must be; fields that are not named are figures. Other events may hold anything.
+# Event → field → check of its type; other fields are figures. The other events may hold anything.
 FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "SUBMIT_INFO": {**dict.fromkeys(("vendor", "case", "visible_devices"), _is_text), "config": _is_mapping},
     **dict.fromkeys(("STEP_BEGIN", "STEP_END", "EVALUATE", "EPOCH_BEGIN", "EPOCH_END"), _STEP),
@@ -180,6 +181,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         **dict.fromkeys(("differences", "optimizer", "versions"), _is_mapping),
         "classes": _is_texts,
     },
+    "LOCATED": {**dict.fromkeys(("compared", "module", "device"), _is_text), "operator": _is_mapping},
     "FINISHED": {
         **dict.fromkeys(("throughput_unit", "stop_reason", "mfu_note", "example_note"), _is_text),
         **dict.fromkeys(("peak_memory_kind", "clock", "precision", "device_name"), _is_text),
@@ -230,7 +232,7 @@ class PerfLog:
 
 
 def encode(value: Any) -> Any:
-    """What JSON can hold of a value: mappings, lists, and non-finite floats as "nan", "inf" and "-inf"."""
+    """A value in JSON's types: mappings, lists, and non-finite floats as "nan", "inf" and "-inf"."""
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What a round, and all rounds of a case, came to. All frozen."""
+"""The results of a round, and of all rounds of a case: frozen values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flagperf.contract.outcome import Failure, Moment, Outage
 from flagperf.contract.target import Target
 
 Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
-Finding = Tuple[Verdict, str]  # of a rule of the verdict: what follows, and why
+Finding = Tuple[Verdict, str]  # of a rule of the verdict: the verdict that follows, and the reason
 
 
 @dataclass(frozen=True)
 class Change:
-    """One value that differs from the case: where it was set and from what to what."""
+    """One value that differs from the case: its source, and the value before and after."""
 
     key: str
     before: Any
@@ -26,12 +26,36 @@ class Change:
 
 @dataclass(frozen=True)
 class ProbedDevice:
-    """What the device of one rank achieved in a probe: figures in FLOP/s and bytes/s (docs/probe.md)."""
+    """The rates that the device of one rank achieved in a probe: figures in FLOP/s and bytes/s (docs/probe.md)."""
 
     rank: int
     host: str
     device: str
-    figures: Mapping[str, float]  # without those that it could not do
+    figures: Mapping[str, float]  # without figures that the device does not support
+
+
+@dataclass(frozen=True)
+class ClassShare:
+    """The operators of one class: their part of the least time of a step, and what limits most of this part."""
+
+    operator_class: str
+    share: float
+    limited_by: str  # "compute", "memory bandwidth" or "links"
+
+
+@dataclass(frozen=True)
+class Achievable:
+    """What a traced step and the figures of the product allow at most (docs/predict.md). Absent figures are None."""
+
+    throughput: float | None = None  # of the whole job, as it trains: operators are fused only with compile
+    share: float | None = None  # p_train / throughput
+    bound: float | None = None  # throughput that nothing exceeds: fused, overlapped, by the data sheet alone
+    step_time: float | None = None  # least seconds of an optimizer step, to which `throughput` belongs
+    classes: tuple[ClassShare, ...] = ()  # of step_time, the largest first
+    source: str = ""  # of the product's figures: a data sheet, or a probe
+    missing: tuple[str, ...] = ()  # figures without which there is no throughput
+    operations: float | None = None  # FLOP of a step of one rank
+    moved: float | None = None  # bytes that a step of one rank reads and writes, unfused
 
 
 @dataclass(frozen=True)
@@ -60,9 +84,10 @@ class Result:
     built: Mapping[str, Any] = field(default_factory=dict)  # BUILT of the lowest rank (docs/perflog.md)
     seed: int | None = None  # as the ranks read it; None: no rank got so far
     synthetic: bool = False  # trained on batches that stay in device memory
-    notes: tuple[str, ...] = ()  # what to know beside the number, which changes no verdict
+    notes: tuple[str, ...] = ()  # remarks that change no verdict
     probe: tuple[ProbedDevice, ...] = ()  # with probe=run
-    other_data: str = ""  # what sets the data of a full-size case apart from its own; "" where nothing does
+    other_data: str = ""  # how the data of a full-size training differs from the case's; "" where it does not
+    achievable: Achievable | None = None  # None: the round has no figures, or an older version wrote it
 
 
 @dataclass(frozen=True)
@@ -70,23 +95,24 @@ class TriedSize:
     """A batch size of each rank that was tried for `train_batch_size=auto`."""
 
     size: int
-    note: str = ""  # why it does not fit; empty: it does
+    note: str = ""  # why it does not fit; empty: it fits
     peak_memory: float | None = None  # GiB, of the rank that held most
     throughput: float | None = None  # of the whole job
 
     @property
     def fits(self) -> bool:
+        """Whether a rank can train with this size."""
         return not self.note
 
 
 @dataclass(frozen=True)
 class BatchSearch:
-    """What `train_batch_size=auto` found."""
+    """The batch size that `train_batch_size=auto` chose, and the sizes that it tried."""
 
     found: int | None  # None: not even one sample fits
     limit: float | None  # GiB that a rank may hold; None: as much as the device gives
-    tried: tuple[TriedSize, ...]  # in that order
-    sizes: tuple[int, ...] | None = None  # of which whole steps give the case's global_batch_size; None: any
+    tried: tuple[TriedSize, ...]  # in the order of the tries
+    sizes: tuple[int, ...] | None = None  # sizes that divide the case's global_batch_size; None: any size
 
 
 @dataclass(frozen=True)
@@ -115,4 +141,5 @@ class Summary:
 
     @property
     def identity(self) -> Identity:
+        """The identity of the configured case, from `config`."""
         return Identity.of(self.config)

@@ -1,6 +1,6 @@
-"""Files of folders that others can write into: only regular ones are read, and what is written goes to no other place.
+"""Reads and writes files in folders that others can write into.
 
-A pipe or a device never ends; a link leads elsewhere.
+Only regular files are read, since a pipe or a device never ends. A write replaces a link and does not follow it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ def regular(path: Path) -> Path:
     """The path of a regular file, of a link to one, or of nothing.
 
     Raises:
-        OSError: something else is there.
+        OSError: the path leads to another kind of file.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))
@@ -22,18 +22,18 @@ def regular(path: Path) -> Path:
 
 
 def read_yaml(path: Path) -> Any:
-    """What a regular YAML file holds, by PyYAML's safe rules. libyaml reads it, where PyYAML has it: ten times as fast.
+    """The content of a regular YAML file, by PyYAML's safe rules; libyaml, where PyYAML has it, is ten times as fast.
 
     Raises:
-        OSError, ValueError, YAMLError: it cannot be read.
+        OSError, ValueError, YAMLError: the file cannot be read.
     """
     import yaml  # heavy, and only some need it
 
     return yaml.load(regular(path).read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def write_whole(path: Path, text: str) -> Path:
-    """Write a file in the place of what is there, a link too. A reader never sees half of it."""
+def write_atomically(path: Path, text: str) -> Path:
+    """Write a file, and replace the file or link that is there. A reader never sees a half-written file."""
     partial = path.with_name(f".{path.name}.partial")
     partial.unlink(missing_ok=True)
     try:

@@ -1,6 +1,6 @@
-"""The packages that training processes import: which files of them are sent to a host, and what identifies these.
+"""The packages that training processes import: the files that are sent to a host, and a hash that identifies them.
 
-The launcher and each rank compute the identity of what lies on their own disk, by the same function.
+The launcher and each rank compute the identity of the code on their own disk, by the same function.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pathlib import Path
 
 from flagperf.errors import FlagperfError
 
-PACKAGES = ("flagperf", "cases")  # what training processes import
-BEFORE_SCRIPT = "FLAGPERF_BEFORE_SCRIPT"  # variable: what PYTHONPATH was before a vendor's script
+PACKAGES = ("flagperf", "cases")  # training processes import them
+BEFORE_SCRIPT = "FLAGPERF_BEFORE_SCRIPT"  # variable: PYTHONPATH before a vendor's script
 NO_CODE = ("conf", "docs", "vendors")  # in the package of a wheel; the configuration is sent as config.yaml
 
 
 def files(folder: Path, left_out: Collection[str] = ()) -> Iterator[Path]:
     """The files of a folder that are sent, in the order of their names. `left_out`: names in the folder.
 
-    Compiled code is none: ranks run what stands in source files (`flagperf.trainer.start.uncached`).
+    Compiled code is not sent: ranks run the source files (`flagperf.trainer.start.uncached`).
     """
     for path in sorted(folder.rglob("*")):
         parts = path.relative_to(folder).parts
@@ -39,15 +39,15 @@ def package_folder(package: str) -> Path:
 
 def identity(folder: Path) -> str:
     """16 hexadecimal digits of a SHA-256 over names and contents of a package's files that are sent."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for path in files(folder, NO_CODE):
         content = path.read_bytes()
-        found.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
-        found.update(content)
-    return found.hexdigest()[:16]
+        hasher.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
+        hasher.update(content)
+    return hasher.hexdigest()[:16]
 
 
 @lru_cache(maxsize=None)
 def identities() -> dict[str, str]:
-    """Package → identity, as they lay on this machine when it was first asked."""
+    """Package → identity, computed once from the files on this machine."""
     return {package: identity(package_folder(package)) for package in PACKAGES}

@@ -2,7 +2,7 @@
 
     python -m flagperf.contract.settings > conf/training.yaml
 
-A field says name, type and range; `setting` says the default, and the comment with the unit.
+A field has name, type and range; `setting` adds the default, and the comment with the unit.
 """
 
 # ruff: noqa: RUF009  # `setting` makes a dataclasses.field
@@ -36,7 +36,7 @@ SHORT_NAMES = {
 }
 
 Kernels = Annotated[List[str], Field(list, options=("flash", "efficient", "cudnn", "math"))]
-Seed = Annotated[int, Field(int, low=0, high=2**32 - 1)]  # what every framework's generators take
+Seed = Annotated[int, Field(int, low=0, high=2**32 - 1)]  # a range that every framework's generators accept
 Side = Annotated[int, Field(int, low=-1)]
 Sinks = Annotated[List[Any], Field(list, options=tuple(SHORT_NAMES), classes=True)]
 
@@ -60,23 +60,23 @@ class Average:
 class MeshSizes:
     """The sides of the mesh, in ranks: contract/mesh.py."""
 
-    dp_replicate: Side = setting("copies of the network, each for other data; of the sizes one may be -1", default=-1)
-    dp_shard: Side = setting("ranks that divide a copy's tensors, each with other data", default=1)
+    dp_replicate: Side = setting("copies of the network, each with other data; one size may be -1", default=-1)
+    dp_shard: Side = setting("ranks that divide the tensors of a copy, each with other data", default=1)
     tp: Side = setting("ranks that compute each layer together, on the same data", default=1)
 
 
 @dataclass(frozen=True)
 class Parallel:
-    """How the ranks share the work. What else stands there is the strategy's: docs/parallel.md."""
+    """How the ranks share the work. All other keys are arguments of the strategy: docs/parallel.md."""
 
     _target_: str | None = setting(
         "such as flagperf.trainer.pytorch.parallel.Sharded; null: data parallelism", default=None
     )
-    mesh: MeshSizes = setting("the ranks as a block: sizes that multiply to their number", default=MeshSizes)
+    mesh: MeshSizes = setting("sizes of the mesh; their product is the number of ranks", default=MeshSizes)
 
     @classmethod
     def of(cls, node: Mapping[str, Any]) -> Parallel:
-        """What the settings themselves know of the part."""
+        """The part of `parallel` that is no argument of the strategy."""
         return cls(node["_target_"], MeshSizes(**node["mesh"]))
 
 
@@ -84,7 +84,9 @@ class Parallel:
 class Settings:
     """The settings of one training."""
 
-    train_batch_size: Count = setting("samples per device and micro step; auto: the largest that fits", new_group=True)
+    train_batch_size: Count = setting(
+        "samples per device and micro step; auto: the largest batch that fits", new_group=True
+    )
     eval_batch_size: Count = setting("samples per device and evaluation step")
     gradient_accumulation_steps: Count = setting("micro steps per optimizer step", default=1)
     global_batch_size: Count | None = setting(
@@ -97,68 +99,75 @@ class Settings:
     max_samples_termination: Count | None = setting("samples of the whole job", default=None)
     max_time: Positive | None = setting("seconds after TRAIN_START", default=None)
 
-    initial_evaluation: bool = setting("evaluate before training", default=False, new_group=True)
-    eval_interval_steps: Count | None = setting("evaluate every so many optimizer steps …", default=None)
-    eval_interval_micro_steps: Count | None = setting("… or micro steps, when an optimizer step ends …", default=None)
+    initial_evaluation: bool = setting("true: evaluate before training", default=False, new_group=True)
+    eval_interval_steps: Count | None = setting("optimizer steps between evaluations …", default=None)
+    eval_interval_micro_steps: Count | None = setting(
+        "… or micro steps; evaluation at the end of the optimizer step …", default=None
+    )
     eval_interval_samples: Count | None = setting("… or samples of the whole job …", default=None)
-    eval_interval_epochs: Count | None = setting("… or epochs; the first of the four that is set counts", default=1)
-    eval_start_samples: CountFrom0 = setting("no evaluation before so many samples of the whole job", default=0)
+    eval_interval_epochs: Count | None = setting(
+        "… or epochs; the first of these four keys with a value counts", default=1
+    )
+    eval_start_samples: CountFrom0 = setting("samples of the whole job before the first evaluation", default=0)
 
     target: Target | None = setting(
         "{metric, value, direction: higher|lower, unit}; stops training when reached", default=None, new_group=True
     )
 
     stop_on_sample_data: bool = setting(
-        "full size on sample data: stop at the target's value, which shows nothing", default=True
+        "true: a full-size case on sample data also stops at the target's value", default=True
     )
 
     precision: Literal["fp32", "tf32", "amp_fp16", "amp_bf16"] = setting(
         "fp32 | tf32 | amp_fp16 | amp_bf16", default="fp32", new_group=True
     )
     float8_modules: str | None = setting(
-        "path of the class in whose modules linear layers multiply in float8; null: none", default=None
+        "class path; linear layers in its modules multiply in float8; null: none", default=None
     )
     float8_recipe: Literal["tensorwise", "rowwise"] = setting(
-        "tensorwise | rowwise: what has a scale of its own", default="tensorwise"
+        "one scale per tensor or per row: tensorwise | rowwise", default="tensorwise"
     )
     clip_grad: Positive | None = setting("maximum global gradient norm", default=None)
-    compile: bool = setting("compile the network", default=False)
+    compile: bool = setting("true: compile the network", default=False)
     compile_modules: str | None = setting(
-        "path of the class whose modules are compiled, each by itself; null: all", default=None
+        "class path; each module of the class is compiled alone; null: whole network", default=None
     )
     attention_kernels: Kernels = setting(
-        "of scaled-dot-product attention: flash, efficient, cudnn, math; []: any", default=[]
+        "allowed attention kernels: flash, efficient, cudnn, math; []: any", default=[]
     )
     memory_format: Literal["contiguous_format", "channels_last"] = setting(
         "contiguous_format | channels_last", default="contiguous_format"
     )
-    activation_checkpointing: bool = setting("recompute activations in the backward pass", default=False)
-    checkpoint_modules: str | None = setting("path of the class whose modules recompute", default=None)
+    activation_checkpointing: bool = setting("true: recompute activations in the backward pass", default=False)
+    checkpoint_modules: str | None = setting("class path; the modules of the class recompute", default=None)
     checkpoint_keeps: Literal["nothing", "products"] = setting(
-        "what they do not recompute: nothing | products of matrices, and attention", default="nothing"
+        "kept activations: nothing | products (matrix products and attention)", default="nothing"
     )
-    sync_bn: bool = setting("batch norm over all ranks", default=False)
-    ema: Average = setting("a moving average of the weights, which is evaluated in their place", default=Average)
-    ddp: Mapping[str, Any] = setting("further arguments of DistributedDataParallel", default={})
+    sync_bn: bool = setting("true: batch norm over all ranks", default=False)
+    ema: Average = setting("moving average of the weights; the evaluation uses the average", default=Average)
+    ddp: Mapping[str, Any] = setting("more arguments of DistributedDataParallel", default={})
     parallel: Parallel = setting("how the ranks share the work: docs/parallel.md", default=Parallel)
     lr_interval: Literal["step", "epoch"] = setting(
         "the lr_scheduler steps once per optimizer step | epoch", default="step"
     )
 
-    seed: Seed = setting("decides weights, order and augmentation", default=0, new_group=True)
-    deterministic: bool = setting("deterministic algorithms only", default=False)
-    cudnn_benchmark: bool = setting("let the vendor's library try algorithms", default=False)
+    seed: Seed = setting("for weights, order and augmentation", default=0, new_group=True)
+    random_numbers: Literal["device", "host"] = setting(
+        "device | host: who draws those of dropout; the host's are the same for each device", default="device"
+    )
+    deterministic: bool = setting("true: only deterministic algorithms", default=False)
+    cudnn_benchmark: bool = setting("true: the vendor's library tries algorithms and uses the fastest", default=False)
 
     num_workers: CountFrom0 = setting("data loader processes per rank", default=2, new_group=True)
-    synthetic: bool = setting(
-        "true: batches of the real shapes, made once and held in device memory; no target", default=False
-    )
+    synthetic: bool = setting("true: a few batches stay in device memory; no target", default=False)
     init_checkpoint: str | None = setting("path of the weights to start from", default=None)
     checkpoint_freq: Count | None = setting("optimizer steps between checkpoints", default=None)
-    log_freq: Count = setting("optimizer steps between STEP events", default=10)
-    warmup_steps: CountFrom0 = setting("first optimizer steps left out of the steady-state throughput", default=5)
-    process_group_timeout: Positive = setting("seconds a collective may wait", default=600)
-    profile: bool = setting("trace some steps of rank 0 into its log folder; they take longer", default=False)
+    log_freq: Count = setting("optimizer steps between logged steps", default=10)
+    warmup_steps: CountFrom0 = setting("first optimizer steps, left out of the steady-state throughput", default=5)
+    process_group_timeout: Positive = setting("maximum seconds of a collective", default=600)
+    profile: bool = setting(
+        "true: trace some steps of rank 0 into its log folder; these steps take longer", default=False
+    )
     sinks: Sinks = setting("formats beside PerfLog: mllog, dllogger, tensorboard, {_target_: your.Class}", default=[])
 
     @classmethod
@@ -201,13 +210,13 @@ class Settings:
 
 
 def sample_target(config: Mapping[str, Any], settings: Settings) -> Target | None:
-    """What ends a full-size training on sample data, where it claims no target; None: its limits alone."""
+    """The target that ends a full-size training on sample data, without being claimed; None: only its limits end it."""
     ends = settings.stop_on_sample_data and config["size"] == "full" and is_sample_data(config["data_dir"])
     return settings.target if ends else None
 
 
 def _of_synthetic(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a synthetic training changes: nothing is evaluated, and sample data holds no weights to start from."""
+    """The settings that a synthetic training changes: no evaluation, and no initial weights from sample data."""
     values: dict[str, Any] = {**dict.fromkeys((*EVALUATIONS, "target")), "initial_evaluation": False}
     weights, folder = config["init_checkpoint"], config["data_dir"]
     if weights and is_sample_data(folder) and Path(folder) in Path(weights).parents:
@@ -227,9 +236,9 @@ def check_end(values: Mapping[str, Any], where: str) -> None:
 
 
 HEADER = """\
-# flagperf dry_run=true                            shows all of these, resolved
+# flagperf dry_run=true                            prints all settings, resolved
 #
-# The settings of a training. Every case has them; a case file sets those where its recipe differs.
+# The settings of a training, for every case. A case's file sets the values that differ in its recipe.
 # Declared in flagperf/contract/settings.py. Written by: python -m flagperf.contract.settings > conf/training.yaml
 """
 
@@ -240,13 +249,13 @@ def training_yaml() -> str:
 
 
 def _lines(declared: tuple[dataclasses.Field[Any], ...], indent: str = "") -> Iterator[str]:
-    for one in declared:
-        default, comment = one.metadata["default"], one.metadata["comment"]
+    for entry in declared:
+        default, comment = entry.metadata["default"], entry.metadata["comment"]
         group = fields(default) if isinstance(default, type) else ()
-        if one.metadata["new_group"]:
+        if entry.metadata["new_group"]:
             yield ""
         value = "" if group else default if isinstance(default, str) else json.dumps(default)
-        yield f"{f'{indent}{one.name}: {value}':34} # {comment}"
+        yield f"{f'{indent}{entry.name}: {value}':34} # {comment}"
         yield from _lines(group, indent + "  ")
 
 

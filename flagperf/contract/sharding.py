@@ -1,4 +1,4 @@
-"""What the shipped strategies may be given, as launcher and ranks know it: docs/parallel.md says more."""
+"""The arguments of the shipped strategies, and their checks, for launcher and ranks: docs/parallel.md says more."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from flagperf.contract.mesh import DATA_PARALLEL, KEY, STRATEGIES, Mesh
 from flagperf.errors import ConfigError
 
 PLAN = "parallel.plan"
-WAYS = ("colwise", "colwise_gather_output", "colwise_rep", "rowwise", "rowwise_rep", "embedding_rowwise", "replicated")
-Way = Annotated[str, Field(str, options=WAYS)]
+STYLES = (
+    "colwise",
+    "colwise_gather_output",
+    "colwise_rep",
+    "rowwise",
+    "rowwise_rep",
+    "embedding_rowwise",
+    "replicated",
+)
+LayerStyle = Annotated[str, Field(str, options=STYLES)]
 
 HEADS = ("num_attention_heads", "num_key_value_heads")
 WIDTHS = ("intermediate_size",)
-# Layers of one module that ranks compute together, or each as a whole → the sizes that the ranks then divide.
-TOGETHER: Mapping[tuple[str, ...], tuple[str, ...]] = {
+# Layers of one module that ranks divide all or not at all → the sizes that the ranks then divide.
+DIVIDED_TOGETHER: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("q_proj", "k_proj", "v_proj", "o_proj"): HEADS,
     ("query", "key", "value"): HEADS,
     ("gate_proj", "up_proj", "down_proj"): WIDTHS,
@@ -27,8 +35,8 @@ TOGETHER: Mapping[tuple[str, ...], tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Whole:
-    """Arguments of DDP: it has none beside the mesh."""
+class Undivided:
+    """Arguments of DDP beside the mesh: none, since each rank holds the whole network."""
 
 
 @dataclass(frozen=True)
@@ -36,48 +44,48 @@ class Sharding:
     """Arguments of Sharded beside the mesh.
 
     Attributes:
-        blocks: what is gathered at a time, by class or place (pytorch/parallel/blocks.py). What lies in none is
-            gathered with the whole.
+        blocks: modules that are gathered at a time, by class or path (pytorch/parallel/blocks.py). Parameters outside
+            of them are gathered with the whole network.
         reshard_after_forward: drop a block's gathered parameters after its forward pass, and gather them again for the
             backward pass: less memory, more communication.
-        prefetch: so many blocks are gathered ahead of the one that is computed, forward and backward; 0: as PyTorch
-            does by itself, which gathers one ahead in the backward pass.
-        plan: place → how its ranks compute it (pytorch/parallel/tensors.py); None: the network's own plan.
+        prefetch: number of blocks that are gathered ahead of the computed one, forward and backward; 0: PyTorch's
+            default, which gathers one ahead in the backward pass.
+        plan: path of a module → how its ranks compute it (pytorch/parallel/tensors.py); None: the network's own plan.
     """
 
     blocks: tuple[str, ...] = ()
     reshard_after_forward: bool = True
     prefetch: CountFrom0 = 0
-    plan: Mapping[str, Way] | None = None
+    plan: Mapping[str, LayerStyle] | None = None
 
 
 # Path of a shipped strategy → the arguments that it takes beside the mesh.
 ARGUMENTS: Mapping[str, type] = {
-    **dict.fromkeys(DATA_PARALLEL, Whole),
+    **dict.fromkeys(DATA_PARALLEL, Undivided),
     **dict.fromkeys((f"{STRATEGIES}.Sharded", f"{STRATEGIES}.sharded.Sharded"), Sharding),
 }
 
 
 def check_plan(plan: Mapping[str, str] | None, where: Callable[[str], str]) -> None:
-    """Refuse a plan that divides a layer, but not those that must be divided with it.
+    """Refuse a plan that divides a layer, but not the layers that must be divided with it.
 
     Raises:
-        ConfigError: it does.
+        ConfigError: the plan lacks a layer.
     """
     if plan is None:
         return
-    for place in plan:
-        parent, _, name = place.rpartition(".")
-        for names in TOGETHER:
-            left = [other for other in names if f"{parent}.{other}" not in plan]
-            if name in names and left:
+    for module in plan:
+        parent, _, name = module.rpartition(".")
+        for names in DIVIDED_TOGETHER:
+            missing = [other for other in names if f"{parent}.{other}" not in plan]
+            if name in names and missing:
                 raise ConfigError(
                     "the plan divides a part of the layers that ranks compute together",
                     where=where(PLAN),
                     key=PLAN,
-                    given=place,
+                    given=module,
                     allowed=f"{', '.join(names)} of one module together, or none of them",
-                    advice=f"add {', '.join(f'{parent}.{other}' for other in left)}",
+                    advice=f"add {', '.join(f'{parent}.{other}' for other in missing)}",
                 )
 
 
@@ -92,7 +100,7 @@ def check_sizes(
         prefix: of the dotted keys of the sizes, for the message.
 
     Raises:
-        ConfigError: they cannot.
+        ConfigError: a size is no multiple of `tp`.
     """
     for name in dict.fromkeys(_divided(plan)):
         size = sizes.get(name)
@@ -108,6 +116,6 @@ def check_sizes(
 
 def _divided(plan: Mapping[str, str] | None) -> Iterator[str]:
     """The names of the sizes that a plan divides."""
-    for names, sizes in TOGETHER.items():
-        if plan is None or any(place.rpartition(".")[2] in names for place in plan):
+    for names, sizes in DIVIDED_TOGETHER.items():
+        if plan is None or any(module.rpartition(".")[2] in names for module in plan):
             yield from sizes

@@ -1,4 +1,4 @@
-"""Training and evaluation data must be disjoint: no path of the one may lead to files of the other, by links neither.
+"""Training and evaluation data must be disjoint: no path of one may lead to files of the other, also not by links.
 
 The paths of a case come in pairs of keys: train_path and eval_path, train_annotations and eval_annotations.
 """
@@ -55,7 +55,7 @@ def check_disjoint(config: Mapping[str, Any], folder: str | Path, *, quick: bool
         quick: look at some hundred training files only; a million of them take seconds.
 
     Raises:
-        ConfigError: they do, with an example.
+        ConfigError: they share files; the message has an example.
     """
     for split in splits(config, folder):
         if shared := _shared(split, quick):
@@ -85,10 +85,10 @@ def files_below(folder: Path | str, quick: bool = False) -> Iterator[os.DirEntry
     """The files below a folder, links to folders followed. `quick`: some from some of the sub-folders."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(islice(entries, LISTED if quick else None), key=lambda entry: entry.name)
-    except PermissionError:  # whoever reads the data says so
+            listed = sorted(islice(entries, LISTED if quick else None), key=lambda entry: entry.name)
+    except PermissionError:  # the reader of the data reports it
         return
-    for entry in spread(found, BRANCHES) if quick else found:
+    for entry in spread(listed, BRANCHES) if quick else listed:
         if entry.is_dir():
             yield from files_below(entry.path, quick)
         elif entry.is_file():  # no link that leads nowhere
@@ -96,5 +96,5 @@ def files_below(folder: Path | str, quick: bool = False) -> Iterator[os.DirEntry
 
 
 def _inode(entry: os.DirEntry[str]) -> int:
-    """The number of the file that an entry leads to. Its folder knows it, but for symbolic links."""
+    """The number of the file that an entry leads to. Its folder has it, except for symbolic links."""
     return entry.stat().st_ino if entry.is_symlink() else entry.inode()

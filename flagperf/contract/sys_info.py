@@ -1,4 +1,4 @@
-"""sys_info.log of a node, read back: what its host is, name → text."""
+"""Reads sys_info.log of a node: facts about its host, name → text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FILE = "sys_info.log"
 
 
 def read_sys_info(node_folder: Path) -> dict[str, str]:
-    """Empty where there is no such log."""
+    """Name → text of the lines of a node's sys_info.log; empty where there is no log."""
     path = node_folder / FILE
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     lines = (line.partition(": ") for line in text.partition("\n\n")[0].splitlines())  # then a tool's own output
@@ -19,7 +19,7 @@ def read_sys_info(node_folder: Path) -> dict[str, str]:
 
 
 def clock_offset(node_folder: Path) -> float:
-    """Seconds that the node's clock was ahead of the launcher's: what its logs are to be corrected by. 0: not known."""
+    """Seconds that the node's clock was ahead of the launcher's, to correct the times in its logs. 0: not known."""
     try:
         offset = float(read_sys_info(node_folder).get(CLOCK, 0.0))
     except ValueError:

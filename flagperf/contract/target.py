@@ -1,4 +1,4 @@
-"""What a case must reach."""
+"""The target of a case."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Target:
         return {self.metric: self.value, **self.also}
 
     def missed(self, metrics: Mapping[str, float | None]) -> list[str]:
-        """The metrics that are not as good as asked; a metric that is absent, None or NaN never is."""
+        """The metrics that miss their goal; a metric that is absent, None or NaN misses it."""
         return [name for name, goal in self.values.items() if not self._good(metrics.get(name), goal)]
 
     def reached(self, metrics: Mapping[str, float | None]) -> bool:
         """True when no metric is missed."""
         return not self.missed(metrics)
 
-    def _good(self, given: float | None, goal: float) -> bool:
-        if given is None:
+    def _good(self, value: float | None, goal: float) -> bool:
+        if value is None:
             return False
-        return given >= goal if self.direction == "higher" else given <= goal
+        return value >= goal if self.direction == "higher" else value <= goal
 
 
 def check_target(target: Target | None, metrics: Iterable[str]) -> None:

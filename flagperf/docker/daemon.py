@@ -111,13 +111,13 @@ class DockerHost:
             except _Silent as error:
                 await self._disconnect()
                 if silent:
-                    raise await self._why(error) from error
+                    raise await self._diagnosis(error) from error
                 await self._look()  # raises HostError where the host itself does not answer
                 silent = True
             except (_Unreachable, RequestException, OSError) as error:
                 await self._disconnect()
                 if loop.time() >= deadline or not again:
-                    raise await self._why(error) from error
+                    raise await self._diagnosis(error) from error
                 await asyncio.sleep(RETRY)
 
     async def _ready(self) -> DockerClient:
@@ -171,7 +171,7 @@ class DockerHost:
         self._client = self._pings = None
         await self._connected.aclose()
 
-    async def _why(self, error: BaseException) -> DaemonError:
+    async def _diagnosis(self, error: BaseException) -> DaemonError:
         """The error for a daemon that does not answer."""
         if not isinstance(error, _Unreachable):
             try:

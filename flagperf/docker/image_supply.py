@@ -38,7 +38,7 @@ class ImageSupply:
 
     def __init__(self, image: Image, work_dir: str, logs: Path, say: Callable[[str], None]) -> None:
         self.image, self.work_dir, self.logs, self.say = image, work_dir, logs, say
-        self._first: asyncio.Future[tuple[DockerHost, list[str]]] = asyncio.get_running_loop().create_future()
+        self._node0: asyncio.Future[tuple[DockerHost, list[str]]] = asyncio.get_running_loop().create_future()
 
     async def supply(self, docker: DockerHost, rank: int) -> None:
         """Bring the image to a host that lacks it.
@@ -46,30 +46,26 @@ class ImageSupply:
         Raises:
             HostError: the image cannot be brought to the host, or it differs from node 0's.
         """
-        layers = await image_layers(docker, self.image.reference)
-        log.debug("%s: image %s is %s", docker.host, self.image.reference, "missing" if layers is None else "present")
+        reference, policy = self.image.reference, self.image.policy
+        layers = await image_layers(docker, reference)
+        log.debug("%s: image %s is %s", docker.host, reference, "missing" if layers is None else "present")
+        if layers is None and (rank == 0 or policy != "build"):
+            await self._fetch(docker)
+            layers = await image_layers(docker, reference)
         if rank == 0:
             if layers is None:
-                await self._fetch(docker)
-                layers = await image_layers(docker, self.image.reference)
-            if layers is None:
-                raise HostError(
-                    docker.host, f"the image that policy {self.image.policy} brought is not {self.image.reference}"
-                )
-            self._first.set_result((docker, layers))
+                raise HostError(docker.host, f"the image that policy {policy} brought is not {reference}")
+            self._node0.set_result((docker, layers))
             return
-        if layers is None and self.image.policy != "build":
-            await self._fetch(docker)
-            layers = await image_layers(docker, self.image.reference)
-        first, expected = await asyncio.shield(self._first)
-        if layers is None and self.image.policy == "build":
-            await self._copy(first, docker)
-            layers = await image_layers(docker, self.image.reference)
+        node0, expected = await asyncio.shield(self._node0)
+        if layers is None and policy == "build":
+            await self._copy(node0, docker)
+            layers = await image_layers(docker, reference)
         if layers != expected:
             raise HostError(
                 docker.host,
-                f"{self.image.reference} differs from the image of the same name on {first.host}",
-                advice=f"remove it there (docker rmi {self.image.reference}), so that it is fetched again",
+                f"{reference} differs from the image of the same name on {node0.host}",
+                advice=f"remove it there (docker rmi {reference}), so that it is fetched again",
             )
 
     async def _fetch(self, docker: DockerHost) -> None:
@@ -93,15 +89,15 @@ class ImageSupply:
         with Path(self.image.settings.archive).expanduser().open("rb") as archive:
             return client.images.load(archive)
 
-    async def _copy(self, first: DockerHost, docker: DockerHost) -> None:
-        log.info("%s: image %s: copied from %s", docker.host, self.image.reference, first.host)
-        source = await first.call(lambda client: client)
+    async def _copy(self, node0: DockerHost, docker: DockerHost) -> None:
+        log.info("%s: image %s: copied from %s", docker.host, self.image.reference, node0.host)
+        source = await node0.call(lambda client: client)
 
         def copy(client: DockerClient) -> Any:
             stream: Any = source.images.get(self.image.reference).save(named=True)
             return client.images.load(stream)  # takes an iterator, too, although its declared type is bytes
 
-        await self._ask(docker, f"copied from {first.host}", copy)
+        await self._ask(docker, f"copied from {node0.host}", copy)
 
     async def _ask(self, docker: DockerHost, participle: str, work: Callable[[DockerClient], Any]) -> None:
         from docker.errors import DockerException
@@ -112,8 +108,8 @@ class ImageSupply:
         try:
             await self._with_progress(docker, docker.call(work, again=False), progress)
         except DockerException as error:
-            why = getattr(error, "explanation", None) or str(error)
-            raise HostError(docker.host, f"image {self.image.reference} cannot be {participle}: {why}") from error
+            reason = getattr(error, "explanation", None) or str(error)
+            raise HostError(docker.host, f"image {self.image.reference} cannot be {participle}: {reason}") from error
 
     async def _with_progress(self, docker: DockerHost, work: Awaitable[T], progress: Callable[[], Awaitable[str]]) -> T:
         """Wait for work, and report its progress every SAY_EVERY seconds."""

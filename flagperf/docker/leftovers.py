@@ -27,8 +27,8 @@ async def container_states(
 
 
 def _labels(client: DockerClient) -> dict[str, Labels]:
-    ours = client.api.containers(all=True, filters={"label": OWNER})
-    return {container["Names"][0].lstrip("/"): container["Labels"] for container in ours}
+    containers = client.api.containers(all=True, filters={"label": OWNER})
+    return {container["Names"][0].lstrip("/"): container["Labels"] for container in containers}
 
 
 async def _state(labels: Labels) -> OwnerState:

@@ -9,11 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import override
+
 from flagperf.docker import discard
 from flagperf.docker.daemon import DockerHost
 from flagperf.errors import HostError
 from flagperf.hosts.shell import MARKED, script, shell
-from flagperf.hosts.transport import Process, Transport
+from flagperf.hosts.transport import Process, Transport, negative_signal
 from flagperf.plan.container import MARK
 from flagperf.plan.values import Container
 
@@ -25,7 +27,6 @@ KEEPER_GRACE = 3.0  # seconds
 REMOVED = "someone removed the container"
 SHIM_ENDED = "its containerd-shim ended, and docker ends a container without this process"
 UNKNOWN = "255"  # exit code in the event of a container that docker ended because its shim was lost
-SIGNALLED = 128  # docker reports an end by signal N as 128 + N
 
 
 async def start_keeper(transport: Transport, socket: str, name: str) -> Process:
@@ -39,7 +40,7 @@ async def start_keeper(transport: Transport, socket: str, name: str) -> Process:
     return await transport.start(shell(KEEPER, f"{MARK}={name}", *remove), log="/dev/null", grace=KEEPER_GRACE)
 
 
-class DockerProcess:
+class DockerProcess(Process):
     """A started container, as a Process."""
 
     def __init__(self, docker: DockerHost, container: Container, keeper: Process, grace: float) -> None:
@@ -47,9 +48,11 @@ class DockerProcess:
         self._keeper, self._grace = keeper, grace
         self._ended = asyncio.create_task(self._wait())
 
+    @override
     async def wait(self) -> int | None:
         return await asyncio.shield(self._ended)
 
+    @override
     async def stop(self) -> None:
         if not self._ended.done():
             try:
@@ -59,6 +62,7 @@ class DockerProcess:
                 self._ended.cancel()
         await asyncio.wait({self._ended})
 
+    @override
     async def reason(self) -> str | None:
         from docker.errors import NotFound
 
@@ -83,8 +87,7 @@ class DockerProcess:
             answer = await self._docker.call(lambda client: client.api.wait(self._name, timeout=None))
         except (HostError, NotFound):
             return None
-        status = int(answer["StatusCode"])
-        return SIGNALLED - status if status > SIGNALLED else status
+        return negative_signal(int(answer["StatusCode"]))
 
     def _outside_event(self, status: int, client: DockerClient) -> str | None:
         """What another program did to the ended container; None: nothing. Takes a second at most.

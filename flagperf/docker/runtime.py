@@ -64,8 +64,8 @@ class DockerRuntime:
         """Bring the image to the host, and read the versions in the image."""
         await self.images.supply(self.docker, self.node.rank)
         facts = await self._ask(partial(image_facts, reference=self.container.image))
-        asked = (self.node.launch.argv[0], str(needs_of(self.job)), str(self.job.container))
-        key = (self.transport.host, facts["image_id"], *asked)
+        query = (self.node.launch.argv[0], str(needs_of(self.job)), str(self.job.container))
+        key = (self.transport.host, facts["image_id"], *query)
         if key not in _versions:
             _versions[key] = await image_versions(self.job, self.docker, self.node)
         self.facts = {**facts, **_versions[key]}
@@ -161,7 +161,6 @@ def image_facts(client: DockerClient, reference: str) -> dict[str, str]:
 
 def refusal(host: str, container: Container, error: APIError) -> HostError:
     """The error for a container that the daemon refuses."""
-    why = str(error.explanation or error)
     if error.status_code == 409:
         return HostError(
             host,
@@ -171,4 +170,4 @@ def refusal(host: str, container: Container, error: APIError) -> HostError:
     if error.status_code == 404:
         return HostError(host, f"image {container.image} is missing on the host", advice="run again")
     advice = "adapt the container options of runtime, vendor or cluster; dry_run=true shows the docker line"
-    return HostError(host, f"docker refuses the container: {why}", advice=advice)
+    return HostError(host, f"docker refuses the container: {error.explanation or error}", advice=advice)

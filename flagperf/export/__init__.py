@@ -1,5 +1,5 @@
 """Summaries of a run → its figures for other programs: a record for benchmark.json, and tables for spreadsheets.
 
-Comes in: what flagperf.report read of a run. Goes out: FILE.json, FILE.csv or FILE.xlsx.
-Not done here: what a figure is (docs/results.md), and how people read it (flagperf.report).
+In: the Summaries of a run, as flagperf.report reads them. Out: FILE.json, FILE.csv or FILE.xlsx.
+Not done here: the meaning of a figure (docs/results.md), and texts for people (flagperf.report).
 """

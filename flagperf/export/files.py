@@ -1,4 +1,4 @@
-"""Writes the record of a run into a file; its ending says in which format."""
+"""Writes the record of a run into a file, in the format of its ending."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ SHEETS = {"jobs": tables.jobs, "rounds": tables.rounds, "changes": tables.change
 
 
 def write(record: Mapping[str, Any], path: Path) -> None:
-    """Write the file, whose ending is in FORMATS. Raises ConfigError where it is there already or cannot be written."""
+    """Write the record into a file with an ending of FORMATS.
+
+    Raises:
+        ConfigError: the file exists, or it cannot be written.
+    """
     data = FORMATS[path.suffix.lower()](record)
     try:
         with path.open("xb") as file:
             file.write(data)
     except FileExistsError:
-        raise ConfigError(
-            "this file is there already", given=path, advice="remove it, or choose another name"
-        ) from None
+        raise ConfigError("this file exists already", given=path, advice="remove it, or choose another name") from None
     except OSError as error:
         raise ConfigError(f"the file cannot be written: {error.strerror}", given=path) from None
 
@@ -56,7 +58,7 @@ def _xlsx(record: Mapping[str, Any]) -> bytes:
             sheet.append([plain(value) if isinstance(value, str) else value for value in line])
         for cells in sheet.iter_rows():
             for cell in cells:
-                if cell.data_type == "f":  # a text that begins with = is none of our formulas
+                if cell.data_type == "f":  # a text that begins with = is no formula
                     cell.data_type = "s"
         sheet.freeze_panes = "C2"
     file = io.BytesIO()

@@ -1,4 +1,4 @@
-"""A run as one record, benchmark.json. docs/benchmark.schema.json describes every field; the tables are made of it."""
+"""A run as a record, benchmark.json. docs/benchmark.schema.json describes every field. The tables come from it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from flagperf.errors import ConfigError
 from flagperf.results.summary import STEPS, usable, verdict
 from flagperf.run import command_file
 
-SCHEMA = 1  # rises when a field changes its meaning or goes
-THROUGHPUT = ""  # stands for the unit that the case counts
-UNITS = {  # figure of a round → its unit; empty text: that of the case's throughput
+SCHEMA = 1  # it rises when a field changes its meaning, or is removed
+THROUGHPUT = ""  # means: the unit of the case's throughput
+UNITS = {  # figure of a round → its unit
     "e2e_time": "s",
     "init_time": "s",
     "raw_train_time": "s",
@@ -49,16 +49,16 @@ UNITS = {  # figure of a round → its unit; empty text: that of the case's thro
     "final_loss": "loss",
     STEPS: "steps",
 }
-IDENTITY = (  # the fields of a job that say which it is
+IDENTITY = (  # the fields of Identity in the record of a job
     *("case", "size", "nnodes", "nproc", "division", "precision", "framework", "vendor", "hardware"),
     *("revision", "throughput_unit", "train_batch_size"),
 )
-FINAL = "final_"  # begins the name of a metric's figure
-NO_METRIC = ("final_loss", "final_accuracy")  # the latter is one of the metrics again
+FINAL = "final_"  # the prefix of a metric's figure
+NO_METRIC = ("final_loss", "final_accuracy")  # final_accuracy repeats a metric
 
 
 def benchmark(run: Path, summaries: Sequence[Summary]) -> dict[str, Any]:
-    """The record of a run. Numbers that JSON cannot hold are "nan", "inf" and "-inf"."""
+    """The record of a run. "nan", "inf" and "-inf" are the numbers that JSON lacks."""
     record = {
         "schema": SCHEMA,
         "flagperf": __version__,
@@ -79,10 +79,10 @@ def _command(run: Path) -> dict[str, Any] | None:
 def _job(summary: Summary) -> dict[str, Any]:
     identity, results = summary.identity, summary.results
     target = next((result.target for result in results if result.target), None)
-    units = {**UNITS, **(dict.fromkeys(map(_figure_of, target.values), target.unit) if target else {})}
+    units = {**UNITS, **({f"{FINAL}{metric}": target.unit for metric in target.values} if target else {})}
     figures = {
-        name: {"unit": units[name] or identity.throughput_unit, **dataclasses.asdict(found)}
-        for name, found in summary.statistics.items()
+        name: {"unit": units[name] or identity.throughput_unit, **dataclasses.asdict(statistics)}
+        for name, statistics in summary.statistics.items()
     }
     return {
         "name": summary.name,
@@ -97,10 +97,6 @@ def _job(summary: Summary) -> dict[str, Any]:
         "changes": [dataclasses.asdict(change) for change in summary.changes],
         "rounds": [_round(result) for result in results],
     }
-
-
-def _figure_of(metric: str) -> str:
-    return f"{FINAL}{metric}"
 
 
 def _round(result: Result) -> dict[str, Any]:
@@ -123,13 +119,14 @@ def _round(result: Result) -> dict[str, Any]:
 
 
 def _data(result: Result) -> dict[str, Any]:
-    """What was trained on: kind, and the fingerprint of the files where it is known."""
+    """The data of a round: kind, the fingerprint of its files where known, and how it differs from the case's."""
     kind = "synthetic" if result.synthetic else "sample" if result.sample_data else "real"
-    found = {rank.get("data_fingerprint") for rank in result.values.get("ranks") or ()} - {None}
-    return {"kind": kind, "fingerprint": found.pop() if len(found) == 1 else None, "differs": result.other_data}
+    fingerprints = {rank.get("data_fingerprint") for rank in result.values.get("ranks") or ()} - {None}
+    fingerprint = fingerprints.pop() if len(fingerprints) == 1 else None
+    return {"kind": kind, "fingerprint": fingerprint, "differs": result.other_data}
 
 
 def _energy(monitors: Mapping[str, Any]) -> dict[str, Any]:
-    """Energy of the job, of each kind that is known."""
+    """Kind of energy → its figures, where known."""
     energies = (monitors.get("energy") or {}).items()
     return {kind: dict(figures) for kind, figures in energies if "not_available" not in figures}

@@ -1,4 +1,4 @@
-"""The record of a run as tables: a row a job, a row a round, a row a change."""
+"""The record of a run as tables: of its jobs, its rounds, and its changes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ OF_A_ROUND = ("round", "status", "verdict", "seed", "seconds", "target_reached",
 
 
 def jobs(record: Mapping[str, Any]) -> list[Row]:
-    """Each job with the mean of each figure, and its sample standard deviation where there are several rounds."""
+    """A row for each job, with mean and sample standard deviation of each figure."""
     return [
         {
             "run": record["run"],
             "job": job["name"],
             **{column: job[column] for column in OF_A_JOB},
             **{
-                f"{figure}{ending}": found[statistic]
-                for figure, found in job["figures"].items()
+                f"{figure}{ending}": statistics[statistic]
+                for figure, statistics in job["figures"].items()
                 for statistic, ending in (("mean", ""), ("stdev", "_stdev"))
             },
         }
@@ -31,23 +31,23 @@ def jobs(record: Mapping[str, Any]) -> list[Row]:
 
 
 def rounds(record: Mapping[str, Any]) -> list[Row]:
-    """Each round with its figures, and its energy in joules."""
+    """A row for each round, with its figures, and its energy in joules."""
     return [
         {
             "run": record["run"],
             "job": job["name"],
-            **{column: one[column] for column in OF_A_ROUND},
-            "reasons": "; ".join(one["reasons"]),
-            **one["figures"],
-            **{f"energy_{kind}_j": found["energy_j"] for kind, found in one["energy"].items()},
+            **{column: round_[column] for column in OF_A_ROUND},
+            "reasons": "; ".join(round_["reasons"]),
+            **round_["figures"],
+            **{f"energy_{kind}_j": figures["energy_j"] for kind, figures in round_["energy"].items()},
         }
         for job in record["jobs"]
-        for one in job["rounds"]
+        for round_ in job["rounds"]
     ]
 
 
 def changes(record: Mapping[str, Any]) -> list[Row]:
-    """What each job changes against its case; values that are no number are text."""
+    """A row for each change of a job against its case. Values that are no numbers become text."""
     return [
         {"run": record["run"], "job": job["name"], **{name: _cell(value) for name, value in change.items()}}
         for job in record["jobs"]
@@ -60,5 +60,5 @@ def _cell(value: Any) -> Any:
 
 
 def columns(rows: Sequence[Row]) -> list[str]:
-    """The columns of all rows, in the order they come."""
+    """The columns of all rows, in the order of their first appearance."""
     return list(dict.fromkeys(column for row in rows for column in row))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable
-from types import TracebackType
 
 TICK = 1.0  # seconds between two readings
 MOST = 5.0  # seconds between two readings that count; the process stood still for the rest of a longer interval
@@ -25,9 +24,7 @@ class AwakeClock:
         self._ticking = asyncio.create_task(self._tick())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._ticking is not None
         self._ticking.cancel()
 

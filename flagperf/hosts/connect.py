@@ -19,6 +19,6 @@ def transports(nodes: Sequence[Node], cluster: Cluster, timeout: float) -> list[
     """A transport for each node. `timeout`: seconds for a connection."""
     from flagperf.hosts.local import LocalTransport
 
-    others = [node for node in nodes if not node.local]
-    made = iter(source(cluster.source).transports(others, cluster, timeout) if others else ())
-    return [LocalTransport(node.name, node.address) if node.local else next(made) for node in nodes]
+    remote_nodes = [node for node in nodes if not node.local]
+    remote = iter(source(cluster.source).transports(remote_nodes, cluster, timeout) if remote_nodes else ())
+    return [LocalTransport(node.name, node.address) if node.local else next(remote) for node in nodes]

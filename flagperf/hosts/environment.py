@@ -19,7 +19,7 @@ LOOK_TIMEOUT = 30.0  # seconds, for starting an interpreter once
 def query_argv(python: str, needs: Needs) -> tuple[str, ...]:
     """The argv that makes an interpreter print its packages: one process, which imports no framework."""
     source = Path(versions.__file__).read_text(encoding="utf-8")
-    return (python, "-c", source, ",".join(needs.modules), *needs.asked)
+    return (python, "-c", source, ",".join(needs.modules), *needs.package_names)
 
 
 async def ask(
@@ -45,7 +45,7 @@ async def ask(
 
 def own_versions(needs: Needs) -> dict[str, str]:
     """Versions of the packages in the environment of this process."""
-    return versions.versions(needs.asked)
+    return versions.versions(needs.package_names)
 
 
 def parse_answer(host: str, source: str, needs: Needs, status: int | None, output: str, advice: str) -> dict[str, str]:

@@ -64,8 +64,7 @@ class Facts:
 
     def free_port(self) -> int:
         """A random free TCP port. Runs that start at the same time choose different ports."""
-        taken = self.listening
-        return random.choice([port for port in PORTS if port not in taken])
+        return random.choice(sorted(set(PORTS) - self.listening))
 
 
 def sys_info(fields: Mapping[str, str]) -> str:
@@ -94,8 +93,8 @@ async def read_facts(
     completed = await transport.run(command, timeout=LOOK_TIMEOUT, stdin=SCRIPT.encode())
     facts, separator, claims = completed.stdout.partition("\n---\n")
     if completed.exit_status != 0 and not separator:
-        why = completed.stderr.strip() or "the connection was lost"
-        raise HostError(transport.host, f"facts cannot be read: {why}")
+        reason = completed.stderr.strip() or "the connection was lost"
+        raise HostError(transport.host, f"facts cannot be read: {reason}")
     fields = {"time": _time_of(transport), **dict(re.findall(r"^(\w+): (.*)$", facts, re.MULTILINE))}
     return Facts(fields, replace(completed, stdout=claims) if separator else None)
 

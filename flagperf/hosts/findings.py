@@ -1,4 +1,4 @@
-"""What was found on a host, or done there, as a row of a table."""
+"""Findings about a host, and actions on a host, as rows of a table."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from flagperf.errors import THIS_MACHINE, ConfigError, FlagperfError
 
 @dataclass(frozen=True)
 class Row:
-    """What one check found on one host, and what to do about it."""
+    """The finding of one check on one host, with advice."""
 
     host: str
     check: str
     state: Literal["ok", "warning", "failed", "skipped"]
-    found: str
+    text: str
     advice: str = ""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found that did not fail. A finding with advice is a warning."""
+    """The finding of a check that did not fail. A finding with advice is a warning."""
 
-    found: str
+    text: str
     advice: str = ""
-    looked: bool = True  # False: there was nothing to look at
+    skipped: bool = False  # True: the check had nothing to look at
 
     @property
     def state(self) -> Literal["ok", "warning", "skipped"]:
-        return "skipped" if not self.looked else "warning" if self.advice else "ok"
+        """The state of the row."""
+        return "skipped" if self.skipped else "warning" if self.advice else "ok"
 
 
 Check = Callable[[], Awaitable[Finding]]
 
 
 async def look(host: str, name: str, check: Check) -> Row:
-    """Make a check; its row."""
+    """The row of a check."""
     try:
         finding = await check()
     except FlagperfError as error:
         return failed_row(host, name, error)
-    return Row(host, name, finding.state, finding.found, finding.advice)
+    return Row(host, name, finding.state, finding.text, finding.advice)
 
 
 def failed_row(host: str, check: str, error: FlagperfError) -> Row:

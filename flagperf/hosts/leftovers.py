@@ -67,22 +67,21 @@ async def claim(transport: Transport, folder: str) -> None:
 
 
 async def claimed_folders(
-    transport: Transport, work_dir: str, *, make: bool = False, known: Completed | None = None
+    transport: Transport, work_dir: str, *, make: bool = False, claims: Completed | None = None
 ) -> dict[str, FolderState]:
     """The folders of runs on a host, with the states of their owners.
 
     Args:
         make: create a missing work_dir.
-        known: the host's answer in `Facts.claims`; None: ask the host now.
+        claims: the host's answer in `Facts.claims`; None: ask the host now.
 
     Raises:
         HostError: another user could change the content of work_dir.
     """
     problem, command = f"cannot use {work_dir}", shell(CLAIMED, work_dir, "make" if make else "")
-    completed = (
-        _require_success(transport, problem, known) if known else await _in_work_dir(transport, problem, command)
-    )
-    parts = completed.stdout.split("\0")  # a path may contain any other character
+    if claims is None:
+        claims = await transport.run(command, timeout=TIMEOUT)
+    parts = _require_success(transport, problem, claims).stdout.split("\0")  # a path may contain any other character
     owners = zip(parts[::2], parts[1::2], strict=False)
     return {
         str(PurePosixPath(file).parent): "kept" if owner == "kept" else owner_state(owner) for owner, file in owners
@@ -101,10 +100,10 @@ def _require_success(transport: Transport, problem: str, completed: Completed) -
 
 
 async def remove_dead_folders(
-    transport: Transport, work_dir: str, *, make: bool = False, known: Completed | None = None
+    transport: Transport, work_dir: str, *, make: bool = False, claims: Completed | None = None
 ) -> list[str]:
-    """Remove the folders of dead runs, and return them. `make` and `known` are those of `claimed_folders`."""
-    claimed = await claimed_folders(transport, work_dir, make=make, known=known)
+    """Remove the folders of dead runs, and return them. `make` and `claims` are those of `claimed_folders`."""
+    claimed = await claimed_folders(transport, work_dir, make=make, claims=claims)
     dead = [path for path, state in claimed.items() if state == "dead"]
     if dead:
         log.warning("%s: removing %s, left behind by runs that died", transport.host, ", ".join(dead))
@@ -133,9 +132,9 @@ async def folder_state(transport: Transport, folder: str) -> Literal["kept", "no
     return "nothing" if not answer else "kept" if answer == "kept" else owner_state(answer)
 
 
-def advice(kept: Sequence[str]) -> str:
+def advice(folders: Sequence[str]) -> str:
     """The advice for folders whose logs were not collected."""
-    remove = shlex.join(("rm", "-rf", *kept))
+    remove = shlex.join(("rm", "-rf", *folders))
     return f"flagperf report RUN_DIR collect=true collects the logs; to discard them, run there: {remove}"
 
 

@@ -11,34 +11,33 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from types import TracebackType
+
+from typing_extensions import override
 
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
-from flagperf.errors import HostError
 from flagperf.hosts import guard
-from flagperf.hosts.transport import READ_SIZE, Completed, Process, logged
+from flagperf.hosts.transport import READ_SIZE, Completed, Process, Transport, logged, no_answer
 
 
-class LocalProcess:
+class LocalProcess(Process):
     """A command under `flagperf.hosts.guard`, which ends its whole process tree."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
+    @override
     async def wait(self) -> int | None:
         return await self._process.wait()
 
+    @override
     async def stop(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()  # tells the guard to stop all processes
         await self._process.wait()
 
-    async def reason(self) -> str | None:
-        return None
 
-
-class LocalTransport:
+class LocalTransport(Transport):
     """This machine."""
 
     local = same_files = True
@@ -55,14 +54,10 @@ class LocalTransport:
     async def __aenter__(self) -> LocalTransport:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(process.stop() for process in self._started))
 
-    async def check_held(self) -> None:
-        return None
-
+    @override
     @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
         try:
@@ -80,7 +75,7 @@ class LocalTransport:
         try:
             stdout, stderr = await asyncio.wait_for(process.communicate(stdin), timeout)
         except asyncio.TimeoutError:
-            raise HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}") from None
+            raise no_answer(self.host, command, timeout) from None
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):  # the process has ended, but asyncio does not know yet
@@ -88,6 +83,7 @@ class LocalTransport:
                 await process.wait()
         return Completed(command, process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
+    @override
     @logged
     async def start(self, command: Command, *, log: str, grace: float) -> Process:
         argv = (sys.executable, "-I", "-S", guard.__file__, str(grace), *command.argv)
@@ -105,6 +101,7 @@ class LocalTransport:
         self._started.append(started)
         return started
 
+    @override
     async def read(self, path: str, offset: int = 0) -> bytes:
         if not Path(path).is_file():  # opening a pipe would wait for a writer
             return b""
@@ -115,13 +112,16 @@ class LocalTransport:
         except FileNotFoundError:
             return b""
 
+    @override
     async def put(self, source: Path, target: str) -> None:
         _copy(source, Path(target))
 
+    @override
     async def get(self, source: str, target: Path) -> Sequence[str]:
         _copy(Path(source), target)
         return ()
 
+    @override
     def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
         return nullcontext(path)
 

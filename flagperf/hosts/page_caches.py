@@ -19,8 +19,8 @@ async def clear_page_caches(transport: Transport) -> str:
     completed = await transport.run(CLEAR, timeout=TIMEOUT)
     if completed.exit_status == 0:
         return CLEARED
-    why = completed.stderr.strip().splitlines()[-1:] or [f"exit code {completed.exit_status}"]
+    reason = (completed.stderr.strip().splitlines() or [f"exit code {completed.exit_status}"])[-1]
     log.warning(
-        "%s: the page caches were not cleared: %s; clear_caches needs root or sudo there", transport.host, why[0]
+        "%s: the page caches were not cleared: %s; clear_caches needs root or sudo there", transport.host, reason
     )
-    return f"not cleared: {why[0]}"
+    return f"not cleared: {reason}"

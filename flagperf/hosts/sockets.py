@@ -19,9 +19,8 @@ def socket_folder() -> Iterator[Path]:
     new = Path(tempfile.mkdtemp(prefix=NEW))
     with _open(new) as fd:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        folder = new.rename(
-            new.with_name(new.name.replace(NEW, USED, 1))
-        )  # other launchers ignore the folder before this line
+        # Other launchers ignore the folder until it has its new name.
+        folder = new.rename(new.with_name(new.name.replace(NEW, USED, 1)))
         try:
             yield folder
         finally:

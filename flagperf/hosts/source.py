@@ -52,8 +52,9 @@ def source(name: str) -> Source:
     Raises:
         ConfigError: no installed package provides the scheduler.
     """
-    known = {LISTED: OF_LISTED} if name == LISTED else named(GROUP)
-    if name not in known:
-        raise ConfigError("no such scheduler", key="cluster.scheduler.name", given=name, allowed=nearest(name, known))
-    module, _, attribute = known[name].partition(":")
+    schedulers = {LISTED: OF_LISTED} if name == LISTED else named(GROUP)
+    if name not in schedulers:
+        allowed = nearest(name, schedulers)
+        raise ConfigError("no such scheduler", key="cluster.scheduler.name", given=name, allowed=allowed)
+    module, _, attribute = schedulers[name].partition(":")
     return cast(Source, getattr(import_module(module), attribute)())

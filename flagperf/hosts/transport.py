@@ -15,15 +15,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, TypeVar, cast
 
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
+from flagperf.errors import HostError
 
 READ_SIZE = 1 << 20  # most bytes of one `read` …
 LEAST_READ = 1 << 16  # … and fewest bytes, where the file has more
 MOST_CLOCK = 1.0  # seconds of clock difference that cause a warning
+SIGNALLED = 128  # a shell and docker report an end by signal N as 128 + N
 LOGGED = 300  # characters of a command in the run's log
 
 Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
@@ -57,7 +58,7 @@ class Process(Protocol):
 
         Raises HostError when the host or its docker daemon is lost.
         """
-        ...
+        return None
 
 
 class Transport(Protocol):
@@ -77,13 +78,11 @@ class Transport(Protocol):
 
     async def __aenter__(self) -> Transport: ...
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     async def check_held(self) -> None:
         """Raise HostError, with the reason, where a scheduler has taken the host away."""
-        ...
+        return
 
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
         """Run a short command to its end. After `timeout` seconds it is killed, and HostError is raised."""
@@ -119,6 +118,16 @@ class Transport(Protocol):
     def unix_socket(self, path: str) -> AbstractAsyncContextManager[str]:
         """A socket of this machine that leads to the host's unix socket `path`, while the block runs."""
         ...
+
+
+def no_answer(host: str, command: Command, timeout: float) -> HostError:
+    """The error for a command that did not end within `timeout` seconds."""
+    return HostError(host, f"no answer within {timeout:g} s from: {command.line()}")
+
+
+def negative_signal(status: int) -> int:
+    """An exit status of a shell or of docker in this project's form: negative for an end by a signal."""
+    return SIGNALLED - status if status > SIGNALLED else status
 
 
 def logged(method: Method) -> Method:

@@ -1,7 +1,7 @@
-"""A node's container: made of the options of runtime, vendor and cluster, and told to docker in two ways.
+"""Makes a node's container from the options of runtime, vendor and cluster, in two forms for docker.
 
-`docker_run_argv` gives the command line that a dry run shows, `sdk_arguments` the call of the docker SDK. Both read one
-table, `OPTIONS`.
+`docker_run_argv` is the command line that a dry run shows. `sdk_arguments` is the call of the docker SDK. Both read the
+table `OPTIONS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flagperf.config.schema.platform import ContainerOptions
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.fields import SIZE
-from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sample_data import is_sample_folder
 from flagperf.plan.values import Container, Mount, launcher_log
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Paths:
 
 
 def make_container(job: JobConfig, node: Node, rank: int, paths: Paths, start: Command) -> Container | None:
-    """The container of a node in a round, where the runtime has one.
+    """The container of a node in a round; None where the runtime has no containers.
 
-    Its paths are those of the host; data lies at the job's data_dir, wherever a host keeps it.
+    Paths in the container are the host's paths, except data: the job's data_dir, wherever a host keeps the data.
     """
     if job.container is None or job.image is None:
         return None
@@ -78,9 +78,9 @@ def make_container(job: JobConfig, node: Node, rank: int, paths: Paths, start: C
 
 
 def _data_mounts(job: JobConfig, node: Node) -> Iterator[Mount]:
-    """Data, and what else the configuration names by path, where the ranks look for it."""
+    """Mounts of the data and of checkpoints, at the paths where the ranks look for them."""
     data_dir = job.data_dir
-    if is_sample(job.config):
+    if is_sample_folder(job.config):
         target = str(PurePosixPath(data_dir).parent)
         yield Mount(sample_root(job, node), target, read_only=False)
     else:
@@ -88,12 +88,12 @@ def _data_mounts(job: JobConfig, node: Node) -> Iterator[Mount]:
     checkpoint = job.init_checkpoint
     if checkpoint and not PurePosixPath(checkpoint).is_relative_to(data_dir):
         yield Mount(checkpoint, checkpoint)
-    if job.resume and node.same_files:  # other hosts have it in the run's folder
+    if job.resume and node.same_files:  # other hosts have the checkpoint in the run's folder
         yield Mount(job.resume, job.resume)
 
 
 def sample_root(job: JobConfig, node: Node) -> str:
-    """Where a host keeps sample data."""
+    """The folder of a host for sample data."""
     data_dir = PurePosixPath(job.data_dir)
     return str(data_dir.parent if node.same_files else PurePosixPath(job.cluster.work_dir, "sample"))
 
@@ -108,7 +108,7 @@ def option_mounts(options: ContainerOptions) -> tuple[Mount, ...]:
 
 
 def owned(container: Container, owner: str) -> Container:
-    """The container with the label of the launcher that makes it, which only an execution knows."""
+    """The container with the label of its launcher, which only an execution knows."""
     return replace(container, labels={**container.labels, OWNER: owner})
 
 
@@ -126,10 +126,10 @@ def sdk_arguments(container: Container) -> dict[str, Any]:
 
 def size_in_bytes(text: str) -> int:
     """Bytes of a size as docker writes it: 512m, 1.5g."""
-    found = re.fullmatch(SIZE, text.lower())
-    if not found:
-        raise ValueError(f"not a size: {text}")  # composition refuses it before
-    return int(float(found[1]) * UNITS[found[2]])
+    match = re.fullmatch(SIZE, text.lower())
+    if not match:
+        raise ValueError(f"not a size: {text}")  # the composition has refused such a text
+    return int(float(match[1]) * UNITS[match[2]])
 
 
 def _gpus_text(gpus: str) -> str:
@@ -145,9 +145,9 @@ def _device_requests(gpus: str) -> list[DeviceRequest]:
 
 
 def _device_in_full(device: str) -> str:
-    """host:container:permissions, which the SDK wants in full."""
-    host, *rest = device.split(":")
-    target, permissions = (*rest, *(host, "rwm")[len(rest) :])
+    """A device in the full form that the SDK needs: host:container:permissions."""
+    host, *options = device.split(":")
+    target, permissions = (*options, *(host, "rwm")[len(options) :])
     return f"{host}:{target}:{permissions}"
 
 
@@ -158,7 +158,7 @@ def _limits(limits: Mapping[str, int | None]) -> list[Ulimit]:
 
 
 def _mount_text(mount: Mount) -> str:
-    """Unlike -v, --mount refuses a source that is not there. docker parses the value as a line of CSV."""
+    """The value of --mount, a line of CSV. Unlike -v, --mount refuses a missing source."""
     fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"] + ["readonly"] * mount.read_only
     return ",".join('"' + field.replace('"', '""') + '"' if re.search('[",\n]', field) else field for field in fields)
 
@@ -176,14 +176,15 @@ class Option:
     flag: str
     keyword: str
     field: str  # of Container
-    text: Callable[[Any], str] = str  # what the flag takes for the value, or for each item of several
-    sdk: Callable[[Any], Any] = lambda value: value  # what the keyword takes for the whole field
+    text: Callable[[Any], str] = str  # value, or item of a list → value of the flag
+    sdk: Callable[[Any], Any] = lambda value: value  # value → value of the keyword
 
     def value(self, container: Container) -> Any:
-        """What the container says; None, False or empty where the option is not used."""
+        """The option's value in the container; None, False or empty: not used."""
         return attrgetter(self.field)(container)
 
     def argv(self, container: Container) -> Iterator[str]:
+        """The option as arguments of `docker run`."""
         value = self.value(container)
         if value is True:
             yield f"--{self.flag}"
@@ -193,7 +194,7 @@ class Option:
 
 
 def _items(value: Any) -> Iterable[Any]:
-    """The values that a flag is repeated for."""
+    """The values of a repeated flag."""
     if isinstance(value, Mapping):
         return [f"{name}={item}" for name, item in value.items() if item is not None]
     if isinstance(value, tuple):
@@ -214,7 +215,7 @@ OPTIONS = (
     Option("user", "user", "options.user"),
     Option("init", "init", "options.init"),
     Option("privileged", "privileged", "options.privileged"),
-    Option("device", "devices", "options.devices", sdk=lambda devices: [_device_in_full(one) for one in devices]),
+    Option("device", "devices", "options.devices", sdk=lambda devices: [_device_in_full(device) for device in devices]),
     Option("cap-add", "cap_add", "options.cap_add", sdk=list),
     Option("security-opt", "security_opt", "options.security_opt", sdk=list),
     Option("group-add", "group_add", "options.group_add", sdk=list),

@@ -18,7 +18,7 @@ SHOWN = 8  # groups of ranks at most
 
 
 def dry_run_text(job: JobConfig) -> str:
-    """The text of a job: the plan of its first round, which a run would execute in a folder of its own."""
+    """The text of a job: the plan of its first round. A run would execute the plan in a folder of its own."""
     folder = Path(job.result_dir, job.run_name or "dry-run").expanduser().absolute()
     plan = make_plan(job, 1, folder, placeholders=True)
     notes = [*job.notes, *_plan_notes(job, plan)]
@@ -33,13 +33,16 @@ def dry_run_text(job: JobConfig) -> str:
 
 
 def changed(job: JobConfig) -> list[str]:
-    """What differs from the case, and where it was said."""
-    changes = (f"{one.key}: {_plain(one.before)} -> {_plain(one.after)}    ({one.source})" for one in job.changes)
-    return list(changes) or ["none"]
+    """The changes against the case, each with its source."""
+    lines = [
+        f"{change.key}: {_plain(change.before)} -> {_plain(change.after)}    ({change.source})"
+        for change in job.changes
+    ]
+    return lines or ["none"]
 
 
 def _mesh(job: JobConfig) -> str:
-    """How the ranks share the work: the sides of the mesh, and who shares along each."""
+    """The mesh of the ranks: the size of each side, and its groups of ranks."""
     mesh = job.mesh
     batch, accumulation = job.train_batch_size, job.gradient_accumulation_steps
     samples = f"{batch} x {accumulation} x {mesh.data_ranks} = {batch * accumulation * mesh.data_ranks}"
@@ -47,8 +50,8 @@ def _mesh(job: JobConfig) -> str:
     lines.append(f"samples of a step: {samples} (train_batch_size x gradient_accumulation_steps x data ranks)")
     for side, size in vars(mesh).items():
         groups = [",".join(map(str, group)) for group in mesh.groups(side)] if size > 1 else []
-        more = f" and {len(groups) - SHOWN} more groups" if len(groups) > SHOWN else ""
-        lines.append(f"{side} {size}" + (f": ranks {' | '.join(groups[:SHOWN])}{more}" if groups else ""))
+        hidden = f" and {len(groups) - SHOWN} more groups" if len(groups) > SHOWN else ""
+        lines.append(f"{side} {size}" + (f": ranks {' | '.join(groups[:SHOWN])}{hidden}" if groups else ""))
     return comments(f"Mesh of {mesh.size} rank{'s' if mesh.size > 1 else ''}:", lines)
 
 
@@ -63,9 +66,9 @@ def _plan_notes(job: JobConfig, plan: Plan) -> list[str]:
         seeds = (str(round_seed(job.config, number)) for number in range(1, job.repeat + 1))
         notes.append(f"seeds of the rounds: {', '.join(seeds)}")
     if not job.cluster.is_listed:
-        first, last = plan.nodes[0].node.name, plan.nodes[-1].node.name
-        named = f"{first} stands for it" if first == last else f"{first} to {last} stand for them"
-        notes.append(f"{job.cluster.source.capitalize()} chooses the nodes of a run: here {named}")
+        node0, last = plan.nodes[0].node.name, plan.nodes[-1].node.name
+        stand_in = f"{node0} stands for it" if node0 == last else f"{node0} to {last} stand for them"
+        notes.append(f"{job.cluster.source.capitalize()} chooses the nodes of a run: here {stand_in}")
     elif len(job.cluster.nodes) < job.nnodes:
         notes.append(
             f"cluster {job.cluster.name} has {len(job.cluster.nodes)} of the {job.nnodes} hosts: "
@@ -96,10 +99,10 @@ def _node_commands(node: NodePlan) -> str:
 
 
 def start_line(node: NodePlan) -> str:
-    """What starts the ranks of a node, as a line of shell."""
+    """The command that starts the ranks of a node, as a line of shell."""
     return shlex.join(docker_run_argv(node.container)) if node.container else node.start.line()
 
 
 def comments(title: str, lines: list[str] | None = None) -> str:
-    """Lines of comment. A name in them may have several lines itself."""
+    """A title and lines as comments. A name with line breaks stays inside the comment."""
     return "\n".join(line.replace("\n", "\n# ") for line in [f"# {title}", *(f"#   {line}" for line in lines or ())])

@@ -1,8 +1,8 @@
-"""Which variables of a host, of an image or of the launcher reach the ranks: those that are listed, and no others.
+"""Lists the variables of a host, of an image or of the launcher that reach the ranks. No other variable does.
 
 A variable can name another interpreter, a module that Python imports first, or a library that every process loads. A
-list of such names is never complete. So what passes is listed, each with its reason, in three places: here what any
-machine needs, in the file of the vendor (`vendor.passes`) and in that of the framework (`framework.passes`).
+list of dangerous names is never complete, so the allowed names are listed, each with its reason. Names that any machine
+needs are listed here, others in the files of the vendor (`vendor.passes`) and of the framework (`framework.passes`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MACHINE = (  # `*` stands for any end of a name
     "FLAGPERF_LOG_DIR", "FLAGPERF_PROCESS", MARK,  # where the ranks log; how their processes are found
     BEFORE_SCRIPT,  # PYTHONPATH before a vendor's script
 )  # fmt: skip
-SESSION = (  # of a terminal, a login or a shell: they say nothing to a training, and are left out without a word
+SESSION = (  # of a terminal, a login or a shell: no use to a training, and left out without a message
     "_", "SHELL", "SHLVL", "PWD", "OLDPWD", "TERM", "TERM_*", "COLORTERM", "COLUMNS", "LINES", "LS_COLORS", "LESS*",
     "PAGER", "EDITOR", "VISUAL", "MAIL", "HOSTNAME", "HOST", "PS1", "PS2", "PROMPT_COMMAND", "HIST*", "SSH_*", "XDG_*",
     "DBUS_*", "DISPLAY", "WAYLAND_*", "GPG_*", "SUDO_*", "TMUX*", "STY", "WINDOW", "VIRTUAL_ENV*", "CONDA_*",
@@ -62,10 +62,12 @@ def listed(job: JobConfig) -> tuple[str, ...]:
         "PYTHONFAULTHANDLER",  # flagperf sets it
     )
     return tuple(
-        name for name in dict.fromkeys(names) if not any(name != one and fnmatchcase(name, one) for one in names)
+        name
+        for name in dict.fromkeys(names)
+        if not any(name != pattern and fnmatchcase(name, pattern) for pattern in names)
     )
 
 
 def environment_script(job: JobConfig) -> str:
-    """The script that starts a command with the listed variables alone, as it lies in the folder of a round."""
+    """The content of environment.sh, which starts a command with the listed variables alone."""
     return _template().replace("LISTED", " | ".join(listed(job))).replace("SESSION", " | ".join(SESSION))

@@ -1,6 +1,6 @@
 """JobConfig → Plan: the exact commands of a round, per node. Pure.
 
-`make_plan` makes it once. What only the hosts can tell enters by `with_rendezvous`, which returns a new plan.
+`make_plan` makes the plan once. `with_rendezvous` returns a new plan with the facts that only the hosts know.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.contract.monitor_log import NODE_FIGURES
-from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.settings import round_seed
 from flagperf.plan.container import Paths, make_container, sample_root
 from flagperf.plan.values import CONFIG, Container, NodePlan, Plan, Rendezvous, secrets_file, with_script, with_secrets
@@ -31,21 +31,21 @@ MONITORS = tuple(NODE_FIGURES)
 def make_plan(
     job: JobConfig, round_number: int, folder: Path = Path(), *, on_hosts: str = "", placeholders: bool = False
 ) -> Plan:
-    """Plan one round. The ranks meet where the cluster's file says; for what it leaves open, defaults stand.
+    """Plan one round. The rendezvous is that of the cluster's file, with defaults for missing values.
 
     Args:
         job: the configured case.
         round_number: from 1.
         folder: the run folder.
         on_hosts: name of the run's folder in the work_dir of other hosts; empty: that of the run folder.
-        placeholders: stand in `<host-N>` for hosts that the cluster lacks, instead of refusing. For those that a
-            scheduler has not given yet, `node<N>` stands in any case.
+        placeholders: name hosts that the cluster lacks `<host-N>`, instead of an error. Hosts that a scheduler has not
+            given yet are always named `node<N>`.
 
     Raises:
         ConfigError: the cluster has fewer hosts than nnodes.
     """
     nodes = _nodes(job, placeholders)
-    meeting = _configured_rendezvous(job, nodes)
+    rendezvous = _configured_rendezvous(job, nodes)
     elsewhere = PurePosixPath(job.cluster.work_dir, on_hosts or folder.name)
     roots = [PurePosixPath(folder) if node.same_files else elsewhere for node in nodes]
     return Plan(
@@ -53,34 +53,36 @@ def make_plan(
         framework=job.framework.name,
         round=round_number,
         config=_config(job, round_number, nodes, roots[0]),
-        nodes=tuple(_node_plan(job, round_number, rank, nodes[rank], root, meeting) for rank, root in enumerate(roots)),
-        master_address=meeting.address,
-        master_port=meeting.port,
+        nodes=tuple(
+            _node_plan(job, round_number, rank, nodes[rank], root, rendezvous) for rank, root in enumerate(roots)
+        ),
+        master_address=rendezvous.address,
+        master_port=rendezvous.port,
         deadlines=job.deadlines,
     )
 
 
-def with_rendezvous(plan: Plan, job: JobConfig, meeting: Rendezvous) -> Plan:
-    """The same plan, with another place for the ranks to meet.
+def with_rendezvous(plan: Plan, job: JobConfig, rendezvous: Rendezvous) -> Plan:
+    """The same plan with another rendezvous.
 
     Args:
-        job: the configured case that the plan is made of; it has the launch command as a template.
+        job: the configured case of the plan; has the launch command as a template.
     """
     nodes = []
     for node in plan.nodes:
-        launch, container = _commands(job, node.node, node.rank, PurePosixPath(node.log_dir), meeting, node.script)
+        launch, container = _commands(job, node.node, node.rank, PurePosixPath(node.log_dir), rendezvous, node.script)
         nodes.append(replace(node, launch=launch, container=container))
-    return replace(plan, nodes=tuple(nodes), master_address=meeting.address, master_port=meeting.port)
+    return replace(plan, nodes=tuple(nodes), master_address=rendezvous.address, master_port=rendezvous.port)
 
 
 def _configured_rendezvous(job: JobConfig, nodes: tuple[Node, ...]) -> Rendezvous:
-    """The rendezvous as the cluster's file says it, node 0's address where it says nothing."""
+    """The rendezvous of the cluster's file; by default node 0's address."""
     configured = job.cluster.rendezvous
-    first = nodes[0]
-    alone = all(node.local for node in nodes)
-    unreachable = first.local and not alone and first.address.startswith("127.")  # by the other nodes
+    node0 = nodes[0]
+    all_local = all(node.local for node in nodes)
+    unreachable = node0.local and not all_local and node0.address.startswith("127.")  # by the other nodes
     return Rendezvous(
-        address=configured.address or (first.name if unreachable else first.address),
+        address=configured.address or (node0.name if unreachable else node0.address),
         port=configured.port or STAND_IN_PORT,
         interfaces=(configured.interface,) * len(nodes),
     )
@@ -95,26 +97,26 @@ def _nodes(job: JobConfig, placeholders: bool) -> tuple[Node, ...]:
 
 
 def _config(job: JobConfig, round_number: int, nodes: tuple[Node, ...], root: PurePosixPath) -> Mapping[str, object]:
-    """What config.yaml of the round holds. Checkpoints to resume from are named where node 0 has them.
+    """The content of the round's config.yaml, with node 0's path of the checkpoints to resume from.
 
-    Nodes that no file lists, because a scheduler gives them, are added.
+    Nodes of a scheduler are added, because no file lists them.
     """
     resume = job.resume if job.resume is None or nodes[0].same_files else str(root / "resume")
     config = {**job.config, "seed": round_seed(job.config, round_number), "resume": resume}
     if not job.cluster.is_listed:
-        given = [{"name": node.name, "address": node.address, "shared": node.shared} for node in nodes]
-        config["cluster"] = {**config["cluster"], "nodes": given}
+        listed = [{"name": node.name, "address": node.address, "shared": node.shared} for node in nodes]
+        config["cluster"] = {**config["cluster"], "nodes": listed}
     return config
 
 
 def _node_plan(
-    job: JobConfig, round_number: int, rank: int, node: Node, root: PurePosixPath, meeting: Rendezvous
+    job: JobConfig, round_number: int, rank: int, node: Node, root: PurePosixPath, rendezvous: Rendezvous
 ) -> NodePlan:
     """The plan of a node, on which the run's folder is `root`."""
     case_dir = root / job.name
     log_dir = case_dir / f"round{round_number}" / f"{node.name}_noderank{rank}"
     script = _script(job, node, root)
-    launch, container = _commands(job, node, rank, log_dir, meeting, script)
+    launch, container = _commands(job, node, rank, log_dir, rendezvous, script)
     return NodePlan(
         rank=rank,
         node=node,
@@ -132,31 +134,31 @@ def _node_plan(
 
 
 def _wrapper(job: JobConfig, node: Node, root: PurePosixPath) -> tuple[str, ...]:
-    """What starts a command in a container of the site's own, which sees the run's folder and the data."""
+    """The command that starts another command in a container of the site, with the run's folder and the data."""
     if not job.runtime.wrapper:
         return ()
-    data = sample_root(job, node) if is_sample(job.config) else node.data_dir or job.data_dir
+    data = sample_root(job, node) if is_sample_folder(job.config) else node.data_dir or job.data_dir
     return tuple(word.format(image=job.runtime.image or "IMAGE", run=root, data=data) for word in job.runtime.wrapper)
 
 
 def _script(job: JobConfig, node: Node, root: PurePosixPath) -> str | None:
-    """Where the vendor's script lies on the node: among the code that was sent, else in the vendor's folder."""
-    own = job.vendor.extension
-    if own.environment_script is None or own.code is None:
+    """Path of the vendor's script on the node: in the sent code, else in the vendor's folder."""
+    extension = job.vendor.extension
+    if extension.environment_script is None or extension.code is None:
         return None
-    return str((root / CODE if _is_sent(job, node) else own.code) / own.environment_script)
+    return str((root / CODE if _is_sent(job, node) else extension.code) / extension.environment_script)
 
 
 def _is_sent(job: JobConfig, node: Node) -> bool:
-    """Whether the ranks import a copy of the launcher's code, which is sent for this run."""
+    """Whether the ranks import a copy of the launcher's code that this run sends."""
     return job.container is not None or job.runtime.contained or not node.same_files
 
 
 def _commands(
-    job: JobConfig, node: Node, rank: int, log_dir: PurePosixPath, meeting: Rendezvous, script: str | None
+    job: JobConfig, node: Node, rank: int, log_dir: PurePosixPath, rendezvous: Rendezvous, script: str | None
 ) -> tuple[Command, Container | None]:
-    """What starts the ranks of a node, and the container around it where the runtime has one."""
-    launch = launch_command(job, node, rank, log_dir, meeting, meeting.interfaces[rank])
+    """The launch command of a node's ranks, and its container; None where the runtime has no containers."""
+    launch = launch_command(job, node, rank, log_dir, rendezvous, rendezvous.interfaces[rank])
     start = with_script(launch, script, str(log_dir.parent / CONFIG))
     start = with_secrets(start, secrets_file(str(log_dir), rank)) if job.secrets else start
     root = log_dir.parent.parent.parent
@@ -164,12 +166,12 @@ def _commands(
 
 
 def launch_command(
-    job: JobConfig, node: Node, rank: int | str, log_dir: PurePosixPath, meeting: Rendezvous, interface: str | None
+    job: JobConfig, node: Node, rank: int | str, log_dir: PurePosixPath, rendezvous: Rendezvous, interface: str | None
 ) -> Command:
-    """What starts the ranks of a node.
+    """The launch command of a node's ranks.
 
     Args:
-        rank: of the node; or a text that stands for it, where nodes share one command.
+        rank: of the node; or a text in its place, where nodes share one command.
         log_dir: of the node, in the folder of the round.
         interface: network interface that leads to node 0; None: left to the library.
     """
@@ -180,8 +182,8 @@ def launch_command(
         "nnodes": job.nnodes,
         "nproc": job.nproc,
         "node_rank": rank,
-        "master_address": meeting.address,
-        "master_port": meeting.port,
+        "master_address": rendezvous.address,
+        "master_port": rendezvous.port,
         "config": log_dir.parent / CONFIG,
         "uncached": PurePosixPath(root / CODE if _is_sent(job, node) else OWN_CODE, UNCACHED),
         "scratch": log_dir / SCRATCH,
@@ -201,5 +203,5 @@ def launch_command(
 
 
 def _python(job: JobConfig, node: Node) -> str:
-    """The interpreter of the training processes: the configured one, else the one here, where that is there too."""
+    """The interpreter of the ranks: the configured one, else the launcher's where the node has the same files."""
     return job.runtime.python or (job.local_python if node.same_files else "python3")

@@ -8,32 +8,33 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from flagperf.config.schema.cluster import Node
+from flagperf.config.schema.limits import Deadlines
 from flagperf.config.schema.platform import ContainerOptions
-from flagperf.config.schema.values import Deadlines
 from flagperf.contract.command import Command
 
-CONFIG = "config.yaml"  # in the folder of a round: what its ranks read
+CONFIG = "config.yaml"  # in the folder of a round: the configuration for its ranks
 ENVIRONMENT = "environment.sh"  # beside it: starts a command with the variables that may reach the ranks
 SECRETS = ".secrets"  # beside it, one of each node until its ranks start: lines of shell that set variables
 SOURCE = (
-    # in a function the script does not see the ranks' command as its own; the ranks tell what it adds to PYTHONPATH
+    # Inside a function, the script does not see the ranks' command as its own arguments. The ranks report what the
+    # script adds to PYTHONPATH.
     'prepare() { . "$0"; }; export FLAGPERF_BEFORE_SCRIPT="${PYTHONPATH-}"; prepare; exec "$@"'
 )
-READ_SECRETS = '. "$0" && { rm -f "$0"; exec "$@"; }'  # what cannot be removed here, the launcher removes
+READ_SECRETS = '. "$0" && { rm -f "$0"; exec "$@"; }'  # the launcher removes a file that this line cannot remove
 
 
 def launcher_log(log_dir: str, framework: str) -> str:
-    """Path of what the ranks' launcher prints, on the node whose log folder this is."""
+    """Path of the output of the ranks' launcher, on the node with this log folder."""
     return f"{log_dir}/start_{framework}_task.log"
 
 
 def secrets_file(log_dir: str, rank: int) -> str:
-    """Path of what sets the secret variables of a node. Not in its log folder, which is collected."""
+    """Path of the file that sets a node's secret variables. Not in the log folder, which is collected."""
     return str(PurePosixPath(log_dir).parent / f"{SECRETS}-node{rank}")
 
 
 def with_secrets(launch: Command, file: str) -> Command:
-    """The command in a shell that first sets the secret variables, and removes the file that says them."""
+    """The command in a shell that first sets the secret variables, and removes their file."""
     return replace(launch, argv=("sh", "-c", READ_SECRETS, file, *launch.argv))
 
 
@@ -43,14 +44,14 @@ def with_listed(command: Command, config_file: str) -> Command:
 
 
 def with_script(launch: Command, script: str | None, config_file: str) -> Command:
-    """What starts the ranks in a clean environment, after a vendor's script, where there is one.
+    """The command that starts the ranks in a clean environment, after the vendor's script if it has one.
 
     bash sources it: `exit` in it ends the start. Neither bash nor the ranks see variables that are not listed.
     """
     start = with_listed(launch, config_file)
-    return (
-        with_listed(replace(start, argv=("bash", "-c", SOURCE, script, *start.argv)), config_file) if script else start
-    )
+    if script is None:
+        return start
+    return with_listed(replace(start, argv=("bash", "-c", SOURCE, script, *start.argv)), config_file)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class Container:
-    """One container. The `docker run` line of a dry run and the call that is executed both come from it."""
+    """One container. Source of both the `docker run` line of a dry run and the executed call."""
 
     name: str
     image: str
@@ -77,7 +78,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Where the ranks meet: an address and a port of node 0, and each node's network interface that leads there."""
+    """The meeting point of the ranks: address and port of node 0, and each node's network interface to node 0."""
 
     address: str
     port: int
@@ -86,42 +87,42 @@ class Rendezvous:
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What happens on one node in one round."""
+    """The part of one node in one round."""
 
     rank: int
     node: Node
-    launch: Command  # what starts the ranks of the framework
+    launch: Command  # the framework's launcher of the ranks
     ranks: tuple[int, ...]  # global ranks of this node
     case_dir: str  # on the node
     log_dir: str  # on the node; rank<R>.out.log and start_<framework>_task.log lie there
     container: Container | None = None  # in which `start` runs; None: in the current environment
-    script: str | None = None  # on the node: what is sourced before the ranks start
+    script: str | None = None  # on the node; sourced before the ranks start
     monitors: tuple[str, ...] = ()  # names of the monitors that run
-    wrapper: tuple[str, ...] = ()  # what starts them in a container of the site's own; empty: nothing does
-    contained: bool = False  # whether such a container holds them, by a wrapper or by the way to the node
-    secrets: tuple[str, ...] = ()  # names of the variables that are no part of `launch`: nobody may see their values
+    wrapper: tuple[str, ...] = ()  # a command in front of them that enters a container of the site
+    contained: bool = False  # whether they run in such a container, by a wrapper or by the way to the node
+    secrets: tuple[str, ...] = ()  # names of secret variables; `launch` does not have them
 
     @property
     def secrets_file(self) -> str:
-        """Path, on the node, of what sets the secret variables."""
+        """Path, on the node, of the file that sets the secret variables."""
         return secrets_file(self.log_dir, self.rank)
 
     @property
     def start(self) -> Command:
-        """What starts the ranks: `launch`, with the secret variables, and after the vendor's script, if any."""
+        """The command that starts the ranks: `launch`, with the secret variables, after the vendor's script if any."""
         start = with_script(self.launch, self.script, self.config_file)
-        if self.wrapper:  # it has variables of its own, such as mounts
+        if self.wrapper:  # the wrapper reads variables of its own, such as mounts
             start = with_listed(self.wrapped(start), self.config_file)
         return with_secrets(start, self.secrets_file) if self.secrets else start
 
     @property
     def sent_code(self) -> str | None:
-        """Folder on the node that code is sent to. None: its processes import what the launcher imports."""
+        """Folder on the node for sent code. None: the node's processes import the launcher's files."""
         sent = self.container is not None or self.contained or not self.node.same_files
         return self.launch.env["PYTHONPATH"] if sent else None
 
     def wrapped(self, command: Command) -> Command:
-        """A command as it is started where the ranks run."""
+        """A command in the container of the ranks."""
         return replace(command, argv=(*self.wrapper, *command.argv))
 
     @property
@@ -131,7 +132,7 @@ class NodePlan:
 
     @property
     def environment_file(self) -> str:
-        """Path, on the node, of what starts a command with the listed variables alone; beside config.yaml."""
+        """Path, on the node, of the script that starts a command with the listed variables alone."""
         return str(PurePosixPath(self.log_dir).parent / ENVIRONMENT)
 
 
@@ -145,9 +146,9 @@ class Plan:
     config: Mapping[str, Any]  # goes to every node as config.yaml
     nodes: tuple[NodePlan, ...]
     master_address: str
-    master_port: int  # as configured, else stands for the free one that is found when the round starts
+    master_port: int  # the configured port, else a stand-in until the round has a free port
     deadlines: Deadlines
 
     def launcher_log(self, node: NodePlan) -> str:
-        """Path, on the node, of what the launcher of its ranks prints."""
+        """Path, on the node, of the output of the ranks' launcher."""
         return launcher_log(node.log_dir, self.framework)

@@ -1,4 +1,4 @@
-"""What `train_batch_size=auto` tried and found, as a sentence and a table."""
+"""The search of `train_batch_size=auto`, as a sentence and a table."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from flagperf.results import batch_sizes
 
 
 def batch_line(summary: Summary) -> str:
-    """What was found, and that the learning rate was left alone; empty where nothing was looked for."""
+    """The result of the search, and the key that the search did not change; "" where the job made no search."""
     if (search := summary.batch) is None:
         return ""
-    most = "" if search.limit is None else f" with at most {number(search.limit)} GiB a rank"
+    limit_text = "" if search.limit is None else f" with at most {number(search.limit)} GiB a rank"
     if not batch_sizes.is_over(search):
-        return f"train_batch_size=auto was broken off{most}, after:"
+        return f"train_batch_size=auto was broken off{limit_text}, after:"
     if search.found is None:
-        return f"train_batch_size=auto found no size that fits{most}:"
-    left = "lr" if search.sizes is None else GLOBAL
-    found = f"train_batch_size=auto found {search.found}, the largest that fits{most}"
-    return f"{found}. {left} was left as it is, {summary.config.get(left)}:"
+        return f"train_batch_size=auto found no size that fits{limit_text}:"
+    kept_key = "lr" if search.sizes is None else GLOBAL
+    result_text = f"train_batch_size=auto found {search.found}, the largest that fits{limit_text}"
+    return f"{result_text}. {kept_key} was left as it is, {summary.config.get(kept_key)}:"
 
 
 def batch_rows(summary: Summary) -> list[dict[str, str]]:
-    """Each size that was tried, the smallest first."""
+    """A row for each size that was tried, in ascending order."""
     search = summary.batch
     return [
         {
-            "train_batch_size": str(one.size),
-            "peak memory [GiB]": number(one.peak_memory),
-            summary.identity.throughput_unit: number(one.throughput),
-            "fits": "yes" if one.fits else one.note,
+            "train_batch_size": str(attempt.size),
+            "peak memory [GiB]": number(attempt.peak_memory),
+            summary.identity.throughput_unit: number(attempt.throughput),
+            "fits": "yes" if attempt.fits else attempt.note,
         }
-        for one in sorted(search.tried if search else (), key=lambda one: one.size)
+        for attempt in sorted(search.tried if search else (), key=lambda attempt: attempt.size)
     ]

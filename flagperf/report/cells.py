@@ -1,22 +1,19 @@
-"""How results are written: the same text in the terminal, in report.md and in report.html."""
+"""Figures as texts: the same in the terminal, in report.md and in report.html."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from flagperf.contract.identity import Identity
-from flagperf.contract.outcome import Failure
-from flagperf.contract.records import Result, Statistics, Summary, Verdict
+from flagperf.contract.records import Result, Statistics, Summary
 from flagperf.contract.target import Target
 from flagperf.hosts.transport import MOST_CLOCK
 from flagperf.results.summary import MAX_CV, RATES, STEPS, describe, metric, usable, verdict
-from flagperf.results.verdict import VERDICTS
 
 ABSENT = "–"
 SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
@@ -27,15 +24,6 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "warmup": "warmup",
 }
 ENERGIES = {"node": "nodes", "devices": "devices", "rapl": "cpus"}
-SAMPLE_DATA_NOTE = (
-    "On sample data: a small generated data set. It shows that the case trains and what the machine does; "
-    "it does not show that the case's own target is reached."
-)
-SAMPLE_DATA_FAILED_NOTE = "On sample data: a small generated data set. No round of it counts."
-SYNTHETIC_NOTE = (
-    "Synthetic: each rank trains on a few batches that stay in device memory. It shows how fast the machine computes; "
-    "loading data, evaluating and reaching a target are no part of it."
-)
 COLUMNS_NOTE = (
     "e2e_time: start to end of the processes; p_whole: throughput over the whole training time; p_train: without "
     "evaluation and checkpoints; p_core: without waiting for data either; all of the whole job. "
@@ -43,21 +31,17 @@ COLUMNS_NOTE = (
     "energy: of the training; nodes: whole nodes, devices: the accelerators alone, cpus: processors and memory alone. "
     "With several rounds: mean ± sample standard deviation."
 )
-OPEN_NOTE = "Division open: something in it is not allowed in a closed run. Compare with closed runs with care."
-REVISIONS_NOTE = "{} is here in revisions {}: the case was changed between them, and their results do not compare."
-
-
 _NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( %.*|/.*| \([\w=]+\))?|nan|-?inf")
 
 
 def numeric(rows: Sequence[Mapping[str, str]]) -> dict[str, bool]:
-    """Each column of a table, and whether it holds numbers; absent ones are no reason against it."""
+    """Column of a table → whether its cells are numbers or absent."""
     texts = {name: {row[name] for row in rows} - {ABSENT} for name in (rows[0] if rows else ())}
-    return {name: bool(found) and all(map(_NUMBER.fullmatch, found)) for name, found in texts.items()}
+    return {name: bool(values) and all(map(_NUMBER.fullmatch, values)) for name, values in texts.items()}
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure with the given significant digits; a whole number from 1000."""
+    """A figure with the given significant digits; from 1000 on without decimals."""
     if value is None:
         return ABSENT
     if math.isfinite(value) and abs(value) >= 1000:
@@ -66,11 +50,12 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def percent(share: float | None) -> str:
+    """A share in percent: 0.4123 → "41.2 %"."""
     return ABSENT if share is None else f"{100 * share:.3g} %"
 
 
 def spread(figure: Statistics | None) -> str:
-    """Mean and, if known, standard deviation, to the same decimals: "41.30 ± 0.52"."""
+    """Mean and standard deviation, where known, with the same decimals: "41.30 ± 0.52"."""
     if figure is None:
         return ABSENT
     if not figure.stdev or figure.stdev < abs(figure.mean) * 1e-5:
@@ -80,7 +65,7 @@ def spread(figure: Statistics | None) -> str:
 
 
 def row(summary: Summary) -> dict[str, str]:
-    """One job in FlagPerf's columns, with verdict, target and notes: column → text."""
+    """A job in FlagPerf's columns, with verdict, target and notes: column → text."""
     figures, identity = summary.statistics, summary.identity
     return {
         "case": case(identity),
@@ -101,7 +86,7 @@ def row(summary: Summary) -> dict[str, str]:
 
 
 def case(identity: Identity) -> str:
-    """The case, with what sets it apart: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
+    """The case with its unusual properties: "resnet50 (tiny)", "bert (paddle, revision 2)"."""
     apart = {
         identity.size: identity.size != "full",
         identity.framework: not identity.main_framework,
@@ -119,7 +104,7 @@ def fix_hp(summary: Summary) -> str:
 
 
 def accuracy(summary: Summary) -> str:
-    """Final value of the case's metric. The name follows unless it is accuracy."""
+    """Final value of the case's metric, with the metric's name unless that is accuracy."""
     name = metric(summary)
     if name is None or name not in summary.statistics:
         return ABSENT
@@ -129,7 +114,7 @@ def accuracy(summary: Summary) -> str:
 
 
 def memory(summary: Summary) -> str:
-    """Peak memory of one device, and how much it has; the host's, marked so, when the device has none of its own."""
+    """Peak memory of a device and its size: "31.2/40". Without device memory that of the host: "3.1 (host)"."""
     used = summary.statistics.get("peak_memory")
     if used is None:
         return ABSENT
@@ -140,23 +125,23 @@ def memory(summary: Summary) -> str:
 
 
 def mfu(summary: Summary) -> str:
-    """MFU against the data sheet, and against what a probe achieved: "41.2 % (52.0 % of achieved)"."""
+    """MFU against the data sheet, and against the result of a probe: "41.2 % (52.0 % of achieved)"."""
     figure, achieved = summary.statistics.get("mfu"), summary.statistics.get("mfu_achieved")
     shown = ABSENT if figure is None else percent(figure.mean)
     return shown if achieved is None else f"{shown} ({percent(achieved.mean)} of achieved)"
 
 
 def energy(summary: Summary) -> str:
-    """Energy of the training, of what is known the most: whole nodes, accelerators, processors and memory."""
-    for kind, what in ENERGIES.items():
+    """Energy of the training: of whole nodes where known, else of accelerators, else of processors and memory."""
+    for kind, devices in ENERGIES.items():
         known = [result.monitors.get("energy", {}).get(kind, {}).get("energy_wh") for result in usable(summary.results)]
         if values := [value for value in known if value is not None]:
-            return f"{spread(describe(values))} ({what})"
+            return f"{spread(describe(values))} ({devices})"
     return ABSENT
 
 
 def target(summary: Summary) -> str:
-    """Was the target reached, and in how many rounds: "reached on sample data (acc1 ≥ 95 %)"."""
+    """Whether the target was reached, and in how many rounds: "reached on sample data (acc1 ≥ 95 %)"."""
     results = usable(summary.results)
     if not results:
         return ABSENT
@@ -174,14 +159,14 @@ def target(summary: Summary) -> str:
         return f"not shown: ended by {results[0].values.get('stop_reason')}"
     reached = sum(answer is True for answer in answers)
     if reached in (0, len(answers)):
-        said = "reached" if reached else "missed"
+        outcome = "reached" if reached else "missed"
     else:
-        said = f"reached in {reached} of {len(answers)}"
-    return said + (" on sample data" if on_samples else "") + f" ({condition(goal)})" + _steps(summary)
+        outcome = f"reached in {reached} of {len(answers)}"
+    return outcome + (" on sample data" if on_samples else "") + f" ({condition(goal)})" + _steps(summary)
 
 
 def _steps(summary: Summary) -> str:
-    """Optimizer steps to the target, of several rounds that reached it."""
+    """Optimizer steps to the target, where several rounds reached it."""
     steps = summary.statistics.get(STEPS)
     if not steps or steps.n < 2:
         return ""
@@ -190,55 +175,58 @@ def _steps(summary: Summary) -> str:
 
 
 def condition(goal: Target) -> str:
+    """The condition of a target: "acc1 ≥ 95 %"."""
     sign = "≥" if goal.direction == "higher" else "≤"
     unit = f" {goal.unit}" if goal.unit else ""
     return " and ".join(f"{metric} {sign} {number(value)}{unit}" for metric, value in goal.values.items())
 
 
 def notes(summary: Summary) -> list[str]:
-    """What a reader must know before comparing this row with another."""
-    found = []
+    """Notes on a job that a reader must know before comparing it with another."""
+    lines = []
     if any(result.synthetic for result in summary.results):
-        found.append("synthetic")
+        lines.append("synthetic")
     elif any(result.sample_data for result in summary.results):
-        found.append("sample data")
+        lines.append("sample data")
     elif any(result.other_data for result in summary.results):
-        found.append("other data")
+        lines.append("other data")
     if summary.identity.division == "open":
-        found.append("open division")
-    found += dict.fromkeys(note for result in summary.results for note in result.notes)
-    found += dict.fromkeys(text for result in summary.results for text in _of_hosts(result))
+        lines.append("open division")
+    lines += dict.fromkeys(note for result in summary.results for note in result.notes)
+    lines += dict.fromkeys(text for result in summary.results for text in _of_hosts(result))
     if steps := {step for result in summary.results if (step := result.values.get("resumed_from_step"))}:
-        found.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
+        lines.append(f"resumed from step {', '.join(map(str, sorted(steps)))}")
     if (most := summary.config.get("max_cv", MAX_CV)) > MAX_CV:
-        found.append(f"its rounds may differ more than usual (max_cv={number(most)})")
+        lines.append(f"its rounds may differ more than usual (max_cv={number(most)})")
     if extension := summary.config.get("extension"):
-        found.append(ext(extension))
-    if own := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:
-        found.append(f"the user's own: {', '.join(own)}")
-    if f"hardware/{summary.identity.hardware}" in own and not summary.config["hardware"].get("device_names"):
-        found.append("which device it is was not checked: its own file states no device_names")
-    lost = [str(result.round) for result in summary.results if result not in usable(summary.results)]
-    if lost:
-        found.append(f"left out of the figures: round{'s' if len(lost) > 1 else ''} {', '.join(lost)}")
+        lines.append(ext(extension))
+    if own_files := [name for name in summary.config.get("own", {}) if not name.startswith("cluster/")]:
+        lines.append(f"the user's own: {', '.join(own_files)}")
+    if f"hardware/{summary.identity.hardware}" in own_files and not summary.config["hardware"].get("device_names"):
+        lines.append("the device was not checked: its own file states no device_names")
+    invalid = [str(result.round) for result in summary.results if result not in usable(summary.results)]
+    if invalid:
+        lines.append(f"left out of the figures: round{'s' if len(invalid) > 1 else ''} {', '.join(invalid)}")
     failed = ((result.round, result.failure) for result in summary.results if result.failure)
-    found += [f"round {number} {failure.after('failed')}" for number, failure in itertools.islice(failed, 1)]
-    return found
+    lines += [f"round {number} {failure.after('failed')}" for number, failure in itertools.islice(failed, 1)]
+    return lines
 
 
 def ext(extension: Mapping[str, Any]) -> str:
-    """What a vendor's own code takes the place of, and what shows that it does the same."""
-    what = ", ".join(f"{what} {by}" for what, by in extension["replaced"].items())
+    """The parts of a case that a vendor's own code replaces, and its proof."""
+    replaced = ", ".join(f"{part} {class_path}" for part, class_path in extension["replaced"].items())
     if not extension["has_code"]:
-        return f"ext: {what}"
+        return f"ext: {replaced}"
     if not extension["proof"]:
-        return f"ext: {what}; nothing shows that it does what the case does; a proof: {extension['no_proof']}"
+        return f"ext: {replaced}; nothing shows that it does what the case does; a proof: {extension['no_proof']}"
     differences = extension["proof"]["differences"].values()
-    return f"ext: {what}; shown to do what the case does, with a largest difference of {number(max(differences), 2)}"
+    return (
+        f"ext: {replaced}; shown to do what the case does, with a largest difference of {number(max(differences), 2)}"
+    )
 
 
 def _of_hosts(result: Result) -> Iterator[str]:
-    """What happened to clocks and connections."""
+    """Notes on clocks that differ and on lost connections."""
     for node, offset in result.clocks.items():
         if abs(offset) > MOST_CLOCK:
             yield f"the clock of {node} was {offset:+.2f} s from the launcher's; times are corrected by that"
@@ -247,48 +235,8 @@ def _of_hosts(result: Result) -> Iterator[str]:
         yield f"round {result.round}: {outage.host} out of reach from {when} on for {outage.seconds:.1f} s"
 
 
-def headline(summaries: Sequence[Summary]) -> str:
-    """One sentence: can this be believed, and did it get there?"""
-    counts = Counter(verdict(summary) for summary in summaries)
-    said = [f"{counts[name]} {name}" for name in VERDICTS if counts[name]]
-    jobs = f"{len(summaries)} job{'s' if len(summaries) != 1 else ''}"
-    answers = [result.target_reached for summary in summaries for result in usable(summary.results)]
-    asked = [answer for answer in answers if answer is not None]
-    goal = f"; target reached in {sum(asked)} of {len(asked)} rounds" if asked else ""
-    return f"{jobs}: {', '.join(said)}{goal}."
-
-
-def warnings(summaries: Iterable[Summary]) -> list[str]:
-    """What a reader must know before believing the figures."""
-    jobs = list(summaries)
-    results = [result for summary in jobs for result in summary.results]
-    synthetic = any(result.synthetic for result in results)
-    sampled = [result for result in results if result.sample_data and not result.synthetic]
-    sample_note = SAMPLE_DATA_NOTE if usable(sampled) else SAMPLE_DATA_FAILED_NOTE
-    opened = any(result.identity.division == "open" for result in results)
-    revised = [REVISIONS_NOTE.format(*found) for found in _revisions(jobs)]
-    return [SYNTHETIC_NOTE] * synthetic + [sample_note] * bool(sampled) + [OPEN_NOTE] * opened + revised
-
-
-def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
-    """The cases that are there in more than one revision, and in which. On another framework it is another case."""
-    found: dict[tuple[str, str], set[int]] = {}
-    for identity in (result.identity for summary in summaries for result in summary.results):
-        found.setdefault((identity.case, identity.framework), set()).add(identity.revision)
-    return [(name, " and ".join(map(str, sorted(known)))) for (name, _), known in found.items() if len(known) > 1]
-
-
-def problems(summary: Summary) -> Iterator[tuple[str, Verdict, Sequence[str], Failure | None]]:
-    """What is not VALID in a job: the job itself, then its rounds: name, verdict, reasons and what failed."""
-    if summary.reasons:
-        yield "all rounds", "SUSPECT", summary.reasons, None
-    for result in summary.results:
-        if result.reasons:
-            yield f"round {result.round}", result.verdict, result.reasons, result.failure
-
-
 def apart(names: Sequence[str], others: Iterable[Sequence[str]]) -> str:
-    """The first of some names, with those behind it that not all others have: "resnet50, A100, lr=0.1"."""
+    """The first name, then the names that not all `others` have: "resnet50, A100, lr=0.1"."""
     common = set.intersection(*map(set, others))
     return ", ".join([names[0], *(name for name in names[1:] if name not in common)])
 
@@ -299,7 +247,7 @@ def sweep_keys(summaries: Sequence[Summary]) -> list[str]:
 
 
 def sweep_row(summary: Summary, keys: Iterable[str]) -> dict[str, str]:
-    """One job of a sweep: the swept values, then what they led to."""
+    """A job of a sweep: the swept values, then its figures."""
     swept = summary.results[0].sweep if summary.results else {}
     chosen = row(summary)
     shown = ("p_whole", "p_train", "p_core", "unit", "e2e_time [s]", "accuracy", "mem [GiB]", "MFU", "verdict")

@@ -1,4 +1,4 @@
-"""The plots of one job: what its rounds learned, and how fast."""
+"""The plots of a job: loss, metric, throughput and step time of its rounds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Logs = Mapping[int, Sequence[Event]]  # round → events of its first rank
 
 
 def read_logs(job_folder: Path, summary: Summary) -> Logs:
-    """What the first rank of each round logged; rounds without a log are left out."""
-    found = {result.round: first_rank_log(job_folder / f"round{result.round}") for result in summary.results}
-    return {number: log.events for number, log in found.items() if log and log.events}
+    """Round → events of its first rank. Rounds without a log are left out."""
+    logs = {result.round: first_rank_log(job_folder / f"round{result.round}") for result in summary.results}
+    return {number: log.events for number, log in logs.items() if log and log.events}
 
 
 def job_charts(summary: Summary, logs: Logs) -> list[Chart]:
@@ -29,13 +29,13 @@ def job_charts(summary: Summary, logs: Logs) -> list[Chart]:
 
 
 def values(events: Sequence[Event], event: str, y: str, factor: float = 1.0) -> list[Point]:
-    """A figure of all events of a kind, by step."""
-    points = [(found.value.get("step"), found.value.get(y)) for found in events if found.event == event]
+    """Points [step, figure times factor] of all events of a kind."""
+    points = [(entry.value.get("step"), entry.value.get(y)) for entry in events if entry.event == event]
     return [[a, b * factor] for a, b in points if a is not None and b is not None]
 
 
 def metric_of(summary: Summary) -> tuple[str, str, list[dict[str, object]]] | None:
-    """The metric of a job's target: its name, what its axis says, and the level of the target."""
+    """The metric of a job's target: its name, the label of its axis, and a mark at the target."""
     target = summary.results[0].target if summary.results else None
     if target is None:
         return None
@@ -64,13 +64,13 @@ def _warm_up(summary: Summary) -> dict[str, object]:
 
 
 def _percentiles(summary: Summary) -> Chart:
-    """Of each round, as its ranks computed them over all steps after the warm-up; those of the slowest rank."""
+    """Percentiles of the step time of each round's slowest rank, over all steps after the warm-up."""
 
     def of(result: Result) -> dict[int, tuple[float, str]]:
-        found = {index: result.values.get(f"step_time_{name}") for index, name in enumerate(PERCENTILES)}
+        percentiles = {index: result.values.get(f"step_time_{name}") for index, name in enumerate(PERCENTILES)}
         return {
             index: (1000 * seconds, f"{PERCENTILES[index]} {number(1000 * seconds)} ms")
-            for index, seconds in found.items()
+            for index, seconds in percentiles.items()
             if seconds is not None and math.isfinite(seconds)
         }
 

@@ -1,8 +1,7 @@
-"""Reads a run folder back."""
+"""The folder of a run → the Summary of each of its jobs."""
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 import re
@@ -28,7 +27,7 @@ from flagperf.run.folder import is_held
 
 log = logging.getLogger(__name__)
 
-NEEDED = {  # keys of a configuration without which there is no report
+NEEDED = {  # keys of a configuration that a report needs
     **dict.fromkeys(("nnodes", "nproc", "repeat"), int),
     **dict.fromkeys(("case", "size", "division", "precision", "throughput_unit"), str),
     **dict.fromkeys(("framework.name", "hardware.name", "vendor.name"), str),
@@ -38,32 +37,32 @@ _ROUND = re.compile(r"round(\d+)")
 
 
 def read_run(run_dir: Path) -> tuple[Summary, ...]:
-    """Every job of a run, from its files alone. A job that broke off says what is missing.
+    """Every job of a run, from its files alone. The reasons of a job that broke off name the missing files.
 
     Raises:
-        ConfigError: there is no run in the folder.
+        ConfigError: the folder holds no run, or no job of the run can be read.
     """
     if is_job(run_dir):
         run = next(folder for folder in run_dir.resolve().parents if not is_job(folder))
         raise ConfigError("this folder is a part of a run", given=run_dir, advice=f"give the folder of the run: {run}")
-    jobs = [path.parent for path in run_dir.glob("*/config.yaml")]
+    folders = [path.parent for path in run_dir.glob("*/config.yaml")]
     goes_on, asked = is_held(run_dir), _asked_rounds(run_dir)
-    if not jobs:
+    if not folders:
         raise ConfigError(
             "no run in this folder", given=run_dir, advice="give a folder such as result/run20260101-120000"
         )
-    found: list[Summary] = []
-    damaged: list[ConfigError] = []
-    for job in jobs:
+    jobs: list[Summary] = []
+    errors: list[ConfigError] = []
+    for job in folders:
         try:
-            found.append(_read_job(job, goes_on and not (job / FILE).exists(), asked))
+            jobs.append(_read_job(job, goes_on and not (job / FILE).exists(), asked))
         except ConfigError as error:
-            damaged.append(error)
-    if not found:
-        raise damaged[0]
-    for problem in damaged:
+            errors.append(error)
+    if not jobs:
+        raise errors[0]
+    for problem in errors:
         log.warning("a job is left out of the report: %s", problem)
-    return tuple(sorted(found, key=_order))
+    return tuple(sorted(jobs, key=_order))
 
 
 def is_job(folder: Path) -> bool:
@@ -72,29 +71,32 @@ def is_job(folder: Path) -> bool:
 
 
 def read_jobs(folder: Path) -> tuple[Summary, ...]:
-    """The jobs of a run, or the one whose folder is given. Raises what `read_run` raises."""
+    """The jobs of a run, or the job whose folder is given. Raises what `read_run` raises."""
     if not is_job(folder):
         return read_run(folder)
     return tuple(job for job in read_run(folder.resolve().parent) if job.name == folder.resolve().name)
 
 
 def command_of(run_dir: Path) -> tuple[str, str] | None:
-    """The command of a run, and where and when it was given; None where that is not known."""
-    try:
-        command = command_file.read(run_dir)
-    except ConfigError:
+    """The command of a run, and when and where the user gave it; None where that is not known."""
+    if (command := _read_command(run_dir)) is None:
         return None
     return command.line(), f"{datetime.fromtimestamp(command.began):%Y-%m-%d %H:%M:%S} in {command.folder}"
 
 
 def _asked_rounds(run_dir: Path) -> int | None:
-    """How many rounds the command asked for; None where that is not known, or each job may have its own number."""
-    try:
-        command = command_file.read(run_dir)
-    except ConfigError:
+    """The number of rounds that the command asked for; None: not known, or each job may have its own number."""
+    if (command := _read_command(run_dir)) is None or command.multirun:
         return None
     given = [value for key, _, value in (text.partition("=") for text in command.overrides) if key == "repeat"]
-    return int(given[-1]) if given and given[-1].isdecimal() and not command.multirun else None
+    return int(given[-1]) if given and given[-1].isdecimal() else None
+
+
+def _read_command(run_dir: Path) -> command_file.Command | None:
+    try:
+        return command_file.read(run_dir)
+    except ConfigError:
+        return None
 
 
 def _read_job(folder: Path, goes_on: bool, asked: int | None) -> Summary:
@@ -102,20 +104,20 @@ def _read_job(folder: Path, goes_on: bool, asked: int | None) -> Summary:
         config = read_yaml(folder / "config.yaml")
         _check_config(config, str(folder / "config.yaml"))
         changes = _read_changes(folder / "changes.yaml")
-        there = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
-        rounds = range(1, max([config["repeat"], *there]) + 1)
-        found = [_read_round(folder, number, config, changes, goes_on) for number in rounds]
+        numbers = [int(match[1]) for path in folder.iterdir() if (match := _ROUND.fullmatch(path.name))]
+        rounds = range(1, max([config["repeat"], *numbers]) + 1)
+        round_results = [_read_round(folder, number, config, changes, goes_on) for number in rounds]
         if asked not in (None, config["repeat"]):
             why = f"the command asked for {asked} rounds, config.yaml says {config['repeat']}"
-            found = [with_reason(result, "INVALID", why) for result in found]
+            round_results = [with_reason(result, "INVALID", why) for result in round_results]
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
         problem = "config.yaml or changes.yaml of this job cannot be read"
         raise ConfigError(problem, where=str(folder), given=str(error) or type(error).__name__) from None
-    return summary_of(folder.name, found, config, changes, batch_sizes.read(folder))
+    return summary_of(folder.name, round_results, config, changes, batch_sizes.read(folder))
 
 
 def _check_config(config: Any, file: str) -> None:
-    """Refuse a configuration that a report cannot be made of."""
+    """Raise an error where a key of `NEEDED` is missing or wrong."""
     if not isinstance(config, dict):
         raise TypeError("not a mapping of keys to values")
     for key, kind in NEEDED.items():
@@ -137,23 +139,14 @@ def _read_round(job: Path, number: int, config: Mapping[str, Any], changes: Iter
                 raise
             log.warning("%s; its logs are read instead", error)
     if (together := parts.together(folder, config["nnodes"])) is not None:
-        found = results.result_of_logs(
-            config,
-            changes,
-            number,
-            folder,
-            status=together.status,
-            failure=together.failure,
-            seconds=together.seconds,
-            sweep=_swept(job.name),
-        )
-        return dataclasses.replace(found, phases=together.phases, started=together.started)
-    status = _status(folder.is_dir(), goes_on)
-    return results.result_of_logs(config, changes, number, folder, status=status, sweep=_swept(job.name))
+        ending = results.Ending.of(together)
+    else:
+        ending = results.Ending(_status(folder.is_dir(), goes_on))
+    return results.result_of_logs(config, changes, number, folder, ending, _swept(job.name))
 
 
 def _of_revision(revision: int, result: Result, folder: Path) -> Result:
-    """The result, which must be one of the case as the job's configuration states it."""
+    """The result, which must be of the revision that the job's configuration states."""
     if result.identity.revision != revision:
         raise ConfigError(
             "this round is of another revision of the case than its job",
@@ -167,7 +160,7 @@ def _of_revision(revision: int, result: Result, folder: Path) -> Result:
 
 
 def _status(began: bool, goes_on: bool) -> str:
-    """Of a round without a result. Its job goes on while the launcher holds the run and has not summed the job up."""
+    """The status of a round without a result. `goes_on`: the launcher is running, and has not summed the job up."""
     if began:
         return "running" if goes_on else "unfinished"
     return "waiting" if goes_on else "not started"
@@ -180,12 +173,12 @@ def _read_changes(path: Path) -> tuple[Change, ...]:
 
 
 def _swept(job: str) -> dict[str, str]:
-    """The swept keys that the name of a job's folder ends with: ",key=value,key=value"."""
+    """The swept keys at the end of the name of a job's folder: ",key=value,key=value"."""
     parts = (part.partition("=") for part in re.split(r",(?=[^,=]+=)", job)[1:])
     return {key: unquote(value) for key, _, value in parts}
 
 
 def _order(job: Summary) -> tuple[float, list[tuple[int, str]]]:
-    """Sort key: jobs as they were started, then the others by name; 8 comes before 16."""
+    """A sort key: jobs by their start, then the jobs that did not start by name, where 8 comes before 16."""
     started = min((result.started for result in job.results if result.started is not None), default=math.inf)
     return started, [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", job.name)]

@@ -1,4 +1,4 @@
-"""What a job ran on: its hosts by their sys_info.log, its data, devices and software as the ranks named them."""
+"""The hosts of a job, by their sys_info.log, and its data, devices and software, by the logs of its ranks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flagperf.report.cells import ABSENT, number
 from flagperf.results.rank_log import node_folders
 from flagperf.results.summary import usable
 
-FEW = 3  # so many hosts of one kind are all named
+FEW = 3  # up to so many hosts of a kind are named one by one
 
 Info = Mapping[str, str]
 
 
 def read_hosts(job_folder: Path) -> dict[str, Info]:
-    """Each node's folder → what its host is, from the first round that has these logs; nodes without are left out."""
+    """Node folder → facts of its host, from the first round with a sys_info.log. Nodes without one are left out."""
     for round_folder in sorted(job_folder.glob("round*")):
         infos = {path.name: read_sys_info(path) for _, _, path in node_folders(round_folder)}
         if any(infos.values()):
@@ -29,7 +29,7 @@ def read_hosts(job_folder: Path) -> dict[str, Info]:
 
 
 def host_rows(hosts: Mapping[str, Info]) -> list[dict[str, str]]:
-    """A line for each kind of host."""
+    """A row for each kind of host."""
     kinds: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for node, info in hosts.items():
         kinds.setdefault(tuple(_kind(info).items()), []).append(info.get("host", node))
@@ -54,7 +54,7 @@ def _kind(info: Info) -> dict[str, str]:
 
 
 def data(summary: Summary) -> str:
-    """What the job trained and evaluated on, and the fingerprint of its files; "" where its ranks did not say."""
+    """The number of samples of the job's data, and the fingerprint of its files; "" where its ranks logged neither."""
     first = next(iter(usable(summary.results)), None)
     counts = counts_of(first.built) if first else {}
     unit = ((summary.config.get("data") or {}).get("extent") or {}).get("unit", "samples")
@@ -68,7 +68,7 @@ def data(summary: Summary) -> str:
 
 
 def machine(result: Result) -> str:
-    """Devices, hosts and software of a round, as its ranks named them."""
+    """Device, hosts and versions of a round, as its ranks logged them."""
     values: Mapping[str, Any] = result.values
     hosts = dict.fromkeys(str(entry["host"]) for entry in values.get("ranks") or () if "host" in entry)
     versions = [f"{name} {version}" for name, version in (values.get("versions") or {}).items() if version]
@@ -77,7 +77,7 @@ def machine(result: Result) -> str:
 
 
 def software(result: Result) -> str:
-    """Who took part in a round: libraries, identity of the code, modules from elsewhere, image; "" where not known."""
+    """Libraries, hashes of the code, foreign modules and image of a round; "" where its ranks logged none."""
     known: Mapping[str, Any] = result.built.get("software") or {}
     image: Mapping[str, str] = known.get("image") or {}
     modules = dict.fromkeys(str(entry["module"]).partition(".")[0] for entry in known.get("modules", {}).values())

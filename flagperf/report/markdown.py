@@ -7,33 +7,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from flagperf.contract.records import Result, Summary
-from flagperf.contract.regular import write_whole
+from flagperf.contract.regular import write_atomically
 from flagperf.plain import plain
-from flagperf.report import cells, scaling, tables
+from flagperf.report import cells, remarks, scaling, tables
+from flagperf.report.achievable import achievable_lines
 from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.files import command_of
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.probe import probe_rows
 from flagperf.results.summary import usable
 
-_TAG = re.compile(r'<(?!a id="job\d+"></a>|/a>)(?=[A-Za-z/!?])')  # the start of any but our own
+_TAG = re.compile(r'<(?!a id="job\d+"></a>|/a>)(?=[A-Za-z/!?])')  # the start of a tag that is not ours
 
 
 class MarkdownReport:
     """Writes report.md."""
 
     def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
-        return write_whole(run_dir / "report.md", markdown(run_dir, summaries))
+        """Write report.md into the folder of the run."""
+        return write_atomically(run_dir / "report.md", markdown(run_dir, summaries))
 
 
 def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
-    """The report of a run. Rows lead to their jobs."""
+    """The text of report.md. The rows of its tables have links to the jobs."""
     links = [f"#job{number}" for number in range(1, len(summaries) + 1)]
     blocks = [
         f"# {run_dir.resolve().name}",
-        f"**{cells.headline(summaries)}**",
+        f"**{remarks.headline(summaries)}**",
         *_command(run_dir),
-        *(f"> {warning}" for warning in cells.warnings(summaries)),
+        *(f"> {warning}" for warning in remarks.warnings(summaries)),
         "## Results",
         table([cells.row(summary) for summary in summaries], links),
         cells.COLUMNS_NOTE,
@@ -46,27 +48,27 @@ def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
 
 
 def _command(run_dir: Path) -> Iterator[str]:
-    if found := command_of(run_dir):
-        yield _fenced("sh", found[0])
-        yield f"given {found[1]}"
+    if command := command_of(run_dir):
+        yield _fenced("sh", command[0])
+        yield f"given {command[1]}"
 
 
 def _fenced(language: str, text: str) -> str:
-    """Text as it is, between fences that are longer than what it holds itself."""
+    """The text between fences that are longer than any fence in the text."""
     fence = "~" * max(4, 1 + max(map(len, re.findall("~+", text)), default=0))
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _without_tags(block: str) -> str:
-    """A block in which what a host or a rank printed makes no HTML."""
+    """The block without HTML tags, which a host or a rank may have printed."""
     return block if block.startswith("~~~~") else _TAG.sub("&lt;", block)
 
 
 def table(rows: Sequence[Mapping[str, str]], links: Sequence[str] = ()) -> str:
-    """A Markdown table; the columns are those of the first row, and numbers stand at the right.
+    """A Markdown table with the columns of the first row. Numbers are aligned right.
 
     Args:
-        links: where the first cell of each row leads.
+        links: the target of the link in the first cell of each row.
     """
     if not rows:
         return ""
@@ -82,8 +84,8 @@ def _cell(text: str) -> str:
 
 
 def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
-    """Every job and round that is not VALID: why, and what failed."""
-    problems = [(summary.name, *problem) for summary in summaries for problem in cells.problems(summary)]
+    """Reasons and failure of every job and round that is not VALID."""
+    problems = [(summary.name, *problem) for summary in summaries for problem in remarks.problems(summary)]
     if problems:
         yield "## What to look at"
     for name, part, verdict, reasons, failure in problems:
@@ -108,28 +110,29 @@ def _scaling(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str
 
 def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
     yield f'<a id="job{number}"></a>\n\n## {summary.name}'
-    good = usable(summary.results)
-    if good:
-        yield f"Machine: {machine(good[0])}"
-        if known := software(good[0]):
-            yield f"Software: {known}"
-    if known := data(summary):
-        yield f"Data: {known}"
+    rounds = usable(summary.results)
+    if rounds:
+        yield f"Machine: {machine(rounds[0])}"
+        if text := software(rounds[0]):
+            yield f"Software: {text}"
+    if text := data(summary):
+        yield f"Data: {text}"
+    yield from achievable_lines(summary, rounds)
     yield table(host_rows(read_hosts(run_dir / summary.name)))
     yield table(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
         yield table(tables.round_rows(summary))
-    if note := next((result.values.get("mfu_note") for result in good if result.values.get("mfu_note")), None):
+    if note := next((result.values.get("mfu_note") for result in rounds if result.values.get("mfu_note")), None):
         yield f"MFU is absent: {note}"
-    yield from tables.formula_lines(summary, good)
-    for result in good:
+    yield from tables.formula_lines(summary, rounds)
+    for result in rounds:
         if rows := probe_rows(result.probe, summary.config["hardware"].get("peak_flops") or {}):
             yield f"What the devices achieved after round {result.round}, measured by the probe:"
             yield table(rows)
     if rows := batch_rows(summary):
         yield batch_line(summary)
         yield table(rows)
-    if rows := tables.phase_rows(good):
+    if rows := tables.phase_rows(rounds):
         yield "Phases, in seconds, on the node that took longest:"
         yield table(rows)
     yield "Changes against the case:" if summary.changes else "No change against the case."
@@ -137,7 +140,7 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
     if rows := tables.own_rows(summary):
         yield "The user's own, beside what flagperf ships:"
         yield table(rows)
-    yield from _monitors(good)
+    yield from _monitors(rounds)
 
 
 def _monitors(results: Sequence[Result]) -> Iterator[str]:

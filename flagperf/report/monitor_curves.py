@@ -27,20 +27,20 @@ DEVICE_CURVES = {  # figure → title, of the mean over the devices
 
 
 def curves(folder: Path, monitors: Mapping[str, Any]) -> dict[str, Curve]:
-    """Title → curve of every figure that a node's monitors logged; of devices, the mean over those of the job.
+    """Title → curve of every figure in a node's monitor logs. Curves of devices are means over the job's devices.
 
     Args:
         folder: the node's log folder.
-        monitors: what the result says of this node's monitors: which devices the job used.
+        monitors: the part of `Result.monitors` for this node. It names the devices of the job.
     """
-    found: dict[str, Curve] = {}
+    curve_of: dict[str, Curve] = {}
     for name, text in monitor_logs(folder):
-        found |= (
+        curve_of |= (
             _node_curve(NODE_FIGURES[name], text)
             if name in NODE_FIGURES
             else _device_curves(text, monitors.get(name, {}).get("indices"))
         )
-    return found
+    return curve_of
 
 
 def _node_curve(figure: Figure, text: str) -> dict[str, Curve]:
@@ -49,7 +49,7 @@ def _node_curve(figure: Figure, text: str) -> dict[str, Curve]:
 
 
 def _device_curves(text: str, indices: Sequence[int] | None) -> dict[str, Curve]:
-    found: dict[str, Curve] = {}
+    curve_of: dict[str, Curve] = {}
     for time, devices in device_blocks(text):
         used = [device.possible() for index, device in enumerate(devices) if indices is None or index in indices]
         for name, title in DEVICE_CURVES.items():
@@ -57,8 +57,8 @@ def _device_curves(text: str, indices: Sequence[int] | None) -> dict[str, Curve]
             values = [value for device in used if (value := getattr(device, name)) is not None]
             if values:
                 point = [time, figure.factor * sum(values) / len(values)]
-                found.setdefault(_heading(title, figure), []).append(point)
-    return found
+                curve_of.setdefault(_heading(title, figure), []).append(point)
+    return curve_of
 
 
 def _heading(title: str, figure: Figure) -> str:

@@ -1,4 +1,4 @@
-"""report.html: one file that needs no network. page.html.j2 lays it out, page.css and the scripts are put into it."""
+"""report.html: one file that needs no network. Its template is page.html.j2; it contains page.css and the scripts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import yaml
 
 from flagperf import __version__
 from flagperf.contract.records import Summary
-from flagperf.contract.regular import write_whole
+from flagperf.contract.regular import write_atomically
 from flagperf.plain import plain
-from flagperf.report import cells, scaling, tables
+from flagperf.report import cells, remarks, scaling, tables
+from flagperf.report.achievable import achievable_lines
 from flagperf.report.batch import batch_line, batch_rows
 from flagperf.report.charts import Logs, job_charts, read_logs
 from flagperf.report.files import command_of
@@ -27,7 +28,7 @@ from flagperf.results.summary import usable, verdict
 from flagperf.results.verdict import worst
 
 HERE = Path(__file__).parent
-SWEEP, SCALING, OVERLAY = "/sweep", "/scaling", "/overlay"  # where plots of the run stand; no job has such a name
+SWEEP, SCALING, OVERLAY = "/sweep", "/scaling", "/overlay"  # elements for the plots of the run; no job is named so
 SCRIPTS = ("plot.js", "charts.js", "page.js")
 
 NO_BREAK = "\u00a0"
@@ -39,11 +40,12 @@ class HtmlReport:
     """Writes report.html."""
 
     def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
-        return write_whole(run_dir / "report.html", page(run_dir, summaries))
+        """Write report.html into the folder of the run."""
+        return write_atomically(run_dir / "report.html", page(run_dir, summaries))
 
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
-    """The whole page."""
+    """The text of report.html."""
     keys, groups = cells.sweep_keys(summaries), scaling.scales(summaries)
     logs = [read_logs(run_dir / summary.name, summary) for summary in summaries]
     jobs = [_job(run_dir / summary.name, summary, read) for summary, read in zip(summaries, logs, strict=True)]
@@ -59,9 +61,9 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         name=run_dir.resolve().name,
         started=_started(summaries),
         verdict=worst(verdict(summary) for summary in summaries),
-        headline=cells.headline(summaries),
+        headline=remarks.headline(summaries),
         command=command_of(run_dir),
-        warnings=cells.warnings(summaries),
+        warnings=remarks.warnings(summaries),
         columns_note=cells.COLUMNS_NOTE,
         results=grid([cells.row(summary) for summary in summaries]),
         sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
@@ -77,11 +79,13 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
 
 
 def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path = HERE, **values: Any) -> str:
-    """A page in one file: a template of a folder, on frame.html.j2, with style and scripts.
+    """A page in one file, from a template that extends frame.html.j2, with style and scripts.
 
     Args:
-        charts: what stands in the elements of class "charts", by their data-place.
-        values: what the template names.
+        template: its file name.
+        charts: `data-place` of an element of class "charts" → its plots.
+        folder: of the template.
+        values: the variables of the template.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -103,19 +107,23 @@ def render(template: str, charts: Mapping[str, Sequence[Chart]], *, folder: Path
 
 
 def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
-    """A table for the template: its lines, and its columns, each with whether it holds numbers (never if `text`)."""
+    """A table for the template: `rows`, and `columns` as pairs of name and whether it holds numbers.
+
+    Args:
+        text: no column holds numbers.
+    """
     numeric = dict.fromkeys(rows[0], False) if text and rows else cells.numeric(rows)
     lines = [[_bound(cell) if numeric[name] else cell for name, cell in row.items()] for row in rows]
     return {"columns": list(numeric.items()), "rows": lines}
 
 
 def _bound(number: str) -> str:
-    """A number that breaks, where there is no room, before its deviation and nowhere else."""
+    """A number in which a line may break only before its deviation."""
     return number.replace(" ", NO_BREAK).replace(f"{NO_BREAK}±", " ±")
 
 
 def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
-    good = usable(summary.results)
+    rounds = usable(summary.results)
     peaks = summary.config["hardware"].get("peak_flops") or {}
     charts, hosts = _charts(folder, summary, logs), read_hosts(folder)
     return {
@@ -123,23 +131,24 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "verdict": verdict(summary),
         "title": summary.config.get("title", ""),
         "target": cells.target(summary),
-        "machine": machine(good[0]) if good else "",
-        "software": software(good[0]) if good else "",
+        "machine": machine(rounds[0]) if rounds else "",
+        "software": software(rounds[0]) if rounds else "",
         "data": data(summary),
-        "problems": list(cells.problems(summary)),
+        "achievable": achievable_lines(summary, rounds),
+        "problems": list(remarks.problems(summary)),
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
-        "mfu_note": next((result.values["mfu_note"] for result in good if result.values.get("mfu_note")), None),
-        "formula": tables.formula_lines(summary, good),
-        "probe": grid([row for result in good for row in probe_rows(result.probe, peaks)]),
+        "mfu_note": next((result.values["mfu_note"] for result in rounds if result.values.get("mfu_note")), None),
+        "formula": tables.formula_lines(summary, rounds),
+        "probe": grid([row for result in rounds for row in probe_rows(result.probe, peaks)]),
         "batch_line": batch_line(summary),
         "batch": grid(batch_rows(summary)),
         "changes": grid(tables.change_rows(summary), text=True),
         "own": grid(tables.own_rows(summary), text=True),
-        "monitors": grid([row for result in good for row in tables.monitor_rows(result)]),
+        "monitors": grid([row for result in rounds for row in tables.monitor_rows(result)]),
         "monitor_notes": [
-            *(line for result in good for line in tables.energy_lines(result)),
-            *tables.missing_monitors(good),
+            *(line for result in rounds for line in tables.energy_lines(result)),
+            *tables.missing_monitors(rounds),
         ],
         "hosts": grid(host_rows(hosts)),
         "facts": [(node, grid(_facts(info), text=True)) for node, info in hosts.items()],
@@ -150,13 +159,13 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
 
 
 def _charts(folder: Path, summary: Summary, logs: Logs) -> dict[str, list[Chart]]:
-    """The plots of a job, by the name of the place where they stand; those of a job's only round stand with its own."""
-    found = {summary.name: job_charts(summary, logs)}
+    """Name of an element → its plots. Plots of the only round of a job are in the element of the job."""
+    charts = {summary.name: job_charts(summary, logs)}
     for result in summary.results:
         if events := logs.get(result.round):
-            place = summary.name if len(logs) == 1 else f"{summary.name} round {result.round}"
-            found.setdefault(place, []).extend(round_charts(folder / f"round{result.round}", result, events))
-    return found
+            element = summary.name if len(logs) == 1 else f"{summary.name} round {result.round}"
+            charts.setdefault(element, []).extend(round_charts(folder / f"round{result.round}", result, events))
+    return charts
 
 
 def _facts(info: Mapping[str, str]) -> list[dict[str, str]]:
@@ -164,7 +173,7 @@ def _facts(info: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _bars(summaries: Sequence[Summary]) -> list[str]:
-    """p_core of each job in percent of the largest, for the bars of the sweep; 0 % when units differ."""
+    """p_core of each job in percent of the largest, for the bars of the sweep; 0 % where units differ."""
     values = [summary.statistics["p_core"].mean if "p_core" in summary.statistics else 0.0 for summary in summaries]
     units = {(summary.identity.case, summary.identity.throughput_unit) for summary in summaries}
     most = max(values, default=0.0)
@@ -177,7 +186,7 @@ def _started(summaries: Sequence[Summary]) -> str:
 
 
 def _embedded(data: Mapping[str, Any]) -> Any:
-    """JSON that may stand in a script element."""
+    """JSON for a script element."""
     from markupsafe import Markup
 
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))

@@ -1,6 +1,6 @@
-"""A plot of a page, as plain data that the scripts draw.
+"""The plots of a page, as plain data that the scripts draw.
 
-A chart is a mapping with `kind` (lines, spans or dots), `title`, axis labels with units, and its data. {} is none.
+A chart is a mapping with `kind` (lines, spans or dots), `title`, axis labels with units, and its data. {} is no chart.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 Chart = dict[str, Any]
 Point = list[float]
 
-MOST_POINTS = 600  # of one curve; a longer one is thinned
+MOST_POINTS = 600  # of a curve; a longer curve is thinned
 
 
 def lines(title: str, x: str, y: str, series: Mapping[str, Sequence[Point]], **more: Any) -> Chart:
-    """A plot of curves, those without points left out; {} where there is none.
+    """A plot of curves; {} where no curve has points.
 
     Args:
-        series: name → points [x, y], by x; those that are not finite are left out.
+        series: name → points [x, y] in the order of x. Points that are not finite are left out.
         more: `zero`: y begins at 0; `dots`: each point is marked; `marks`: [{at, label}], levels of y;
             `band`: [[x, low, high]], an area behind the curves; `shade`: {to, label}, an area from the left up to an x;
-            `ideal`: [from, to], a line y = x between them; `labels`: [[x, text]], what stands below the x axis in place
-            of round numbers.
+            `ideal`: [from, to], a line y = x between these values; `labels`: [[x, text]], texts below the x axis
+            instead of numbers.
     """
     finite = {name: [point for point in points if all(map(math.isfinite, point))] for name, points in series.items()}
     shown = [{"name": name, "points": thin(points)} for name, points in finite.items() if points]
@@ -33,15 +33,15 @@ def lines(title: str, x: str, y: str, series: Mapping[str, Sequence[Point]], **m
 def dots(
     title: str, x: str, names: Sequence[str], rows: Mapping[str, Mapping[int, tuple[float, str]]], **more: Any
 ) -> Chart:
-    """A plot with a line of dots a row; {} where there are none.
+    """A plot with a line of dots in each row; {} where no row has dots.
 
     Args:
-        names: what the colours stand for.
-        rows: name → which of `names` → x, and what is said of the dot.
+        names: the meanings of the colours.
+        rows: name → index into `names` → x, and the tooltip of the dot.
         more: `centre`: 0 is in the middle, and marked.
     """
     shown = [
-        {"name": row, "points": [{"series": index, "x": at, "tip": tip} for index, (at, tip) in points.items()]}
+        {"name": row, "points": [{"series": index, "x": value, "tip": tip} for index, (value, tip) in points.items()]}
         for row, points in rows.items()
         if points
     ]
@@ -49,7 +49,7 @@ def dots(
 
 
 def thin(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
-    """At most about `most` points: of each stretch only the lowest and the highest stay."""
+    """About `most` points at most: the lowest and the highest point of each stretch."""
     if len(points) <= most:
         return list(points)
     stretch = math.ceil(2 * len(points) / most)

@@ -1,4 +1,4 @@
-"""What a probe measured, as a table."""
+"""The figures of a probe as a table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from flagperf.results.probe import FIGURES
 
 
 def probe_rows(devices: Sequence[ProbedDevice], peaks: Mapping[str, float]) -> list[dict[str, str]]:
-    """What a probe measured, a line a device; then their mean, and where known what the data sheet promises.
+    """A row for each device, then their mean, then the figures of the data sheet where known.
 
     Args:
-        peaks: FLOP/s of one device by precision, of the data sheet.
+        peaks: precision → FLOP/s of a device, of the data sheet.
     """
     names = [name for name in FIGURES if any(name in device.figures for device in devices)]
     rows = [_probe_row(str(device.rank), device.host, device.device, device.figures, names) for device in devices]
@@ -27,8 +27,8 @@ def probe_rows(devices: Sequence[ProbedDevice], peaks: Mapping[str, float]) -> l
 
 
 def _probe_row(rank: str, host: str, device: str, values: Mapping[str, float], names: Iterable[str]) -> dict[str, str]:
-    shown = {f"{FIGURES[name].title} [{FIGURES[name].unit}]": (name, FIGURES[name].factor) for name in names}
+    columns = {f"{FIGURES[name].title} [{FIGURES[name].unit}]": (name, FIGURES[name].factor) for name in names}
     figures = {
-        title: number(factor * values[name], 4) if name in values else ABSENT for title, (name, factor) in shown.items()
+        title: number(factor * values[name]) if name in values else ABSENT for title, (name, factor) in columns.items()
     }
     return {"rank": rank, "host": host, "device": device, **figures}

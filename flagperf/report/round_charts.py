@@ -1,4 +1,4 @@
-"""The plots of one round: where its time went, and what the monitors saw meanwhile, on one time axis."""
+"""The plots of a round on one time axis: its phases, and the figures of the monitors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SHORTEST = 1e-3  # seconds; shorter phases are not shown
 
 
 def round_charts(round_folder: Path, result: Result, events: Sequence[Event]) -> list[Chart]:
-    """All charts of a round; `events` are those of its first rank."""
+    """All charts of a round. `events` are of its first rank."""
     started = result.started if result.started is not None else events[0].time_ms / 1000
     time = f"time [s], since round {result.round} began"
     return [_waterfall(result, events, started, time), *_monitors(round_folder, result, started, time)]
 
 
 def _waterfall(result: Result, events: Sequence[Event], started: float, time: str) -> Chart:
-    """Phases of the launcher per node, and what the first rank did."""
+    """Phases of the launcher on each node, and of the first rank."""
     rows = [
         {"name": node.replace("_noderank", " · node rank "), "spans": list(_phases(phases, result.seconds))}
         for node, phases in result.phases.items()
@@ -39,29 +39,29 @@ def _waterfall(result: Result, events: Sequence[Event], started: float, time: st
     return {"kind": "spans", "title": "Where the time went", "x": time, "names": list(PHASES), "rows": rows}
 
 
-def _phases(phases: Mapping[str, float], whole: float | None) -> Iterator[list[Any]]:
-    """The launcher's phases one after another. Those after the training end when the round does."""
-    at = 0.0
-    training = (whole or 0.0) - sum(phases.values())
+def _phases(phases: Mapping[str, float], total: float | None) -> Iterator[list[Any]]:
+    """The launcher's phases one after another. The phases after the training end when the round ends."""
+    time = 0.0
+    training = (total or 0.0) - sum(phases.values())
     for phase, seconds in phases.items():
         if phase == AFTER_TRAINING[0] and training > 0:
-            yield [at, at + training, "train"]
-            at += training
+            yield [time, time + training, "train"]
+            time += training
         if seconds >= SHORTEST:
-            yield [at, at + seconds, phase.replace("_", " ")]
-        at += seconds
+            yield [time, time + seconds, phase.replace("_", " ")]
+        time += seconds
 
 
 def _training(events: Sequence[Event]) -> Iterator[tuple[float, float, str]]:
-    """What the first rank did, from its PerfLog: seconds since the epoch, and a name."""
-    at = {event.event: event.time_ms / 1000 for event in reversed(events)}
-    step = at.get("STEP_END")
+    """Begin, end (seconds since the epoch) and name of each phase of the first rank, from its PerfLog."""
+    first_time = {event.event: event.time_ms / 1000 for event in reversed(events)}
+    step = first_time.get("STEP_END")
     evaluations = [(e.time_ms / 1000, float(e.value.get("time") or 0)) for e in events if e.event == "EVALUATE"]
     for begin, end, name in (
-        (at.get("SUBMIT_INFO"), at.get("INIT_START"), "imports"),
-        (at.get("INIT_START"), at.get("INIT_END"), "init"),
-        (at.get("INIT_END"), step, "first step"),
-        (step, at.get("TRAIN_END"), "train"),
+        (first_time.get("SUBMIT_INFO"), first_time.get("INIT_START"), "imports"),
+        (first_time.get("INIT_START"), first_time.get("INIT_END"), "init"),
+        (first_time.get("INIT_END"), step, "first step"),
+        (step, first_time.get("TRAIN_END"), "train"),
     ):
         if begin is not None and end is not None:
             yield begin, end, name
@@ -70,14 +70,16 @@ def _training(events: Sequence[Event]) -> Iterator[tuple[float, float, str]]:
 
 
 def _monitors(round_folder: Path, result: Result, started: float, time: str) -> Iterator[Chart]:
-    """A chart per figure that the monitors logged, a line a node. Their times are whole seconds, so that the first may
-    lie before the start; the axis then begins with it."""
-    found: dict[str, dict[str, list[Point]]] = {}
+    """A chart for each figure of the monitors, with a line for each node.
+
+    Monitors log whole seconds. The first sample may lie before the start; then the axis begins with the sample.
+    """
+    curves_of: dict[str, dict[str, list[Point]]] = {}
     for host, node_rank, folder in node_folders(round_folder):
         ahead = clock_offset(folder)
         for title, points in curves(folder, result.monitors.get("nodes", {}).get(folder.name, {})).items():
-            found.setdefault(title, {})[f"{host} · node rank {node_rank}"] = [[x - ahead, y] for x, y in points]
-    zero = min([started, *(points[0][0] for series in found.values() for points in series.values())])
-    for title, series in found.items():
+            curves_of.setdefault(title, {})[f"{host} · node rank {node_rank}"] = [[x - ahead, y] for x, y in points]
+    zero = min([started, *(points[0][0] for series in curves_of.values() for points in series.values())])
+    for title, series in curves_of.items():
         moved = {name: [[x - zero, y] for x, y in points] for name, points in series.items()}
         yield lines(title, time, title.rpartition(", ")[2], moved, zero=True)

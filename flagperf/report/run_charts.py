@@ -1,4 +1,4 @@
-"""The plots of a run: the jobs of a case over each other, and what the values of a sweep led to."""
+"""The plots of a run: the curves of all jobs of a case in one plot, and figures over the values of a sweep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Jobs = Sequence[tuple[Summary, Logs]]
 
 
 def overlays(jobs: Jobs) -> list[Chart]:
-    """Loss and metric of the jobs of each case that has several, a curve a job: its first round that counts."""
+    """Loss and metric of each case with several jobs. Each job has a curve: its first round that counts."""
     return [chart for group in _by_case(jobs) if len(group) > 1 for chart in _overlay(group) if chart]
 
 
@@ -40,8 +40,8 @@ def _overlay(group: Jobs) -> Iterator[Chart]:
 
     case = cells.case(first.identity)
     yield lines(f"{case}: loss of each job", "step", "loss", series("STEP_END", "loss"), zero=True)
-    if found := metric_of(first):
-        name, axis, marks = found
+    if target_axis := metric_of(first):
+        name, axis, marks = target_axis
         title = f"{case}: metric of each job"
         yield lines(title, "step", axis, series("EVALUATE", name), marks=marks, dots=True)
 
@@ -51,10 +51,10 @@ def _round(summary: Summary, logs: Logs) -> int:
 
 
 def job_names(summaries: Sequence[Summary]) -> list[str]:
-    """What tells each job from the others: the parts of its folder's name that not all have."""
-    parts = [_parts(summary.name) for summary in summaries]
-    common = set.intersection(*map(set, parts))
-    return [" ".join(part for part in own if part not in common) or "-".join(own) for own in parts]
+    """Short names of jobs: the parts of each folder's name that not all names have."""
+    names = [_parts(summary.name) for summary in summaries]
+    common = set.intersection(*map(set, names))
+    return [" ".join(part for part in parts if part not in common) or "-".join(parts) for parts in names]
 
 
 def _parts(name: str) -> list[str]:
@@ -63,7 +63,7 @@ def _parts(name: str) -> list[str]:
 
 
 def sweep_charts(summaries: Sequence[Summary]) -> list[Chart]:
-    """Throughput and final metric over the values of each swept key, a curve for each choice of the other keys."""
+    """Throughput and final metric over the values of each swept key. Each choice of the other keys has a curve."""
     cases: dict[tuple[str, str], list[Summary]] = {}
     for summary in summaries:
         cases.setdefault((cells.case(summary.identity), summary.identity.throughput_unit), []).append(summary)
@@ -79,22 +79,22 @@ def sweep_charts(summaries: Sequence[Summary]) -> list[Chart]:
 
 def _over(key: str, jobs: Sequence[Summary], case: str, unit: str) -> Iterator[Chart]:
     swept = {job.name: job.results[0].sweep for job in jobs if job.results and key in job.results[0].sweep}
-    known = [job for job in jobs if job.name in swept]
-    places = _ordered({swept[job.name][key] for job in known})
-    if len(places) < 2:
+    selected = [job for job in jobs if job.name in swept]
+    ordered = _ordered({swept[job.name][key] for job in selected})
+    if len(ordered) < 2:
         return
     axes = {RATE: unit}
-    if (name := metric(known[0])) and (found := metric_of(known[0])):
-        axes[name] = found[1]
+    if (name := metric(selected[0])) and (target_axis := metric_of(selected[0])):
+        axes[name] = target_axis[1]
     for figure, axis in axes.items():
         series: dict[str, list[Point]] = {}
-        for job in known:
+        for job in selected:
             if figure in job.statistics:
-                point = [float(places.index(swept[job.name][key])), job.statistics[figure].mean]
+                point = [float(ordered.index(swept[job.name][key])), job.statistics[figure].mean]
                 series.setdefault(_others(swept[job.name], key) or figure, []).append(point)
-        drawn = {name: sorted(points) for name, points in series.items()}
-        labels = [[place, value] for place, value in enumerate(places)]
-        yield lines(f"{case}{figure} over {key}", key, axis, drawn, labels=labels, dots=True)
+        curves = {name: sorted(points) for name, points in series.items()}
+        labels = [[index, value] for index, value in enumerate(ordered)]
+        yield lines(f"{case}{figure} over {key}", key, axis, curves, labels=labels, dots=True)
 
 
 def _others(swept: Mapping[str, str], key: str) -> str:
@@ -102,10 +102,10 @@ def _others(swept: Mapping[str, str], key: str) -> str:
 
 
 def _ordered(values: Iterable[str]) -> list[str]:
-    """Numbers by size, then texts by the alphabet."""
+    """The values sorted: numbers by size, then texts by the alphabet."""
 
-    def place(value: str) -> tuple[bool, float, str]:
+    def sort_key(value: str) -> tuple[bool, float, str]:
         number = float(value) if re.fullmatch(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?", value, re.IGNORECASE) else None
         return number is None, number or 0.0, value
 
-    return sorted(values, key=place)
+    return sorted(values, key=sort_key)

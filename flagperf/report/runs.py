@@ -1,4 +1,4 @@
-"""The runs of a result folder, a line a job. An index in that folder remembers what the summaries of the runs say."""
+"""The runs of a result folder, with a line for each job. An index in the folder holds the lines of finished runs."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from flagperf.contract.records import Summary
 from flagperf.contract.regular import regular
 from flagperf.errors import ConfigError
 from flagperf.plan.values import CONFIG
-from flagperf.report import cells
+from flagperf.report import cells, remarks
 from flagperf.results import summary as summaries
 from flagperf.run.folder import RUN_LOG, is_held
 
 INDEX = ".flagperf_runs.json"
-VERSION = 1  # of the index; another one is made anew
+VERSION = 1  # of the index; an index of another version is not read
 UNFINISHED = "not summed up: flagperf report {}"
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One job of a run, as text."""
+    """A job of a run, as text."""
 
     began: float  # seconds since the epoch
     run: str  # folder
     job: str
     verdict: str
     p_train: str
-    note: str  # why it is no VALID job, else what to know beside the number
+    note: str  # the reason why the job is not VALID, else notes beside the number
 
 
 def listed(folder: Path) -> list[Listed]:
     """Every job of the runs in a result folder, newest run first.
 
     A run is read again where its summaries changed since the index was written. Figures are as recorded;
-    `flagperf report` holds them against the logs.
+    `flagperf report` compares them with the logs.
     """
     known, rows, index = _read_index(folder), [], {}
     for run in sorted(path.parent for path in folder.glob(f"*/{RUN_LOG}")):
@@ -57,19 +57,19 @@ def listed(folder: Path) -> list[Listed]:
 
 
 def _stamps(run: Path) -> dict[str, list[int]]:
-    """When the summary of each job was written, and its size; nothing where there is none."""
+    """Job → time and size of its summary; empty where the job has none."""
     return {path.parent.name: _stamp(path.with_name(summaries.FILE)) for path in sorted(run.glob(f"*/{CONFIG}"))}
 
 
 def _stamp(path: Path) -> list[int]:
     with suppress(FileNotFoundError):
-        found = path.stat()
-        return [found.st_mtime_ns, found.st_size]
+        status = path.stat()
+        return [status.st_mtime_ns, status.st_size]
     return []
 
 
 def listed_run(run: Path) -> Iterator[Listed]:
-    """Every job of one run."""
+    """Every job of a run, from its summaries as recorded."""
     for job, stamp in _stamps(run).items():
         if stamp:
             yield _job(run, job)
@@ -92,7 +92,7 @@ def _job(run: Path, job: str) -> Listed:
 
 
 def _note(summary: Summary) -> str:
-    reasons = [reason for _, _, found, _ in cells.problems(summary) for reason in found]
+    reasons = [reason for _, _, reasons_of_part, _ in remarks.problems(summary) for reason in reasons_of_part]
     return "; ".join(reasons[:1] or cells.notes(summary))
 
 
@@ -101,11 +101,11 @@ def _began(run: Path) -> float:
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
-    """What the index knows; nothing where it is missing, damaged or of another version."""
+    """Run → its entry of the index; empty where the index is missing, damaged or of another version."""
     try:
-        found = json.loads(regular(folder / INDEX).read_text(encoding="utf-8"))
-        if found["version"] == VERSION and all(_is_entry(entry) for entry in found["runs"].values()):
-            return dict(found["runs"])
+        index = json.loads(regular(folder / INDEX).read_text(encoding="utf-8"))
+        if index["version"] == VERSION and all(_is_entry(entry) for entry in index["runs"].values()):
+            return dict(index["runs"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     return {}
@@ -117,7 +117,7 @@ def _is_entry(entry: Mapping[str, Any]) -> bool:
 
 
 def _write_index(folder: Path, runs: Mapping[str, Any]) -> None:
-    """Replace the index at once. Whoever may not write there reads the summaries each time."""
+    """Replace the index atomically. A user without write access reads the summaries each time."""
     written = folder / f"{INDEX}.{os.getpid()}"
     with suppress(OSError):
         written.write_text(json.dumps({"version": VERSION, "runs": runs}), encoding="utf-8")

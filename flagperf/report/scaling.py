@@ -1,4 +1,4 @@
-"""How a case gets faster with more devices: speed-up and efficiency of its scales against the smallest."""
+"""Speed-up and efficiency of the scales of a case, against its smallest scale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flagperf.report import cells
 from flagperf.report.plots import Chart, Point, lines
 from flagperf.results.summary import verdict
 
-RATE = "p_train"  # the figure that is held against the smallest scale's
+RATE = "p_train"  # the figure that is compared with that of the smallest scale
 NOTES = "notes"
 NOTE = (
     f"Speed-up: {RATE}, the arithmetic mean over the rounds, over that of the smallest scale. "
@@ -28,31 +28,32 @@ class Scale:
 
     @property
     def efficiency(self) -> float:
+        """Speed-up divided by the growth of the number of devices."""
         return self.speed_up / self.growth
 
 
-Groups = Mapping[str, Sequence[Scale]]  # case, with what tells it from others → its scales, the smallest first
+Groups = Mapping[str, Sequence[Scale]]  # name of a case → its scales, the smallest first
 
 
 def scales(summaries: Iterable[Summary]) -> dict[str, list[Scale]]:
-    """The cases that are there in several scales."""
+    """The cases with several scales."""
     groups: dict[tuple[str, ...], list[Summary]] = {}
     for summary in summaries:
         if RATE in summary.statistics:
             groups.setdefault(_alike(summary), []).append(summary)
-    several = {alike: jobs for alike, jobs in groups.items() if len({job.identity.devices for job in jobs}) > 1}
-    return {cells.apart(alike, several): _held_together(jobs) for alike, jobs in several.items()}
+    scaled = {identity: jobs for identity, jobs in groups.items() if len({job.identity.devices for job in jobs}) > 1}
+    return {cells.apart(identity, scaled): _held_together(jobs) for identity, jobs in scaled.items()}
 
 
 def scaling_rows(groups: Groups) -> list[dict[str, str]]:
-    """A line a job; the column of notes is there where a job has one."""
+    """A row for each job, with a column of notes where a job has notes."""
     rows = [{"case": name, **_row(scale)} for name, group in groups.items() for scale in group]
     noted = any(row[NOTES] != cells.ABSENT for row in rows)
     return rows if noted else [{name: text for name, text in row.items() if name != NOTES} for row in rows]
 
 
 def scaling_charts(groups: Groups) -> list[Chart]:
-    """Speed-up and efficiency over the growth in devices, a curve a case."""
+    """Speed-up and efficiency over the growth in devices, with a curve for each case."""
     if not groups:
         return []
     growths = sorted({scale.growth for group in groups.values() for scale in group})
@@ -94,7 +95,7 @@ def _row(scale: Scale) -> dict[str, str]:
 
 
 def _alike(summary: Summary) -> tuple[str, ...]:
-    """What jobs must have in common: case with its size and framework, product, precision, and a sweep's values."""
+    """The values that jobs of a group have in common: case, product, precision, and the values of a sweep."""
     identity = summary.identity
     swept = summary.results[0].sweep if summary.results else {}
     of_sweep = (f"{key}={value}" for key, value in sorted(swept.items()))

@@ -1,4 +1,4 @@
-"""The tables of one job: figures over its rounds, the rounds, changes, monitors. A row is column → text."""
+"""The tables of a job: statistics, rounds, changes, monitors. A row is column → text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARES = " / ".join(PERCENTILES)
 
 
 def statistics_rows(summary: Summary) -> list[dict[str, str]]:
-    """Each figure over the rounds that count."""
+    """A row for each figure, with its statistics over the rounds that count."""
     units = figure_units(summary)
     return [
         {
@@ -45,7 +45,7 @@ def figure_units(summary: Summary) -> dict[str, str]:
 
 
 def round_rows(summary: Summary) -> list[dict[str, str]]:
-    """What each round did. Rounds that do not count are listed too."""
+    """A row for each round, also for rounds that do not count."""
     return [
         {
             "round": str(result.round),
@@ -66,7 +66,7 @@ def round_rows(summary: Summary) -> list[dict[str, str]]:
 
 
 def change_rows(summary: Summary) -> list[dict[str, str]]:
-    """What differs from the case, and who set it."""
+    """A row for each value that differs from the case, with its source."""
     return [
         {"key": change.key, "case": _plain(change.before), "run": _plain(change.after), "set by": change.source}
         for change in summary.changes
@@ -74,8 +74,8 @@ def change_rows(summary: Summary) -> list[dict[str, str]]:
 
 
 def own_rows(summary: Summary) -> list[dict[str, str]]:
-    """Files, folders and variables of the user's own that took part: what flagperf does not know."""
-    return [{"what": name, "which": which} for name, which in summary.config.get("own", {}).items()]
+    """A row for each file, folder and variable of the user that took part, and that flagperf does not ship."""
+    return [{"what": name, "which": value} for name, value in summary.config.get("own", {}).items()]
 
 
 def _plain(value: Any) -> str:
@@ -83,7 +83,7 @@ def _plain(value: Any) -> str:
 
 
 def monitor_rows(result: Result) -> list[dict[str, str]]:
-    """What the monitors of a round saw during training, a line a node and figure."""
+    """A row for each node and figure of a round's monitors, over the training."""
     return [
         {
             "round": str(result.round),
@@ -116,7 +116,7 @@ def _longest(nodes: Iterable[Mapping[str, float]], phase: str) -> str:
 
 
 def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], int]]:
-    """Each figure of a node, and of how many devices. cpu, mem and pwr are one each, a vendor's tool has several."""
+    """Name, values and number of devices of each figure of a node. The vendor's tool has several figures."""
     for name, known in monitors.items():
         parts = known if name not in NODE_FIGURES else {name: known}
         for part, figures in parts.items():
@@ -125,32 +125,36 @@ def _monitor_figures(monitors: Mapping[str, Any]) -> Iterator[tuple[str, Mapping
 
 
 def _coverage(figures: Mapping[str, Any], devices: int) -> str:
-    """The share of the time; and how many devices told the figure, if not all did."""
-    told = figures.get("devices", devices)
-    return percent(figures.get("coverage")) + (f", {told} of {devices} devices" if told < devices else "")
+    """The share of the time, and the number of devices with this figure where some lack it."""
+    known = figures.get("devices", devices)
+    return percent(figures.get("coverage")) + (f", {known} of {devices} devices" if known < devices else "")
 
 
 def missing_monitors(results: Iterable[Result]) -> list[str]:
-    """Monitors without figures, and why; and figures that were left out. Each is named once."""
+    """Lines on monitors without figures, with the reason, and on impossible values that were left out."""
     nodes = [item for result in results for item in result.monitors.get("nodes", {}).items()]
     left_out = [f"Left out on {node}: {text}" for node, monitors in nodes for text in _left_out(monitors)]
-    lacks = [(node, *lack) for node, monitors in nodes for lack in _missing(monitors)]
-    return list(dict.fromkeys([*(f"Not available on {node}: {what} ({why})" for node, what, why in lacks), *left_out]))
+    missing = [(node, *entry) for node, monitors in nodes for entry in _missing(monitors)]
+    return list(
+        dict.fromkeys(
+            [*(f"Not available on {node}: {figure} ({reason})" for node, figure, reason in missing), *left_out]
+        )
+    )
 
 
 def _missing(monitors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a node's monitors do not tell, and why."""
+    """Figures that a node's monitors do not have, each with the reason."""
     for name, known in monitors.items():
         if "not_available" in known:
             yield MONITORED[name].title if name in MONITORED else name, known["not_available"]
         devices = known.get("devices", 0)
-        told = known.get("power", {}).get("devices", devices)
-        if told < devices:
-            yield "energy of the accelerators", f"the power of {told} of {devices} is known"
+        known_devices = known.get("power", {}).get("devices", devices)
+        if known_devices < devices:
+            yield "energy of the accelerators", f"the power of {known_devices} of {devices} is known"
 
 
 def _left_out(monitors: Mapping[str, Any]) -> Iterator[str]:
-    """What a node's monitors told that cannot be."""
+    """Texts on the impossible values of a node's monitors."""
     for name, known in monitors.items():
         counts = known.get("impossible") or {}
         for figure, count in counts.items() if isinstance(counts, Mapping) else [(name, counts)]:
@@ -159,7 +163,7 @@ def _left_out(monitors: Mapping[str, Any]) -> Iterator[str]:
 
 
 def energy_lines(result: Result) -> list[str]:
-    """Energy of the whole job, and per sample."""
+    """Lines on the energy of the whole job, and per sample."""
     names = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
     lines = []
     for kind, known in result.monitors.get("energy", {}).items():
@@ -177,7 +181,7 @@ def energy_lines(result: Result) -> list[str]:
 
 
 def formula_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
-    """Throughput of one device, and the operations of a unit, as those compare them who count by formula."""
+    """Lines on the throughput of a device and the operations of a unit, for comparison with figures by formula."""
     unit, devices = summary.identity.throughput_unit, summary.identity.devices
     lines = []
     for result in results:
@@ -195,7 +199,7 @@ def formula_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
 
 
 def _counted(result: Result) -> float | None:
-    """GFLOP of a unit's training, as counted: the backward pass takes twice the forward's."""
+    """GFLOP of a unit's training, as counted. The backward pass takes twice the operations of the forward pass."""
     forward, samples = (result.values.get(name) for name in ("flops_per_sample", "num_trained_samples"))
     units = result.values.get("num_trained_units")
     return 3 * forward * samples / units / 1e9 if forward and samples and units else None

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from flagperf.contract.records import Summary
-from flagperf.report import cells
+from flagperf.report import cells, remarks
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.text import Text
 
 STYLES = {"VALID": "green", "SUSPECT": "yellow", "RUNNING": "cyan", "INVALID": "red"}
-UPRIGHT = 3  # so many jobs at most get a column each, so that a narrow terminal cuts nothing off
+UPRIGHT = 3  # up to so many jobs get a column each, so that a narrow terminal shows everything
 WIDEST_UNIT = 11  # columns; audio samples/s takes two lines
-SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # the columns when each job gets a line
+SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # the columns where each job gets a line
 
 
 def terminal_table(summaries: Sequence[Summary]) -> Group:
-    """The results, then whatever keeps them from being believed or compared."""
+    """The table of results, then warnings and the reasons of verdicts."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -49,16 +49,16 @@ def terminal_table(summaries: Sequence[Summary]) -> Group:
 def _remarks(summaries: Sequence[Summary]) -> Iterator[Text]:
     from rich.text import Text
 
-    for warning in cells.warnings(summaries):
+    for warning in remarks.warnings(summaries):
         yield Text(warning, style="yellow")
     for summary in summaries:
-        for part, verdict, reasons, _ in cells.problems(summary):
+        for part, verdict, reasons, _ in remarks.problems(summary):
             for reason in reasons:
                 yield Text(f"{summary.name}, {part}: {reason}", style=STYLES[verdict])
 
 
 def styled(text: str) -> Text:
-    """A cell; a verdict has its colour."""
+    """A cell of the table, where a verdict has its colour."""
     from rich.text import Text
 
     return Text(text, style=STYLES.get(text.strip(), ""))

@@ -1,4 +1,4 @@
-"""What goes on in a run of another terminal, from its files alone: they grow while it runs."""
+"""The state of a run that another terminal started, from its files, which grow while the run goes on."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ from flagperf.plan.values import CONFIG
 from flagperf.report.runs import Listed, listed_run
 from flagperf.results import result
 from flagperf.results.rank_log import find_logs, node_folders
-from flagperf.results.summary import FILE as SUMMED_UP
+from flagperf.results.summary import FILE as SUMMARY
 from flagperf.run.folder import RUN_LOG, is_awaited, is_held, submitted
 from flagperf.run.pace import evaluation_text, step_text
 from flagperf.secret import without_logins
 
 TAIL = 1 << 18  # bytes of a log that are read; some thousand events
-SAID = 4  # lines of the run's log
-RANKS = 16  # whose last lines are shown
+LOG_LINES = 4  # of the run's log
+RANKS = 16  # the last lines of so many ranks are shown
 LIMITS = ("max_steps", "max_epochs", "max_samples_termination", "max_time")
 
 
-def snapshot(run: Path, stands: str = "") -> list[str]:
-    """The run as it is now, line by line.
+def snapshot(run: Path, queue_state: str = "") -> list[str]:
+    """The state of the run, line by line.
 
     Args:
-        stands: what its scheduler says of a run that has not begun, if it can be asked.
+        queue_state: of a run that has not begun, as its scheduler describes it; "": not known.
 
     Raises:
-        ConfigError: there is no run in the folder.
+        ConfigError: the folder holds no run.
     """
     if is_awaited(run):
-        return _awaited(run, stands)
+        return _awaited(run, queue_state)
     jobs = sorted(path.parent for path in run.glob(f"*/{CONFIG}"))
     if not (run / RUN_LOG).exists():
         advice = "give a folder such as result/run20260101-120000; flagperf list runs shows them"
         raise ConfigError("no run in this folder", given=run, advice=advice)
-    head = f"{run}: goes on, {datetime.now():%H:%M:%S}" if is_held(run) else f"{run}: has ended, {_end(run)}"
-    ended = [_ended(job) for job in listed_run(run) if (run / job.job / SUMMED_UP).exists()]
-    current = next((place for job in jobs if (place := _current_round(job))), None)
-    waiting = [job.name for job in jobs if not (job / SUMMED_UP).exists() and not (current and job == current.parent)]
-    lines = [head, "", *ended, *(f"{name}: its turn has not come" for name in waiting)]
-    return lines + ([*_round(current), ""] if current else [""]) + _said(run)
+    heading = f"{run}: goes on, {datetime.now():%H:%M:%S}" if is_held(run) else f"{run}: has ended, {_end(run)}"
+    ended = [_ended(job) for job in listed_run(run) if (run / job.job / SUMMARY).exists()]
+    current = next((folder for job in jobs if (folder := _current_round(job))), None)
+    waiting = [job.name for job in jobs if not (job / SUMMARY).exists() and not (current and job == current.parent)]
+    lines = [heading, "", *ended, *(f"{name}: its turn has not come" for name in waiting)]
+    return lines + ([*_round(current), ""] if current else [""]) + _log_end(run)
 
 
 def _end(run: Path) -> str:
-    """When the run's log was last written to: by its last time, else by the file's."""
-    times = [found[0] for line in _tail(run / RUN_LOG) if (found := re.match(r"[\d-]{10} [\d:]{8}", line))]
+    """The last time in the run's log, else the time of the file."""
+    times = [match[0] for line in _tail(run / RUN_LOG) if (match := re.match(r"[\d-]{10} [\d:]{8}", line))]
     return times[-1] if times else f"{datetime.fromtimestamp((run / RUN_LOG).stat().st_mtime):%Y-%m-%d %H:%M:%S}"
 
 
-def _awaited(run: Path, stands: str) -> list[str]:
-    """What is known of a run that was submitted, and has not begun."""
+def _awaited(run: Path, queue_state: str) -> list[str]:
+    """The state of a run that was submitted, and has not begun."""
     job = submitted(run).number
     return [
         f"{run}: has not begun; it is Slurm job {job}",
-        f"it {stands}" if stands else f"how it stands: squeue --jobs={job}",
+        f"it {queue_state}" if queue_state else f"its state: squeue --jobs={job}",
         f"end: scancel {job}",
     ]
 
@@ -75,8 +75,8 @@ def _ended(job: Listed) -> str:
 
 
 def _current_round(job: Path) -> Path | None:
-    """The round of a job that has begun and has no result yet."""
-    if (job / SUMMED_UP).exists():
+    """The folder of the round that has begun and has no result yet; None where the job has no such round."""
+    if (job / SUMMARY).exists():
         return None
     rounds = sorted(job.glob("round*"), key=lambda path: int(path.name.removeprefix("round") or 0))
     return rounds[-1] if rounds and not (rounds[-1] / result.FILE).exists() else None
@@ -87,7 +87,8 @@ def _round(folder: Path) -> Iterator[str]:
     yield f"{folder.parent.name}: round {folder.name.removeprefix('round')} of {config.get('repeat', '?')}"
     logs = [(rank, path) for rank, _, _, path in find_logs(folder)]
     if logs:
-        yield from _training(_events(logs[0][1]), config)
+        events = [event for line in _tail(logs[0][1]) if (event := parse(line)) is not None]
+        yield from _training(events, config)
     for _, node_rank, node in node_folders(folder):
         if devices := "  ".join(_devices(node)):
             yield f"  node {node_rank}: {devices}"
@@ -99,19 +100,19 @@ def _round(folder: Path) -> Iterator[str]:
 
 def _config(job: Path) -> Mapping[str, Any]:
     try:
-        found = read_yaml(job / CONFIG)
+        config = read_yaml(job / CONFIG)
     except (OSError, ValueError, yaml.YAMLError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _training(events: Sequence[Event], config: Mapping[str, Any]) -> Iterator[str]:
-    """The last step and evaluation of the first rank, against what ends the training."""
+    """The last step and evaluation of the first rank, with the limits and targets of the training."""
     last = {event.event: event for event in events}
     if step := last.get("STEP_END"):
         limits = [f"{key} {config[key]}" for key in LIMITS if config.get(key) is not None]
-        said = step_text(step.value, config.get("throughput_unit", ""), None)
-        yield f"  {said}  ({', '.join(limits) or 'no limit'})"
+        progress = step_text(step.value, config.get("throughput_unit", ""), None)
+        yield f"  {progress}  ({', '.join(limits) or 'no limit'})"
     elif events:
         yield f"  no step yet, {events[-1].event} was the last event"
     target = config.get("target") or {}
@@ -121,7 +122,7 @@ def _training(events: Sequence[Event], config: Mapping[str, Any]) -> Iterator[st
 
 
 def _devices(node: Path) -> Iterator[str]:
-    """The newest figures of the node's monitors."""
+    """The newest figures of a node's monitors."""
     for name, text in monitor_logs(node):
         if name in NODE_FIGURES:
             figure, samples = NODE_FIGURES[name], list(node_samples(text))
@@ -131,28 +132,24 @@ def _devices(node: Path) -> Iterator[str]:
             yield f"{name}: " + ", ".join(map(Device.line, blocks[-1][1]))
 
 
-def _events(log: Path) -> list[Event]:
-    return [event for line in _tail(log) if (event := parse(line)) is not None]
-
-
 def _tail(path: Path) -> list[str]:
-    """The last lines of a file; the first of them may be torn."""
+    """The last lines of a file. The first of them may be torn."""
     lines = Lines()
     with regular(path).open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL))
-        found = lines.feed(file.read(TAIL))
-    return [line.decode(errors="replace") for line in found]
+        ended_lines = lines.feed(file.read(TAIL))
+    return [line.decode(errors="replace") for line in ended_lines]
 
 
 def _last_line(path: Path) -> str:
-    said = next((line for line in reversed(_tail(path)) if line.strip()), "nothing yet")
-    event = parse(said)
+    text = next((line for line in reversed(_tail(path)) if line.strip()), "nothing yet")
+    event = parse(text)
     if event is None:
-        return without_logins(said)
+        return without_logins(text)
     step = event.value.get("step") if isinstance(event.value, dict) else None
     return event.event if step is None else f"{event.event} of step {step}"
 
 
-def _said(run: Path) -> list[str]:
-    """The end of the run's log, without the columns that are for searching."""
-    return [line.rpartition("\t")[2].partition("]")[2] or line for line in _tail(run / RUN_LOG)[-SAID:]]
+def _log_end(run: Path) -> list[str]:
+    """The last lines of the run's log, without time, level and source line."""
+    return [line.rpartition("\t")[2].partition("]")[2] or line for line in _tail(run / RUN_LOG)[-LOG_LINES:]]

@@ -1,4 +1,4 @@
-"""Who writes the files of a report: the classes that the key `reports` of the configuration lists."""
+"""The writers of a report's files: the classes that the key `reports` of the configuration lists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from flagperf.contract.components import with_write
+from flagperf.contract.components import make_writer
 from flagperf.contract.records import Summary
 from flagperf.errors import FlagperfError
 from flagperf.results import summary
@@ -15,7 +15,7 @@ from flagperf.results import summary
 log = logging.getLogger(__name__)
 
 KEY = "reports"
-# conf/config.yaml lists the same; this is for runs that were made before there was the key.
+# conf/config.yaml lists the same; this is for configurations of older runs, which lack the key.
 BUILT_IN = (
     {"_target_": "flagperf.report.markdown.MarkdownReport"},
     {"_target_": "flagperf.report.page.HtmlReport"},
@@ -26,11 +26,11 @@ class Writer(Protocol):
     """Writes one file of a report."""
 
     def write(self, run_dir: Path, summaries: Sequence[Summary]) -> Path:
-        """Write the file into the run folder and return its path. Called after each job: an older file is replaced."""
+        """Write the file into the run folder, or replace it, and return its path. It is called after each job."""
 
 
 def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
-    """Write the files that the run's configuration asks for; their paths. A bug in one writer costs only its file."""
+    """Write the files that the run's configuration lists, and return their paths. A bug in a writer costs its file."""
     paths = []
     for writer in make_writers(summaries[0].config):
         try:
@@ -44,7 +44,7 @@ def write(run_dir: Path, summaries: Sequence[Summary]) -> list[Path]:
 
 
 def write_summaries(run_dir: Path, summaries: Iterable[Summary]) -> None:
-    """Write summary.json of each job that has ended: what reads no logs then says the same as the report."""
+    """Write summary.json of each job that has ended, so that readers of summaries see the same as the report."""
     for job in summaries:
         if summary.verdict(job) != "RUNNING":
             summary.write(job, run_dir / job.name)
@@ -58,6 +58,6 @@ def make_writers(config: Mapping[str, Any]) -> list[Writer]:
     """
     entries = config.get(KEY, BUILT_IN)
     return [
-        with_write(f"{KEY}[{index}]", entry, "writer of reports", "docs/adding-a-verb.md")
+        make_writer(f"{KEY}[{index}]", entry, "writer of reports", "docs/adding-a-verb.md")
         for index, entry in enumerate(entries)
     ]

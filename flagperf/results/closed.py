@@ -1,7 +1,7 @@
-"""Is it the case, on the hardware that it says? What the ranks built is compared with what was asked for. Pure.
+"""Compares what the ranks built with what the case and the hardware's file state. Pure.
 
-A network, an optimizer or a schedule other than the case's is INVALID in the closed division. In the open division it
-is a note beside the number.
+A network, an optimizer or a schedule other than the case's is INVALID in the closed division. In the open division the
+difference is a note beside the number.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from flagperf.results.evidence import Evidence
 Section = Mapping[str, Any]
 
 SAME_RATE = 1e-6  # relative difference of two learning rates that are computed in the same way
-PREPARES = ("environment_script", "requirements")  # what of a vendor's own code prepares the ranks alone
-MOST = 5  # classes of modules that a reason names
+PREPARES = ("environment_script", "requirements")  # parts of a vendor's own code that only prepare the ranks
+MOST = 5  # a reason names so many classes of modules
+UNREADABLE = (AttributeError, IndexError, KeyError, TypeError, ValueError)  # nobody vouches for a rank's log
 MFU_CAUSES = (
     "another device or a higher clock than the hardware's file describes, a lower precision than the one named, "
     "sparsity, or work that was left out"
@@ -31,33 +32,33 @@ def differences(evidence: Evidence) -> list[str]:
     stated = evidence.config.get("fingerprint")
     if not stated:
         return []
-    found: dict[str, list[int]] = {}
+    ranks_of_text: dict[str, list[int]] = {}
     for rank, built in evidence.built.items():
         try:
             texts = list(_differences(built, stated, evidence.config))
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # nobody vouches for a rank's log
-            texts = ["what it built cannot be read"]
+        except UNREADABLE:
+            texts = ["its BUILT cannot be read"]
         for text in texts:
-            found.setdefault(text, []).append(rank)
-    every = list(evidence.built)
-    of_ranks = [text if ranks == every else f"rank {ranks[0]}: {text}" for text, ranks in found.items()]
+            ranks_of_text.setdefault(text, []).append(rank)
+    all_ranks = list(evidence.built)
+    of_ranks = [text if ranks == all_ranks else f"rank {ranks[0]}: {text}" for text, ranks in ranks_of_text.items()]
     return [*of_ranks, *_other_operations(evidence, stated), *_other_logged_rates(evidence)]
 
 
 def objections(built: Section, config: Section) -> list[str]:
-    """What makes a closed round INVALID as soon as a rank has told what it built, and what to do about it."""
+    """Reasons why a closed round will be INVALID, from the BUILT of one rank, each with advice."""
     stated = config.get("fingerprint")
     if config.get("division") != "closed" or not stated:
         return []
     advice = f"stop it; where the case is right, python -m cases.fingerprint {config['case']} states it anew"
     try:
         return [f"{text}; {advice}" for text in _differences(built, stated, config)]
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # the verdict says so
+    except UNREADABLE:  # the verdict says so
         return []
 
 
 def notes(evidence: Evidence) -> tuple[str, ...]:
-    """What to know beside the number: in the open division what differs, and where there is nothing to compare with."""
+    """Notes beside the number: the differences in the open division, and a missing fingerprint."""
     if not evidence.built or "fingerprint" not in evidence.config:
         return ()
     beside = [*differences(evidence), *_other_code(evidence)] if evidence.config["division"] == "open" else []
@@ -84,16 +85,16 @@ def _as_stated(evidence: Evidence) -> Iterator[Finding]:
 
 
 def not_shown(config: Section) -> str:
-    """Why nothing shows that a vendor's own code does what the case does; "" where something does, or there is none."""
-    found = config.get("extension") or {}
-    if not found.get("has_code") or found["proof"]:
+    """Why a vendor's own code has no proof; "" where it has one, and where the vendor has no code."""
+    extension = config.get("extension") or {}
+    if not extension.get("has_code") or extension["proof"]:
         return ""
-    return f"nothing shows that the vendor's own code does what the case does; a proof: {found['no_proof']}"
+    return f"nothing shows that the vendor's own code does what the case does; a proof: {extension['no_proof']}"
 
 
 def _differences(built: Section, stated: Section, config: Section) -> Iterator[str]:
-    own = config.get("extension") or {}
-    proof, replaced = own.get("proof") or {}, own.get("replaced") or {}
+    extension = config.get("extension") or {}
+    proof, replaced = extension.get("proof") or {}, extension.get("replaced") or {}
     if "network" in built:
         proven = proof and not proof["same_modules"] and {"network", "network_hook"} & replaced.keys()
         yield from _other_network(built["network"], stated["network"], proof["classes"] if proven else None)
@@ -110,72 +111,72 @@ def _other_network(built: Section, stated: Section, proven: Sequence[str] | None
     """Compares two networks.
 
     Args:
-        proven: classes of a vendor's own modules that a proof has looked at; their numbers are those of the reduced
-            case. None: the modules are the case's.
+        proven: classes of modules that the proof of a vendor's own network has seen. Their counts are those of the
+            reduced case, so they are not compared. None: the modules are the case's.
     """
-    found = []
+    differences = []
     if built["parameters"] != stated["parameters"]:
-        found.append(f"{built['parameters']:,} parameters, the case has {stated['parameters']:,}")
+        differences.append(f"{built['parameters']:,} parameters, the case has {stated['parameters']:,}")
     if proven is not None:
         if unseen := sorted(built["classes"].keys() - {*stated["classes"], *proven}):
-            found.append(f"modules that the proof has not seen: {', '.join(unseen[:MOST])}")
+            differences.append(f"modules that the proof has not seen: {', '.join(unseen[:MOST])}")
         stated, built = {**stated, "classes": {}, "modules": ""}, {**built, "classes": {}, "modules": ""}
     counts = {name: (built["classes"].get(name, 0), stated["classes"].get(name, 0)) for name in stated["classes"]}
     counts |= {name: (count, 0) for name, count in built["classes"].items() if name not in counts}
     differing = [f"{here} {name}, the case has {there}" for name, (here, there) in counts.items() if here != there]
-    found += differing[:MOST]
-    if not found and built["tensors"] != stated["tensors"]:
-        found.append("other names, shapes or types of parameters or buffers")
-    if not found and built["modules"] != stated["modules"]:
-        found.append("other names of modules")
-    if found:
-        yield f"another network than the case's: {'; '.join(found)}"
+    differences += differing[:MOST]
+    if not differences and built["tensors"] != stated["tensors"]:
+        differences.append("other names, shapes or types of parameters or buffers")
+    if not differences and built["modules"] != stated["modules"]:
+        differences.append("other names of modules")
+    if differences:
+        yield f"another network than the case's: {'; '.join(differences)}"
 
 
-def _other_packages(here: Section, proven: Section, replaced: Section) -> Iterator[str]:
-    """Compares versions of installed packages that a vendor's own code is of; its files are compared by content."""
-    paths = ", ".join(by for what, by in replaced.items() if what not in PREPARES).split(", ")
+def _other_packages(installed: Section, proven: Section, replaced: Section) -> Iterator[str]:
+    """Compares the versions of the installed packages that hold a vendor's own code. Files are compared by content."""
+    paths = ", ".join(class_path for part, class_path in replaced.items() if part not in PREPARES).split(", ")
     for name in dict.fromkeys(path.partition(".")[0] for path in paths):
-        if name != "torch" and here.get(name) != proven.get(name):
-            yield f"{name} {here.get(name)} in the place of the case's parts, the proof is of {proven.get(name)}"
+        if name != "torch" and installed.get(name) != proven.get(name):
+            yield f"{name} {installed.get(name)} in the place of the case's parts, the proof is of {proven.get(name)}"
 
 
 def _other_operations(evidence: Evidence, stated: Section) -> Iterator[str]:
-    found, wanted = evidence.number("example_flops"), stated["forward"]
-    if found is None or wanted is None:
+    operations, stated_forward = evidence.number("example_flops"), stated["forward"]
+    if operations is None or stated_forward is None:
         return
-    if not math.isclose(found, wanted["operations"], rel_tol=wanted["within"]):
+    if not math.isclose(operations, stated_forward["operations"], rel_tol=stated_forward["within"]):
         yield (
-            f"another network than the case's: {found:.4g} operations of the example in a forward pass, "
-            f"the case has {wanted['operations']:.4g}"
+            f"another network than the case's: {operations:.4g} operations of the example in a forward pass, "
+            f"the case has {stated_forward['operations']:.4g}"
         )
 
 
 def _other_optimizer(
-    built: Section, stated: Section, arguments: Section, shown: Section | None = None
+    built: Section, stated: Section, arguments: Section, proven: Section | None = None
 ) -> Iterator[str]:
-    """Compares two optimizers. `shown`: class and step of one that was shown to do what the case's does."""
+    """Compares two optimizers. `proven`: class and step of an optimizer that the proof has compared with the case's."""
     package = stated["class"].rpartition(".")[0].rpartition(".")[0]
-    if shown and (built["class"], built["step"]) == (shown["class"], shown["step"]):
+    if proven and (built["class"], built["step"]) == (proven["class"], proven["step"]):
         pass
     elif built["class"] != stated["class"]:
         yield f"optimizer {built['class']}, the case has {stated['class']}"
     elif not built["step"].startswith(f"{package}."):
-        yield f"optimizer {built['class']} whose step is another one, from {built['step']}"
+        yield f"optimizer {built['class']} with another step, from {built['step']}"
     if len(built["groups"]) != len(stated["groups"]):
         yield f"{len(built['groups'])} parameter groups, the case has {len(stated['groups'])}"
         return
-    for number, (group, wanted) in enumerate(zip(built["groups"], stated["groups"], strict=True), start=1):
-        sizes = [(one["tensors"], one["parameters"]) for one in (group, wanted)]
+    for number, (group, stated_group) in enumerate(zip(built["groups"], stated["groups"], strict=True), start=1):
+        sizes = [(entry["tensors"], entry["parameters"]) for entry in (group, stated_group)]
         if sizes[0] != sizes[1]:
             (tensors, parameters), (stated_tensors, stated_parameters) = sizes
             yield (
                 f"parameter group {number} of {tensors} tensors and {parameters:,} parameters, "
                 f"the case has {stated_tensors} and {stated_parameters:,}"
             )
-        elif group["names"] != wanted["names"]:
+        elif group["names"] != stated_group["names"]:
             yield f"parameter group {number} of other parameters than the case's"
-        expected = {**stated["defaults"], **arguments, **wanted["own"]}
+        expected = {**stated["defaults"], **arguments, **stated_group["own"]}
         for key in sorted(group.keys() & expected.keys()):
             if _plain(group[key]) != _plain(expected[key]):
                 yield f"{key} of parameter group {number} is {group[key]}, the configuration says {expected[key]}"
@@ -197,26 +198,27 @@ def _other_schedule(built: Section, stated: Section) -> Iterator[str]:
 def _other_logged_rates(evidence: Evidence) -> Iterator[str]:
     """Compares the rates that the steps really used."""
     for log in evidence.logs:
-        wanted = (evidence.built.get(log.rank, {}).get("schedule") or {}).get("rates_of_case")
-        if not isinstance(wanted, Mapping):  # unknown, or a log that cannot be read
+        stated_rates = (evidence.built.get(log.rank, {}).get("schedule") or {}).get("rates_of_case")
+        if not isinstance(stated_rates, Mapping):  # unknown, or a log that cannot be read
             continue
-        used = {str(event.value.get("step")): event.value.get("learning_rate") for event in log.all("STEP_END")}
-        found = list(_other_rates(used, wanted, f"rank {log.rank} trained with "))
-        yield from found
-        if found:
+        steps = [event.value for event in log.all("STEP_END")]
+        logged_rates = {str(step.get("step")): step.get("learning_rate") for step in steps}
+        differences = list(_other_rates(logged_rates, stated_rates, f"rank {log.rank} trained with "))
+        yield from differences
+        if differences:
             return
 
 
-def _other_rates(rates: Section, wanted: Section, who: str) -> Iterator[str]:
-    for step in sorted(rates.keys() & wanted.keys(), key=_in_number):
-        here, there = rates[step], wanted[step]
-        known = isinstance(here, (int, float)) and isinstance(there, (int, float))
-        if known and not math.isclose(here, there, rel_tol=SAME_RATE, abs_tol=1e-12):
-            yield f"{who}learning rate {here:.6g} in step {step}, the case's own schedule gives {there:.6g}"
+def _other_rates(rates: Section, stated_rates: Section, prefix: str) -> Iterator[str]:
+    for step in sorted(rates.keys() & stated_rates.keys(), key=_in_number):
+        rate, stated_rate = rates[step], stated_rates[step]
+        known = isinstance(rate, (int, float)) and isinstance(stated_rate, (int, float))
+        if known and not math.isclose(rate, stated_rate, rel_tol=SAME_RATE, abs_tol=1e-12):
+            yield f"{prefix}learning rate {rate:.6g} in step {step}, the case's own schedule gives {stated_rate:.6g}"
 
 
 def _in_number(step: Any) -> tuple[int, str]:
-    """Orders the texts of step numbers as numbers."""
+    """A sort key: texts of step numbers in the order of the numbers."""
     return len(str(step)), str(step)
 
 
@@ -232,15 +234,15 @@ def _other_code(evidence: Evidence) -> Iterator[str]:
     """Compares flagperf's and the cases' code in each rank with the launcher's; `code_dir` may lay some over it."""
     sent = evidence.config.get("code") or {}
     for rank, built in evidence.built.items():
-        there = (built.get("software") or {}).get("code") or {}
-        for package in sorted(sent.keys() & there.keys()):
-            if there[package] != sent[package]:
+        rank_code = (built.get("software") or {}).get("code") or {}
+        for package in sorted(sent.keys() & rank_code.keys()):
+            if rank_code[package] != sent[package]:
                 yield f"rank {rank}: the code of {package} is not the launcher's"
                 return
-        wanted = (evidence.config.get("extension") or {}).get("files") or {}
-        here = (built.get("software") or {}).get("extension") or {}
-        if other := [name for name in wanted if here.get(name) != wanted[name]]:
-            yield f"rank {rank}: {other[0]} of the vendor's own code is not the launcher's"
+        sent_files = (evidence.config.get("extension") or {}).get("files") or {}
+        rank_files = (built.get("software") or {}).get("extension") or {}
+        if changed_files := [name for name in sent_files if rank_files.get(name) != sent_files[name]]:
+            yield f"rank {rank}: {changed_files[0]} of the vendor's own code is not the launcher's"
             return
 
 

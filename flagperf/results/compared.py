@@ -1,4 +1,4 @@
-"""A vendor's network in the training: what the comparisons with the case's own network at random steps say."""
+"""The comparisons of a vendor's network with the case's network, at random steps of the training."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from collections.abc import Iterator
 from flagperf.contract.records import Finding
 from flagperf.results.evidence import Evidence
 
-IN_FP32 = (0.01, 0.1)  # of the loss, of the gradients: relative differences that kernels of the same numbers may have …
-ROUNDED = (0.05, 0.5)  # … and of numbers that are rounded
+# Largest relative differences of the loss and of the gradients
+IN_FP32 = (0.01, 0.1)
+ROUNDED = (0.05, 0.5)  # in every other precision
 
 
 def as_compared(evidence: Evidence) -> Iterator[Finding]:
-    """A network that does something else than the case's in a step of the training."""
+    """In the closed division: loss or gradients that differ by more than rounding make the round INVALID."""
     if evidence.config.get("division") != "closed":
         return
     yield from (("INVALID", text) for text in differing(evidence))
 
 
 def differing(evidence: Evidence) -> Iterator[str]:
-    """In words, where loss or gradients differ by more than rounding."""
-    most = IN_FP32 if evidence.config.get("precision") == "fp32" else ROUNDED
-    for name, limit in zip(("loss", "gradients"), most, strict=True):
-        found = evidence.number(f"comparison_{name}")
-        if found is not None and not found <= limit:
+    """A sentence for each of loss and gradients that differs by more than rounding."""
+    limits = IN_FP32 if evidence.config.get("precision") == "fp32" else ROUNDED
+    for name, limit in zip(("loss", "gradients"), limits, strict=True):
+        difference = evidence.number(f"comparison_{name}")
+        if difference is not None and not difference <= limit:
             yield (
                 f"the vendor's own code does not do in the training what the case does: at a random step, "
-                f"with the same weights and batch, {name} differ by {100 * found:.3g} % (limit {100 * limit:g} %)"
+                f"with the same weights and batch, {name} differ by {100 * difference:.3g} % (limit {100 * limit:g} %)"
             )
 
 
 def compared(evidence: Evidence) -> Iterator[str]:
-    """How many comparisons were made, and what they cost, for the notes."""
+    """Notes: how many comparisons were made, how long they took, and in the open division what differs."""
     count, seconds = evidence.number("comparisons"), evidence.number("comparison_time") or 0.0
-    own = evidence.config.get("extension") or {}
-    if count is None or not own.get("has_code"):
+    extension = evidence.config.get("extension") or {}
+    if count is None or not extension.get("has_code"):
         return
     if not count:
         yield "the vendor's own code was not compared with the case's during the training"

@@ -1,4 +1,4 @@
-"""What the verdict on a round looks at."""
+"""The evidence from which a round is judged."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from flagperf.contract.extent import Extent, counts_of
 from flagperf.contract.outcome import Failure
+from flagperf.contract.records import Achievable
 from flagperf.contract.target import Target
 from flagperf.results.rank_log import RankLog
 
@@ -21,7 +22,7 @@ TRAINING_LIMITS = {  # configuration key → the FINISHED field that it limits
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that the verdict looks at."""
+    """All facts about a round that the rules of the verdict read."""
 
     status: str
     world_size: int
@@ -36,7 +37,8 @@ class Evidence:
     target: Target | None = None
     memory_gib: float | None = None  # of one device
     config: Mapping[str, Any] = field(default_factory=dict)  # the whole resolved configuration
-    extent: Extent | None = None  # of the data that it should be; None: nothing is known, or it need not be
+    extent: Extent | None = None  # of the case's data; None: not known, or not required
+    achievable: Achievable | None = None  # what the product allows
 
     @property
     def finished(self) -> Mapping[str, Any]:
@@ -46,21 +48,21 @@ class Evidence:
     @property
     def built(self) -> Mapping[int, Mapping[str, Any]]:
         """Rank → value of its BUILT, of the ranks that logged one."""
-        return {log.rank: found[-1].value for log in self.logs if (found := log.all("BUILT"))}
+        return {log.rank: events[-1].value for log in self.logs if (events := log.all("BUILT"))}
 
     @property
     def other_data(self) -> str:
-        """What sets the data apart from that of the case, in words; "" where nothing does, and for sample data."""
+        """How the data differs from that of the case, in words; "" where it does not, and for sample data."""
         if self.extent is None or self.finished.get("sample_data"):
             return ""
-        found = (self.extent.differences(counts_of(built)) for built in self.built.values())
-        return next(filter(None, found), "")
+        differences = (self.extent.differences(counts_of(built)) for built in self.built.values())
+        return next(filter(None, differences), "")
 
     @property
     def resume_notes(self) -> tuple[str, ...]:
-        """What the ranks said of the checkpoints that they were to go on from."""
-        said = (event.value.get("resume_notes") or () for log in self.logs for event in log.all("INIT_END"))
-        return tuple(dict.fromkeys(note for notes in said for note in notes))
+        """Notes of the ranks on the checkpoints from which they resumed, each note once."""
+        of_ranks = (event.value.get("resume_notes") or () for log in self.logs for event in log.all("INIT_END"))
+        return tuple(dict.fromkeys(note for notes in of_ranks for note in notes))
 
     def number(self, name: str) -> float | None:
         """A figure of FINISHED; None when it is absent."""

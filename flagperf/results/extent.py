@@ -1,4 +1,4 @@
-"""Rules about the data: is it the case's, and the same on every node?"""
+"""Rules of the verdict on the data: it is the data of the case, and the same on every node."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _the_data_of_the_case(evidence: Evidence) -> Iterator[Finding]:
 def _the_same_data_everywhere(evidence: Evidence) -> Iterator[Finding]:
     counts = {rank: counted for rank, built in evidence.built.items() if (counted := counts_of(built))}
     compared: dict[str, dict[int, Any]] = {"samples": counts, "files": evidence.per_rank("data_fingerprint")}
-    for what, found in compared.items():
-        other = next((rank for rank in found if found[rank] != found[min(found)]), None)
-        if other is not None:
-            yield "SUSPECT", f"rank {other} has other data than rank {min(found)}: the {what} differ"
+    for kind, of_ranks in compared.items():
+        deviant = next((rank for rank in of_ranks if of_ranks[rank] != of_ranks[min(of_ranks)]), None)
+        if deviant is not None:
+            yield "SUSPECT", f"rank {deviant} has other data than rank {min(of_ranks)}: the {kind} differ"
 
 
 DATA = (_the_data_of_the_case, _the_same_data_everywhere)

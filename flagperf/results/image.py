@@ -1,4 +1,4 @@
-"""The image of a round, as its first node's sys_info.log has it."""
+"""The container image of a round, as sys_info.log of its first node names it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIELDS = {"image": "reference", "image_id": "id", "image_digest": "digest"}  # l
 
 def with_image(built: Mapping[str, Any], round_folder: Path) -> Mapping[str, Any]:
     """A rank's BUILT with `image` in its `software`, where the ranks ran in containers."""
-    image = next((found for _, _, folder in node_folders(round_folder) if (found := _image(folder))), None)
+    image = next((fields for _, _, folder in node_folders(round_folder) if (fields := _image(folder))), None)
     if image is None or "software" not in built:
         return built
     return {**built, "software": {**built["software"], "image": image}}

@@ -1,8 +1,8 @@
-"""Did the training learn? Rules of the verdict on the losses that rank 0 logged.
+"""A rule of the verdict: did the training learn? It reads the losses that rank 0 logged.
 
-The loss of a step is noise around a course. Its noise is taken from the differences between one logged loss and the
-next, which a slow course hardly enters: their standard deviation over √2 (von Neumann's estimate, 1941). Two means
-differ when they do by three standard errors, and by one percent.
+Each loss is a slow course plus noise. The noise is estimated from the differences between neighbouring losses, which
+the slow course hardly changes: their standard deviation over √2 (von Neumann's estimate, 1941). Two means count as
+different where they differ by three standard errors and by one percent.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from flagperf.contract.records import Finding
 from flagperf.results.evidence import Evidence
 
-LEAST_STEPS = 100  # optimizer steps; in fewer, a warm-up or a first jump is most of what there is
+LEAST_STEPS = 100  # optimizer steps; a shorter training may consist of its warm-up
 LEAST_LOSSES = 8  # logged losses
-FIRST = 4  # of them show where it began
+FIRST = 4  # losses whose mean is the start of the course
 ERRORS, SHARE = 3.0, 0.01  # standard errors, and share of the loss, by which two means must differ
-LOST = 0.5  # of what the loss had fallen by, gone again: it diverges
+LOST = 0.5  # a loss that rises again by this share of its fall diverges
 
 
 def _learned(evidence: Evidence) -> Iterator[Finding]:
@@ -28,7 +28,7 @@ def _learned(evidence: Evidence) -> Iterator[Finding]:
         return
     window = max(FIRST, len(losses) // 4)
     began, ended = statistics.fmean(losses[:FIRST]), statistics.fmean(losses[-window:])
-    least = min(statistics.fmean(losses[at : at + window]) for at in range(len(losses) - window + 1))
+    least = min(statistics.fmean(losses[start : start + window]) for start in range(len(losses) - window + 1))
     noise = statistics.stdev(after - before for before, after in itertools.pairwise(losses)) / math.sqrt(2)
     if _above(ended, began, noise * math.sqrt(1 / window + 1 / FIRST)):
         yield "SUSPECT", f"the loss ended above where it began: {ended:.4g}, from {began:.4g}"
@@ -39,9 +39,9 @@ def _learned(evidence: Evidence) -> Iterator[Finding]:
 LEARNING: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (_learned,)
 
 
-def _above(one: float, other: float, error: float) -> bool:
+def _above(mean: float, reference: float, error: float) -> bool:
     """Whether a mean is above another by more than noise; `error`: the standard error of their difference."""
-    return one - other > max(ERRORS * error, SHARE * abs(other))
+    return mean - reference > max(ERRORS * error, SHARE * abs(reference))
 
 
 def _losses(evidence: Evidence) -> list[float]:
@@ -51,5 +51,5 @@ def _losses(evidence: Evidence) -> list[float]:
 
 
 def _steps(evidence: Evidence) -> float:
-    """Optimizer steps of this round; those before a resume are not among the logged ones."""
+    """Optimizer steps of this round, without the steps before a resume."""
     return (evidence.number("global_steps") or 0) - (evidence.number("resumed_from_step") or 0)

@@ -1,4 +1,4 @@
-"""FlagPerf's monitor logs of a node → mean, maximum, coverage, energy. From the files alone."""
+"""The monitor logs of a node → mean, maximum, coverage and energy. From the files alone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from flagperf.contract.monitor_log import (
     node_samples,
 )
 
-GAP = 3.0  # times the usual distance: two samples that are further apart have a hole between them
+GAP = 3.0  # samples further apart than this many usual distances have a hole between them
 JOULES_PER_WH = 3600.0
 
 
 class Point(NamedTuple):
-    """One figure of one sample; of a counter also its reading."""
+    """A figure of a sample, and the reading of its counter where it has one."""
 
     time: float  # seconds since the epoch
     value: float
@@ -39,56 +39,63 @@ def summarize(folder: Path, started: float, ended: float, devices: Sequence[int]
 
     Args:
         folder: the node's log folder.
-        started, ended: the time that counts, seconds since the epoch, as PerfLog's TRAIN_START and TRAIN_END say.
-        devices: the devices of the node that the job used, as places in the tool's output; None: all.
+        started, ended: the time that is summed up, in seconds since the epoch: TRAIN_START and TRAIN_END of PerfLog.
+        devices: the devices of the node that the job used, as indices in the tool's output; None: all.
 
     Returns:
-        Per monitor (cpu, mem, pwr, and the vendor's name) a mapping. cpu and mem, as fractions: `mean`, `max`,
-        `coverage`. pwr, in W: these and the fields of energy below, and `source`: "node" (management controller) or
-        "rapl" (processors and main memory only). The vendor's: `devices`, how many of them count, `indices`, their
-        places, and per figure that the tool knows the same mapping: temperature (C), power (W, these devices together,
-        with energy), memory_used and memory_total (MiB), utilisation (%), clock (MHz); the mean is over devices too,
-        the maximum is the highest of any one device. Its own `devices` says of how many the figure is known; energy is
-        there only where that is all of them.
+        A mapping for each monitor: cpu, mem, pwr, and the vendor's name.
 
-        Energy: `energy_j` and `energy_wh` of the whole time; `idle_w`, the lowest power seen before `started`;
-        `energy_above_idle_j`, which leaves that power out. Coverage is the share of the time that lies between two
-        samples that follow each other as usual; what it leaves out counts with the mean of the rest.
+        - cpu and mem, as fractions: `mean`, `max`, `coverage`.
+        - pwr, in W: the same, the fields of energy below, and `source`: "node" (management controller) or "rapl"
+          (processors and main memory only).
+        - the vendor's: `devices` (their number), `indices`, and for each figure of the tool `mean` (over time and
+          devices), `max` (of any device), `coverage` and `devices` (for how many devices the figure is known). The
+          figures: temperature (C), power (W, the sum over these devices), memory_used and memory_total (MiB),
+          utilisation (%), clock (MHz). Power has the fields of energy where it is known for all devices.
 
-        `impossible`, where there are any: figure → how many values of these devices were left out in that time, since
-        no device can have them (`flagperf.contract.monitor_log.Figure`); of cpu, mem and pwr just how many.
+        Energy: `energy_j` and `energy_wh` of the whole time; `idle_w`, the lowest power before `started`;
+        `energy_above_idle_j`, the energy without that power. Coverage is the share of the time between neighbouring
+        samples without holes. Holes count with the mean of the rest.
 
-        A monitor without figures is `{"not_available": why}`, with a coverage of 0 where it has samples; one without a
-        log is absent.
+        `impossible`: how many values were left out because no device can have them
+        (`flagperf.contract.monitor_log.Figure`); a number for cpu, mem and pwr, otherwise figure → number. Absent
+        where no value was left out.
+
+        A monitor without figures is `{"not_available": reason}`, with a coverage of 0 where its log has samples. A
+        monitor without a log is absent.
     """
-    found: dict[str, Any] = {}
+    monitors: dict[str, Any] = {}
     for name, text in monitor_logs(folder):
         if name in NODE_FIGURES:
             figures = _node_figures(text, name, started, ended)
         else:
             figures = _device_figures(text, started, ended, devices)
         if figures := figures or _without_figures(name, text, started, ended):
-            found[name] = figures
-    return found
+            monitors[name] = figures
+    return monitors
 
 
 def job_energy(nodes: Mapping[str, Mapping[str, Any]], samples: float | None) -> Mapping[str, Mapping[str, Any]]:
-    """Energy of a job over its nodes, from what `summarize` gave for each.
+    """Energy of a job over all its nodes.
+
+    Args:
+        nodes: node name → what `summarize` returned.
+        samples: that the job trained; None: not known.
 
     Returns:
-        "node" (whole nodes), "rapl" (processors and memory) and "devices", those that are known on any node: each
-        with energy_j, energy_wh, coverage (the lowest), energy_above_idle_j where known, and, per one of `samples`,
-        energy_per_sample_j. Where a node does not know it: `not_available`, which node and why, and a coverage of 0.
+        A mapping for each of "node" (whole nodes), "rapl" (processors and memory) and "devices" that any node knows:
+        energy_j, energy_wh, coverage (the lowest), energy_above_idle_j where known, and energy_per_sample_j. Where a
+        node does not know it: `not_available`, with the node and the reason, and a coverage of 0.
     """
-    found: dict[str, dict[str, Any]] = {}
+    energies: dict[str, dict[str, Any]] = {}
     for kind in ("node", "rapl", "devices"):
         known = {name: list(_energies(node, kind)) for name, node in nodes.items()}
         parts = [part for of_node in known.values() for part in of_node]
         if not parts:
             continue
         if lacking := [name for name, of_node in known.items() if not of_node]:
-            why = "; ".join(f"{name}: {_lack(nodes[name], kind)}" for name in lacking)
-            found[kind] = {"not_available": why, "coverage": 0.0}
+            reason = "; ".join(f"{name}: {_lack(nodes[name], kind)}" for name in lacking)
+            energies[kind] = {"not_available": reason, "coverage": 0.0}
             continue
         total = sum(part["energy_j"] for part in parts)
         job = {
@@ -100,8 +107,8 @@ def job_energy(nodes: Mapping[str, Mapping[str, Any]], samples: float | None) ->
             job["energy_above_idle_j"] = sum(part["energy_above_idle_j"] for part in parts)
         if samples:
             job["energy_per_sample_j"] = total / samples
-        found[kind] = job
-    return found
+        energies[kind] = job
+    return energies
 
 
 def _energies(node: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
@@ -113,22 +120,22 @@ def _energies(node: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]
 
 
 def _lack(node: Mapping[str, Any], kind: str) -> str:
-    """Why a node does not know this kind of energy."""
+    """The reason why a node does not know this kind of energy."""
     names = [name for name in node if (name not in NODE_FIGURES if kind == "devices" else name == "pwr")]
-    whys = [node[name]["not_available"] for name in names if "not_available" in node[name]]
-    return "; ".join(whys) or "its monitors do not tell it"
+    reasons = [node[name]["not_available"] for name in names if "not_available" in node[name]]
+    return "; ".join(reasons) or "its monitors do not report it"
 
 
 def _node_figures(text: str, name: str, started: float, ended: float) -> dict[str, Any]:
     """cpu, mem or pwr."""
-    told = [Point(time, *values[:2]) for time, values in node_samples(text)]
-    points = [point for point in told if NODE_FIGURES[name].can_be(point.value)]
+    samples = [Point(time, *values[:2]) for time, values in node_samples(text)]
+    points = [point for point in samples if NODE_FIGURES[name].can_be(point.value)]
     figures: dict[str, Any] = _figures(points, started, ended)
     if figures and name == "pwr":
         source = "rapl" if points[-1].counter is not None else "node"
         figures |= {"source": source, **_energy(points, started, ended)}
-    within = [point.value for point in told if started <= point.time <= ended]
-    if left_out := sum(not NODE_FIGURES[name].can_be(value) for value in within):
+    values = [point.value for point in samples if started <= point.time <= ended]
+    if left_out := sum(not NODE_FIGURES[name].can_be(value) for value in values):
         figures["impossible"] = left_out
     return figures
 
@@ -139,13 +146,15 @@ def _device_figures(text: str, started: float, ended: float, devices: Sequence[i
     indices = list(range(most) if devices is None else devices)
     if blocks and indices and min(indices) >= most:
         return {"not_available": f"the tool shows {most} devices, and none of those of the job, {indices}"}
-    whole = [(time, block) for time, block in blocks if len(block) == most]  # else nobody knows which one is missing
-    told = [(time, [_device(block, index) for index in indices]) for time, block in whole]
-    samples = [(time, [device.possible() for device in sample]) for time, sample in told]
+    complete = [
+        (time, block) for time, block in blocks if len(block) == most
+    ]  # in others the missing device is unknown
+    selected = [(time, [_device(block, index) for index in indices]) for time, block in complete]
+    samples = [(time, [device.possible() for device in sample]) for time, sample in selected]
     names = [name for name, figure in DEVICE_FIGURES.items() if not figure.counter]
     figures = {name: _device_figure(name, samples, started, ended) for name in names}
-    known: dict[str, Any] = {name: found for name, found in figures.items() if found}
-    if left_out := _left_out([device for time, sample in told if started <= time <= ended for device in sample]):
+    known: dict[str, Any] = {name: figure for name, figure in figures.items() if figure}
+    if left_out := _left_out([device for time, sample in selected if started <= time <= ended for device in sample]):
         known["impossible"] = left_out
     return {"devices": len(indices), "indices": indices, **known} if known else {}
 
@@ -156,28 +165,31 @@ def _device(block: Sequence[Device], index: int) -> Device:
 
 
 def _left_out(devices: Sequence[Device]) -> dict[str, int]:
-    """Figure → how many values of it are none, because no device can have them."""
+    """Figure → how many of its values were left out, because no device can have them."""
     pairs = [(device, device.possible()) for device in devices]
-    counts = {name: sum(getattr(one, name) != getattr(other, name) for one, other in pairs) for name in DEVICE_FIGURES}
+    counts = {
+        name: sum(getattr(reading, name) != getattr(possible, name) for reading, possible in pairs)
+        for name in DEVICE_FIGURES
+    }
     return {name: count for name, count in counts.items() if count}
 
 
 def _device_figure(name: str, samples: Sequence[DeviceSample], started: float, ended: float) -> dict[str, float]:
-    """One figure, over the devices for which the tool knows it."""
-    each = [(time, [getattr(device, name) for device in sample]) for time, sample in samples]
-    within = [values for time, values in each if started <= time <= ended]
-    telling = [place for place, told in enumerate(zip(*within, strict=True)) if set(told) != {None}]
-    picked = [(time, [values[place] for place in telling]) for time, values in each]
-    known = [(time, values) for time, values in picked if values and None not in values]
+    """A figure over the devices for which the tool knows it."""
+    of_figure = [(time, [getattr(device, name) for device in sample]) for time, sample in samples]
+    in_time = [values for time, values in of_figure if started <= time <= ended]
+    known_devices = [index for index, readings in enumerate(zip(*in_time, strict=True)) if set(readings) != {None}]
+    of_known = [(time, [values[index] for index in known_devices]) for time, values in of_figure]
+    known = [(time, values) for time, values in of_known if values and None not in values]
     combine: Callable[[Iterable[float]], float] = sum if name == "power" else statistics.fmean
     figures = _figures([Point(time, combine(values)) for time, values in known], started, ended)
     if not figures:
         return {}
     if name != "power":
         figures["max"] = max(max(values) for time, values in known if started <= time <= ended)
-    elif len(telling) == len(samples[0][1]):  # the energy of some devices must not pass for that of the job
+    elif len(known_devices) == len(samples[0][1]):  # the energy of some devices must not pass for that of the job
         figures |= _energy([_power_point(time, sample) for time, sample in samples], started, ended)
-    return {**figures, "devices": len(telling)}
+    return {**figures, "devices": len(known_devices)}
 
 
 def _power_point(time: float, sample: list[Device]) -> Point:
@@ -235,12 +247,12 @@ def _stretches(points: list[Point], started: float, ended: float) -> Iterator[tu
 
 
 def _without_figures(name: str, text: str, started: float, ended: float) -> dict[str, Any]:
-    """Why a log has no figures of the time; empty where it says nothing at all."""
-    if why := next((line.split(NOT_AVAILABLE, 1)[1] for line in text.splitlines() if NOT_AVAILABLE in line), None):
-        return {"not_available": why}
+    """The reason why a log has no figures of the time; empty where the log has no sample."""
+    if reason := next((line.split(NOT_AVAILABLE, 1)[1] for line in text.splitlines() if NOT_AVAILABLE in line), None):
+        return {"not_available": reason}
     times = [time for time, _ in (node_samples(text) if name in NODE_FIGURES else device_blocks(text))]
-    away = {max(started - time, time - ended): "before" if time < started else "after" for time in times}
-    if not away or min(away) <= 0:
+    distances = {max(started - time, time - ended): "before" if time < started else "after" for time in times}
+    if not distances or min(distances) <= 0:
         return {}
-    nearest = f"the nearest is {min(away):.0f} s {away[min(away)]} it"
+    nearest = f"the nearest is {min(distances):.0f} s {distances[min(distances)]} it"
     return {"not_available": f"no sample lies in the training, {nearest} (of {len(times)})", "coverage": 0.0}

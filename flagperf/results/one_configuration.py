@@ -1,7 +1,7 @@
-"""Whether all ranks trained with the same configuration, and config.yaml is that one.
+"""Rules of the verdict: all ranks read the same configuration, and config.yaml holds it.
 
-Where nodes are started by hand, people give it to each. A file can be edited after the run: the ranks' logs say what
-they read.
+People who start nodes by hand give the configuration to each node. A file can be edited after the run; the logs of the
+ranks hold what they read.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from flagperf.contract.settings import round_seed
 from flagperf.results.evidence import Evidence
 from flagperf.secret import HIDDEN
 
-# What a node may have of its own: where it writes, how long it waits; and the code, for which there is another rule.
-SHOWN = 5  # keys that a reason names
-OWN = ("run_name", "result_dir", "reports", "log_level", "deadlines", "monitor", "code")
-# What a round has of its own, or learns of its hosts; it is no part of the job's configuration.
+SHOWN = 5  # a reason names so many keys
+# Keys that may differ between nodes: paths, waiting times; and the code, which another rule compares.
+OWN_OF_A_NODE = ("run_name", "result_dir", "reports", "log_level", "deadlines", "monitor", "code")
+# Keys that belong to a round or to its hosts, and not to the job's configuration.
 OF_A_ROUND = ("seed", "resume", "clear_caches", "cluster")
 
 
 def one_configuration(evidence: Evidence) -> Iterator[Finding]:
-    """Compare what each rank says in SUBMIT_INFO with the first. A place on a node's disk is the same as any other."""
-    configs = {log.rank: found[0].value.get("config", {}) for log in evidence.logs if (found := log.all("SUBMIT_INFO"))}
+    """Compare the configuration in each rank's SUBMIT_INFO with that of the first rank. Paths may differ."""
+    submitted = ((log.rank, log.all("SUBMIT_INFO")) for log in evidence.logs)
+    configs = {rank: events[0].value.get("config", {}) for rank, events in submitted if events}
     first, *others = configs or [0]
     for rank in others:
         if configs[rank] != configs[first]:
@@ -36,14 +37,14 @@ def one_configuration(evidence: Evidence) -> Iterator[Finding]:
 
 
 def as_recorded(evidence: Evidence) -> Iterator[Finding]:
-    """Compare config.yaml of the job, and the seed that follows from it, with what the first rank says that it read."""
+    """Compare config.yaml of the job, and the seed of the round, with what the first rank read."""
     submitted = (event.value.get("config") for log in evidence.logs for event in log.all("SUBMIT_INFO"))
     read = next(filter(None, submitted), None)
     if not read or not evidence.config:
         return
-    here, there = ({**_shared(config), "code": config.get("code")} for config in (evidence.config, read))
-    told = leaves(_of_job(there))
-    keys = [key for key in differing(leaves(_of_job(here)), told) if HIDDEN not in str(told.get(key))]
+    recorded, submitted_config = ({**_shared(config), "code": config.get("code")} for config in (evidence.config, read))
+    values = leaves(_of_job(submitted_config))
+    keys = [key for key in differing(leaves(_of_job(recorded)), values) if HIDDEN not in str(values.get(key))]
     if keys:
         yield "INVALID", f"config.yaml is not what the ranks read: {', '.join(keys[:SHOWN])}"
     elif "repeat_seed" in evidence.config and read["seed"] != (seed := round_seed(evidence.config, evidence.round)):
@@ -55,11 +56,11 @@ def _of_job(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shared(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _anywhere(value) for key, value in config.items() if key not in OWN}
+    return {key: _anywhere(value) for key, value in config.items() if key not in OWN_OF_A_NODE}
 
 
 def _anywhere(value: Any) -> Any:
-    """The value, where each path is the same one."""
+    """The value with each path replaced by "/"."""
     if isinstance(value, Mapping):
         return {key: _anywhere(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""What each node of a round says of its end, where nodes were started by hand; and the round that they make together.
+"""How each node's part of a round ended, where nodes were started by hand, and how the round ended.
 
-A node leaves outcome.json beside its logs. Once the folders of all nodes lie in one, the round is what they say.
+Each node writes outcome.json beside its logs. The parts are joined once the folders of all nodes lie in one folder.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 from flagperf.contract.build import build
 from flagperf.contract.outcome import Failure, Outcome
 from flagperf.errors import ConfigError
+from flagperf.results.json_record import read_json, write_json
 from flagperf.results.rank_log import node_folders
-from flagperf.results.result import read_json, write_json
 
 FILE = "outcome.json"  # of a node
 
@@ -25,7 +25,7 @@ WORST: tuple[Status, ...] = ("failed", "interrupted", "unfinished", "finished")
 
 @dataclass(frozen=True)
 class Part:
-    """How a node's part of a round, or all parts together, ended."""
+    """How a node's part of a round ended, or all parts joined."""
 
     status: Status
     failure: Failure | None
@@ -35,16 +35,16 @@ class Part:
 
 
 def write(outcome: Outcome, node_folder: Path) -> None:
-    """Write what a node's part came to, beside its logs."""
+    """Write outcome.json of a node's part, beside its logs."""
     part = Part(outcome.status, outcome.failure, outcome.started, outcome.seconds, outcome.phases)
     node_folder.mkdir(parents=True, exist_ok=True)
     write_json(dataclasses.asdict(part), node_folder / FILE)
 
 
 def together(round_folder: Path, nnodes: int) -> Part | None:
-    """What the nodes of a round say together; None where none of them was started by hand.
+    """The parts of all nodes, joined; None where no node was started by hand.
 
-    The round failed as the first of its failed nodes did, and is unfinished while one has not said how it ended.
+    The failure is that of the node that failed first. The round is unfinished while a node has no outcome.
 
     Raises:
         ConfigError: an outcome cannot be read.
@@ -53,14 +53,14 @@ def together(round_folder: Path, nnodes: int) -> Part | None:
     parts = [_read(folder / FILE) for folder in folders if (folder / FILE).exists()]
     if not parts:
         return None
-    said = [part.status for part in parts] + (["unfinished"] if len(parts) < nnodes else [])
+    statuses = [part.status for part in parts] + (["unfinished"] if len(parts) < nnodes else [])
     failures = sorted((part for part in parts if part.failure), key=lambda part: part.started + part.seconds)
-    began = min(part.started for part in parts)
+    started = min(part.started for part in parts)
     return Part(
-        status=next(status for status in WORST if status in said),
+        status=next(status for status in WORST if status in statuses),
         failure=failures[0].failure if failures else None,
-        started=began,
-        seconds=max(part.started + part.seconds for part in parts) - began,
+        started=started,
+        seconds=max(part.started + part.seconds for part in parts) - started,
         phases={node: phases for part in parts for node, phases in part.phases.items()},
     )
 

@@ -1,4 +1,4 @@
-"""The PROBE events of a round → what each device achieved, and which devices are slower than their fellows."""
+"""The PROBE events of a round → the figures of each device, and the devices that are slower than the others."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from flagperf.contract.records import ProbedDevice
 from flagperf.results.rank_log import RankLog
 
-SLOWER = 0.1  # a device is slower than its fellows by more than this share of their mean, and more than their sigma
+SLOWER = 0.1  # a slow device lies below the mean of the others by more than this share, and by more than their sigma
 
 
 @dataclass(frozen=True)
 class ProbeFigure:
-    """How people are shown a figure of a probe."""
+    """How a figure of a probe is shown: title, unit and factor."""
 
     title: str
     unit: str
     factor: float  # from FLOP/s or bytes/s
-    of_one: bool = True  # whether each device has its own; all devices share the all-reduce over nodes
+    of_one: bool = True  # whether each device has its own value; all devices share the all-reduce over nodes
 
 
 FIGURES = {
@@ -35,31 +35,30 @@ FIGURES = {
 
 
 def probed_devices(logs: Iterable[RankLog]) -> tuple[ProbedDevice, ...]:
-    """What the ranks measured, by rank; empty without a probe."""
+    """The figures that each rank measured; empty without a probe."""
     return tuple(
         ProbedDevice(
             log.rank,
             log.host,
-            found[-1].value.get("device") or "unknown",
-            {name: float(found[-1].value[name]) for name in FIGURES if found[-1].value.get(name) is not None},
+            events[-1].value.get("device") or "unknown",
+            {name: float(events[-1].value[name]) for name in FIGURES if events[-1].value.get(name) is not None},
         )
         for log in logs
-        if (found := log.all("PROBE"))
+        if (events := log.all("PROBE"))
     )
 
 
 def slower_devices(devices: Sequence[ProbedDevice]) -> Iterator[str]:
     """A line for each figure in which a device is slower than its fellows, the other devices of the job.
 
-    It is, where it lies below their mean by more than 10 % and by more than one standard deviation of theirs. A device
-    counts among the fellows of others but not among its own: of two, one can be slower.
+    Its value lies below the mean of its fellows by more than 10 %, and by more than their standard deviation.
     """
     for name, figure in FIGURES.items():
         known = [device for device in devices if name in device.figures] if figure.of_one else []
         for device in known:
-            own, fellows = device.figures[name], [other.figures[name] for other in known if other is not device]
+            value, fellows = device.figures[name], [other.figures[name] for other in known if other is not device]
             mean = statistics.fmean(fellows) if fellows else 0.0
-            if fellows and own < mean - statistics.pstdev(fellows) and own < mean * (1 - SLOWER):
-                who = f"rank {device.rank} on {device.host} is slower than its fellows"
-                what = f"{figure.title} {own * figure.factor:.4g} {figure.unit}"
-                yield f"{who}: {what}, {1 - own / mean:.0%} below their {mean * figure.factor:.4g}"
+            if fellows and value < mean - statistics.pstdev(fellows) and value < mean * (1 - SLOWER):
+                device_text = f"rank {device.rank} on {device.host} is slower than its fellows"
+                figure_text = f"{figure.title} {value * figure.factor:.4g} {figure.unit}"
+                yield f"{device_text}: {figure_text}, {1 - value / mean:.0%} below their {mean * figure.factor:.4g}"

@@ -1,4 +1,4 @@
-"""The logs of one round's ranks, read back: round<N>/<host>_noderank<M>/rank<R>.out.log → events."""
+"""The logs of a round's ranks: round<N>/<host>_noderank<M>/rank<R>.out.log → events."""
 
 from __future__ import annotations
 
@@ -19,39 +19,41 @@ _RANK = re.compile(r"rank(?P<rank>\d+)\.out\.log")
 
 @dataclass(frozen=True)
 class RankLog:
-    """PerfLog of one rank, in the order of its lines. Its times are those of the launcher's clock."""
+    """PerfLog of a rank, in the order of its lines. Its times are those of the launcher's clock."""
 
     rank: int
     host: str
     node_rank: int
     events: tuple[Event, ...]
-    unread: int = 0  # PerfLog lines, or lines too long to be one, that could not be read
+    unread: int = 0  # PerfLog lines that could not be read, and lines that are too long
 
     def all(self, event: str) -> tuple[Event, ...]:
-        return tuple(found for found in self.events if found.event == event)
+        """All events of this name."""
+        return tuple(entry for entry in self.events if entry.event == event)
 
     @property
     def finished(self) -> Mapping[str, Any] | None:
-        """Value of FINISHED; None when this rank did not finish."""
-        found = self.all("FINISHED")
-        return found[-1].value if found else None
+        """Value of FINISHED; None where the rank did not finish."""
+        events = self.all("FINISHED")
+        return events[-1].value if events else None
 
 
 def node_folders(round_folder: Path) -> tuple[tuple[str, int, Path], ...]:
     """Host, node rank and folder of every node of a round, by node rank."""
-    found = [(match, path) for path in round_folder.glob("*_noderank*") if (match := _NODE.fullmatch(path.name))]
-    return tuple(sorted(((match["host"], int(match["rank"]), path) for match, path in found), key=lambda node: node[1]))
+    matches = [(match, path) for path in round_folder.glob("*_noderank*") if (match := _NODE.fullmatch(path.name))]
+    nodes = [(match["host"], int(match["rank"]), path) for match, path in matches]
+    return tuple(sorted(nodes, key=lambda node: node[1]))
 
 
 def read_rank_logs(round_folder: Path) -> tuple[RankLog, ...]:
-    """Every rank log of a round, by rank; other output and torn lines are left out."""
-    return tuple(_read(*found) for found in find_logs(round_folder))
+    """Every rank log of a round, by rank. Lines that are no PerfLog are left out."""
+    return tuple(_read(*log_file) for log_file in find_logs(round_folder))
 
 
 def first_rank_log(round_folder: Path) -> RankLog | None:
-    """The log of rank 0, or of the lowest rank that left one."""
-    found = find_logs(round_folder)
-    return _read(*found[0]) if found else None
+    """The log of the lowest rank that has one; None where no rank has."""
+    log_files = find_logs(round_folder)
+    return _read(*log_files[0]) if log_files else None
 
 
 def find_logs(round_folder: Path) -> list[tuple[int, str, int, Path]]:

@@ -1,63 +1,70 @@
-"""A round's folder → Result, and result.json. What each field means: docs/results.md."""
+"""A round's folder → Result, and result.json. docs/results.md explains each field."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.schema.values import JobConfig
-from flagperf.contract.build import build
+from flagperf.contract.build import build, values_of_fields
 from flagperf.contract.digest import sha256_of
 from flagperf.contract.extent import extent_of
 from flagperf.contract.identity import Identity
 from flagperf.contract.outcome import Failure, Outage, Outcome
-from flagperf.contract.perflog import Event, decode, encode, fits
+from flagperf.contract.perflog import Event, fits
 from flagperf.contract.records import Change, Result, Summary
-from flagperf.contract.regular import regular, write_whole
-from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.sys_info import clock_offset, read_sys_info
 from flagperf.contract.target import Target
 from flagperf.errors import ConfigError
+from flagperf.results.achievable import achievable, trace_of
 from flagperf.results.closed import notes
 from flagperf.results.compared import compared
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.image import with_image
-from flagperf.results.monitors import job_energy, summarize
+from flagperf.results.json_record import read_json, write_json
+from flagperf.results.parts import Part
 from flagperf.results.probe import probed_devices, slower_devices
 from flagperf.results.rank_log import RankLog, node_folders, read_rank_logs
+from flagperf.results.round_monitors import round_monitors
 from flagperf.results.took_part import took_part
-from flagperf.results.used_devices import used_devices
 from flagperf.results.verdict import judge
 
-SCHEMA = 3  # of result.json and summary.json; raised when a field changes its meaning or goes
-READ = (1, 2, 3)  # what can be read; 1: `failure` is text; up to 2: no revision, seed, built; all rounds have one seed
 FILE = "result.json"
 RECORDED = ("case", "framework", "hardware", "vendor", "size", "nnodes", "nproc", "division", "revision")  # of Identity
-NO_LOG = {"not_available": "there is no log of it"}
 
 
-def read_round(job: JobConfig, outcome: Outcome, round_number: int, folder: Path) -> Result:
-    """The result of a round that was executed, from its logs in `folder` and its outcome."""
-    return dataclasses.replace(
-        result_of_logs(
-            job.config,
-            job.changes,
-            round_number,
-            folder,
-            status=outcome.status,
-            failure=outcome.failure,
-            seconds=outcome.seconds,
-            trained=outcome.trained,
-            outages=outcome.outages,
-            sweep=job.sweep,
-        ),
-        phases=outcome.phases,
-        previous=digest(folder.parent / f"round{round_number - 1}"),
-        started=outcome.started,
-    )
+@dataclass(frozen=True)
+class Ending:
+    """How a round ended, as its launcher or its nodes recorded it. The fields are those of `Result`."""
+
+    status: str
+    failure: Failure | None = None
+    started: float | None = None
+    seconds: float | None = None
+    trained: float | None = None
+    outages: tuple[Outage, ...] = ()
+    phases: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Outcome | Part | Result) -> Ending:
+        """The ending that a record of the round holds."""
+        return cls(**values_of_fields(cls, vars(record)))
+
+
+def read_round(
+    outcome: Outcome, round_number: int, config: Mapping[str, Any], changes: Iterable[Change], sweep: Mapping[str, str]
+) -> Result:
+    """The result of a round that was executed, from its outcome and the logs in its folder.
+
+    Args:
+        round_number: the first round is 1.
+        config, changes, sweep: of the job, as `result_of_logs` takes them.
+    """
+    result = result_of_logs(config, changes, round_number, outcome.folder, Ending.of(outcome), sweep)
+    return dataclasses.replace(result, previous=digest(outcome.folder.parent / f"round{round_number - 1}"))
 
 
 def result_of_logs(
@@ -65,97 +72,89 @@ def result_of_logs(
     changes: Iterable[Change],
     round_number: int,
     folder: Path,
-    *,
-    status: str,
-    failure: Failure | None = None,
-    seconds: float | None = None,
-    trained: float | None = None,
-    outages: Sequence[Outage] = (),
+    ending: Ending,
     sweep: Mapping[str, str] | None = None,
 ) -> Result:
-    """The result of a round from its logs alone, however few there are.
+    """The result of a round from the logs of its ranks and nodes. Any of the logs may be missing.
 
     Args:
         config: the configuration of the job, as config.yaml holds it.
-        changes: what differs from the case; says which limits the user asked for.
+        changes: the values that differ from the case. They show which limits the user asked for.
         round_number: the first round is 1.
-        folder: the round's folder; need not exist.
-        status: how the round ended, see `Result.status`.
-        failure: what failed, where the executor could tell.
-        seconds: the whole round by the launcher's clock, where known.
-        trained: the training by the launcher's clock, where known.
-        outages: of hosts that came back.
+        folder: the round's folder. It need not exist.
+        ending: how the round ended, as far as that is recorded.
         sweep: swept key → value, of a job of a multirun.
     """
-    identity, target, logs = Identity.of(config), _target(config), read_rank_logs(folder)
-    probe = probed_devices(logs)
-    limits = {key: float(config[key]) for key in TRAINING_LIMITS if config.get(key) is not None}
-    asked = [change.key for change in changes if change.key in limits and not change.source.startswith("tuning")]
-    evidence = Evidence(
-        status=status,
-        world_size=identity.devices,
-        logs=logs,
-        failure=failure,
-        round=round_number,
-        seconds=seconds,
-        trained=trained,
-        unseen=sum(outage.seconds for outage in outages),
-        limits=limits,
-        asked=asked,
-        target=target,
-        memory_gib=config["hardware"].get("memory_gib"),
-        config=config,
-        extent=None if config.get("synthetic") else extent_of(config),
-    )
+    identity, logs = Identity.of(config), read_rank_logs(folder)
+    evidence = _evidence(config, changes, round_number, logs, ending)
+    values, probe = evidence.finished, probed_devices(logs)
+    evidence = replace(evidence, achievable=achievable(trace_of(folder.parent), config, values, probe))
     verdict, reasons = judge(evidence)
-    values = evidence.finished
-    sample_data = bool(values["sample_data"]) if "sample_data" in values else is_sample(config)
+    sample_data = bool(values.get("sample_data", is_sample_folder(config)))
     synthetic = bool(config.get("synthetic"))
     target_applies = not (synthetic or evidence.other_data or (sample_data and identity.size == "full"))
     return Result(
         identity=identity,
         round=round_number,
-        status=status,
         verdict=verdict,
         reasons=reasons,
         sample_data=sample_data,
-        target=target,
-        target_reached=_reached(target, values, asked) if target_applies else None,
+        target=evidence.target,
+        target_reached=_reached(evidence.target, values, evidence.asked) if target_applies else None,
         values=values,
-        failure=failure,
-        monitors=_monitors(folder, logs, config, values.get("num_trained_samples")),
+        monitors=round_monitors(folder, logs, config, values.get("num_trained_samples")),
         clocks={path.name: offset for _, _, path in node_folders(folder) if (offset := clock_offset(path))},
         sweep=sweep or {},
-        seconds=seconds,
-        trained=trained,
-        outages=tuple(outages),
         built=with_image(next(iter(evidence.built.values()), {}), folder),
         seed=_seed(logs),
         synthetic=synthetic,
         notes=(
             *notes(evidence),
-            *_beside(evidence),
+            *_profiled(config),
+            *compared(evidence),
+            *took_part(evidence),
             *_crowded(folder, config, identity.nproc),
             *evidence.resume_notes,
             *slower_devices(probe),
         ),
         probe=probe,
         other_data=evidence.other_data,
+        achievable=evidence.achievable,
+        **vars(ending),
     )
 
 
-def _beside(evidence: Evidence) -> Iterator[str]:
-    if evidence.config.get("profile"):
+def _evidence(
+    config: Mapping[str, Any], changes: Iterable[Change], round_number: int, logs: Sequence[RankLog], ending: Ending
+) -> Evidence:
+    limits = {key: float(config[key]) for key in TRAINING_LIMITS if config.get(key) is not None}
+    return Evidence(
+        status=ending.status,
+        world_size=Identity.of(config).devices,
+        logs=logs,
+        failure=ending.failure,
+        round=round_number,
+        seconds=ending.seconds,
+        trained=ending.trained,
+        unseen=sum(outage.seconds for outage in ending.outages),
+        limits=limits,
+        asked=[change.key for change in changes if change.key in limits and not change.source.startswith("tuning")],
+        target=_target(config),
+        memory_gib=config["hardware"].get("memory_gib"),
+        config=config,
+        extent=None if config.get("synthetic") else extent_of(config),
+    )
+
+
+def _profiled(config: Mapping[str, Any]) -> Iterator[str]:
+    if config.get("profile"):
         yield "profiled: some steps were traced (trace.json of rank 0), which takes time"
-    yield from compared(evidence)
-    yield from took_part(evidence)
 
 
 def _crowded(folder: Path, config: Mapping[str, Any], nproc: int) -> Iterator[str]:
-    """Whether ranks that compute on processors had fewer cores than there were ranks, on the host with the fewest."""
-    cores = [
-        int(said) for _, _, node in node_folders(folder) if (said := read_sys_info(node).get("cores", "")).isdigit()
-    ]
+    """A note where ranks that compute on processors shared cores, on the host with the fewest cores."""
+    texts = [read_sys_info(node).get("cores", "") for _, _, node in node_folders(folder)]
+    cores = [int(text) for text in texts if text.isdigit()]
     if config["vendor"].get("device") == "cpu" and cores and nproc > min(cores):
         yield f"{nproc} ranks share {min(cores)} cores"
 
@@ -167,7 +166,7 @@ def _seed(logs: Iterable[RankLog]) -> int | None:
 
 
 def exit_code(summaries: Iterable[Summary], require_target: bool) -> int:
-    """0: every round can be used; 2: a rank refused the configuration; 5: a round is INVALID; 6: a target not shown."""
+    """0: every round can be used; 2: a rank refused the configuration; 5: a round is INVALID; 6: a target is missed."""
     results = [result for summary in summaries for result in summary.results]
     if any(result.failure is not None and result.failure.is_refusal for result in results):
         return ConfigError.exit_code
@@ -185,7 +184,7 @@ def write(result: Result, folder: Path) -> Path:
 
 
 def record_of(result: Result) -> dict[str, Any]:
-    """A Result as plain data: what JSON holds of its identity stands among its own fields."""
+    """A Result as plain data. The recorded fields of its identity are fields of the record."""
     record = dataclasses.asdict(result)
     identity = record.pop("identity")
     return {**{name: identity[name] for name in RECORDED}, **record}
@@ -198,16 +197,16 @@ def digest(folder: Path) -> str:
 
 
 def read(folder: Path, config: Mapping[str, Any]) -> Result:
-    """Read a round's result.json back. Raises ConfigError where it was written by another version or is damaged.
+    """Read result.json of a round, of a job with this configuration.
 
-    Args:
-        config: the configuration of the job, as config.yaml holds it.
+    Raises:
+        ConfigError: another version wrote the file, or it is damaged.
     """
     return from_record(read_json(folder / FILE), config, folder / FILE)
 
 
 def from_record(record: Mapping[str, Any], config: Mapping[str, Any], path: Path) -> Result:
-    """A Result from the plain data that JSON holds, of a job with this configuration; `path` is named in errors."""
+    """A Result from plain data of JSON, of a job with this configuration. Errors name `path`."""
     of_record = {name: record[name] for name in RECORDED if name in record}
     build(Identity, of_record, path.name, lambda _: str(path))
     identity = dataclasses.replace(Identity.of(config), **{"revision": 1, **of_record})
@@ -215,29 +214,10 @@ def from_record(record: Mapping[str, Any], config: Mapping[str, Any], path: Path
     known = {name: record[name] for name in fields if name in record}
     if isinstance(known.get("failure"), str):  # schema 1
         known["failure"] = {"cause": known["failure"]} if known["failure"] else None
-    found = build(Result, {**known, "identity": vars(identity)}, path.name, lambda _: str(path))
-    if found.values and not fits(Event("FINISHED", found.values)):
+    result = build(Result, {**known, "identity": vars(identity)}, path.name, lambda _: str(path))
+    if result.values and not fits(Event("FINISHED", result.values)):
         raise ConfigError("a figure of this result has the wrong type", where=str(path), key="values")
-    return found
-
-
-def write_json(record: Mapping[str, Any], path: Path) -> Path:
-    """Write a record with its schema number; a reader never sees half of it."""
-    text = json.dumps(encode({"schema": SCHEMA, **record}), indent=2, ensure_ascii=False, allow_nan=False)
-    return write_whole(path, text + "\n")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a record that `write_json` wrote."""
-    try:
-        record = decode(json.loads(regular(path).read_text(encoding="utf-8")))
-        schema = record.pop("schema")
-    except (ValueError, AttributeError, KeyError, TypeError, RecursionError, OSError) as error:
-        raise ConfigError("not a result of flagperf", where=str(path), given=str(error)) from None
-    if schema not in READ:
-        allowed = " or ".join(map(str, READ))
-        raise ConfigError("written by another version", where=str(path), key="schema", given=schema, allowed=allowed)
-    return dict(record)
+    return result
 
 
 def _target(config: Mapping[str, Any]) -> Target | None:
@@ -249,39 +229,8 @@ def _target(config: Mapping[str, Any]) -> Target | None:
 
 
 def _reached(target: Target | None, values: Mapping[str, Any], asked: Sequence[str]) -> bool | None:
-    """None when no target applies, its metric was not measured, or a limit that the user set came first."""
+    """Whether the target was reached; None: no target, its metric was not measured, or the user's limit ended it."""
     finals = {name: values.get(f"final_{name}") for name in target.values} if target else {}
     if target is None or None in finals.values():
         return None
     return not target.missed(finals) or (None if values.get("stop_reason") in asked else False)
-
-
-def _monitors(
-    folder: Path, logs: Sequence[RankLog], config: Mapping[str, Any], samples: float | None
-) -> dict[str, Any]:
-    """What each node's monitors saw during training, and the energy of the whole job."""
-    marks = {event.event: event.time_ms / 1000 for log in logs[:1] for event in log.events}
-    if "TRAIN_START" not in marks:
-        return {}
-    started, ended = marks["TRAIN_START"], marks.get("TRAIN_END", max(marks.values()))
-    visible = {log.node_rank: event.value.get("visible_devices") for log in logs for event in log.all("SUBMIT_INFO")}
-    nodes = {
-        path.name: _node_monitors(path, started, ended, config, visible.get(rank))
-        for _, rank, path in node_folders(folder)
-    }
-    names = sorted({name for node in nodes.values() for name in node})
-    nodes = {path: {name: node.get(name, NO_LOG) for name in names} for path, node in nodes.items()}
-    return {"nodes": nodes, "energy": job_energy(nodes, samples)} if any(nodes.values()) else {}
-
-
-def _node_monitors(
-    folder: Path, started: float, ended: float, config: Mapping[str, Any], visible: str | None
-) -> dict[str, Any]:
-    """What one node's monitors saw. Devices count only when it is known which ones the job used."""
-    ahead = clock_offset(folder)  # the logs have the node's own time
-    try:
-        devices = used_devices(config, visible)
-    except ValueError as error:
-        why = {"not_available": f"the devices of the job are not known: {error}"}
-        return summarize(folder, started + ahead, ended + ahead, devices=()) | {config["vendor"]["name"]: why}
-    return summarize(folder, started + ahead, ended + ahead, devices)

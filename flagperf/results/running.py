@@ -1,4 +1,4 @@
-"""What is known of a round that goes on, from what its ranks have logged so far."""
+"""The state of a round that is not over, from the logs of its ranks so far."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from flagperf.results.evidence import Evidence
 
-GOES_ON = ("running", "waiting")  # status of a round that has begun, or whose turn will come
+GOES_ON = ("running", "waiting")  # statuses of a round that is not over
 
 
 def so_far(evidence: Evidence) -> str:
-    """One line: "running: step 120, loss 0.53; acc1 81.2 at step 100"."""
+    """The state in one line: "running: step 120, loss 0.53; acc1 81.2 at step 100"."""
     known = "; ".join(_known(evidence))
     return f"{evidence.status}: {known}" if known else evidence.status
 

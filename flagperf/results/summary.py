@@ -9,12 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.schema.values import JobConfig
 from flagperf.contract.build import build
 from flagperf.contract.records import BatchSearch, Change, Result, Statistics, Summary, Verdict
 from flagperf.errors import ConfigError
-from flagperf.results import batch_sizes
-from flagperf.results.result import from_record, read_json, record_of, write_json
+from flagperf.results.json_record import read_json, write_json
+from flagperf.results.result import from_record, record_of
 from flagperf.results.verdict import worst
 
 FILE = "summary.json"
@@ -24,11 +23,6 @@ STEPS = "steps_to_target"  # optimizer steps of the rounds that reached the targ
 MAX_CV = 0.05  # `max_cv` of runs that were made before there was the key
 
 
-def summarize(job: JobConfig, results: Iterable[Result], folder: Path) -> Summary:
-    """Statistics over the rounds of a job, whose folder holds what came before them."""
-    return summary_of(job.name, results, job.config, job.changes, batch_sizes.read(folder))
-
-
 def summary_of(
     name: str,
     results: Iterable[Result],
@@ -36,9 +30,15 @@ def summary_of(
     changes: Iterable[Change],
     batch: BatchSearch | None = None,
 ) -> Summary:
-    """Statistics over the rounds whose numbers can be used; the others stay in `results`."""
+    """The Summary of a job: all its rounds, and statistics over the rounds that can be used.
+
+    Args:
+        name: of the job's folder.
+        config, changes: of the job.
+        batch: the search of `train_batch_size=auto`; None: the job made none.
+    """
     rounds = tuple(results)
-    figures = _statistics(usable(rounds))
+    figures = {figure: describe(values) for figure, values in per_round(usable(rounds)).items()}
     return Summary(name, rounds, figures, config, tuple(changes), tuple(_rounds_differ(figures, config)), batch)
 
 
@@ -48,13 +48,13 @@ def usable(results: Iterable[Result]) -> tuple[Result, ...]:
 
 
 def verdict(summary: Summary) -> Verdict:
-    """The worst of its rounds; at least SUSPECT where the job as a whole is."""
+    """The worst verdict of the rounds; at least SUSPECT where the job as a whole has a reason."""
     of_job: tuple[Verdict, ...] = ("SUSPECT",) if summary.reasons else ()
     return worst([*of_job, *(result.verdict for result in summary.results)])
 
 
 def _rounds_differ(figures: Mapping[str, Statistics], config: Mapping[str, Any]) -> Iterator[str]:
-    """Why rounds of so different a throughput are no measurement."""
+    """The reason why the job is SUSPECT: the throughput varies too much between its rounds."""
     known = {name: figures[name].cv or 0.0 for name in RATES if name in figures}
     name, most = max(known, key=known.__getitem__, default=""), config.get("max_cv", MAX_CV)
     if known and known[name] > most:
@@ -71,13 +71,17 @@ def metric(summary: Summary) -> str | None:
 
 
 def write(summary: Summary, folder: Path) -> Path:
-    """Write summary.json, which holds the job as a whole: configuration, changes, rounds and statistics."""
+    """Write summary.json: configuration, changes, rounds and statistics of the job."""
     record = {"verdict": verdict(summary), **dataclasses.asdict(dataclasses.replace(summary, results=()))}
     return write_json({**record, "results": list(map(record_of, summary.results))}, folder / FILE)
 
 
 def read(folder: Path) -> Summary:
-    """Read a summary.json back. Raises ConfigError where it was written by another version or is damaged."""
+    """Read summary.json of a job's folder.
+
+    Raises:
+        ConfigError: another version wrote the file, or it is damaged.
+    """
     path = folder / FILE
     record = read_json(path)
     try:
@@ -95,21 +99,17 @@ def read(folder: Path) -> Summary:
 
 
 def per_round(results: Sequence[Result]) -> dict[str, list[float]]:
-    """Figure → its value in each round that has it; figures that at least one round has."""
+    """Figure → its values, one for each round that has it. Figures without a value are left out."""
     target = results[0].target if results else None
     figures = (*FIGURES, f"final_{target.metric}") if target else FIGURES
-    found = {figure: [result.values.get(figure) for result in results] for figure in figures}
-    found[STEPS] = [result.values.get("global_steps") for result in results if result.target_reached]
-    numbers = {figure: [value for value in values if value is not None] for figure, values in found.items()}
+    values_of = {figure: [result.values.get(figure) for result in results] for figure in figures}
+    values_of[STEPS] = [result.values.get("global_steps") for result in results if result.target_reached]
+    numbers = {figure: [value for value in values if value is not None] for figure, values in values_of.items()}
     return {figure: values for figure, values in numbers.items() if values}
 
 
-def _statistics(results: Sequence[Result]) -> dict[str, Statistics]:
-    return {figure: describe(values) for figure, values in per_round(results).items()}
-
-
 def describe(values: Sequence[float]) -> Statistics:
-    """Statistics of one figure, from a value a round; at least one."""
+    """Statistics of a figure, from its value in each round; at least one value."""
     mean = statistics.fmean(values)
     stdev = statistics.stdev(values) if len(values) > 1 and all(map(math.isfinite, values)) else None
     cv = stdev / abs(mean) if stdev is not None and mean else None

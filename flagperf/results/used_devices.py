@@ -1,4 +1,4 @@
-"""Which of a node's devices a job used, as the vendor's tool counts them."""
+"""The devices of a node that a job used, by their numbers in the vendor's tool."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, ...]:
-    """The devices of a node's ranks, as places in the tool's output. The device of local rank 0 comes first.
+    """The devices of a node's ranks, as indices in the tool's output. The device of local rank 0 comes first.
 
-    A container may be given some of a host's devices, by `gpus` or by their files; a process may see some of those that
-    are there (`visible`). Each counts what it was given from 0, and local rank N uses the Nth device that it sees.
+    A container gets some or all devices of its host, by `gpus` or by device files. A process sees some or all of the
+    container's devices (`visible`). Both count their devices from 0. Local rank N uses the Nth device that it sees.
 
     Args:
         config: the configuration of the job, as config.yaml holds it.
@@ -31,15 +31,15 @@ def used_devices(config: Mapping[str, Any], visible: str | None) -> tuple[int, .
 
 
 def _given(config: Mapping[str, Any]) -> list[int] | None:
-    """The devices that the container is given; None: they keep the numbers of the host."""
+    """The host's numbers of the container's devices; None: the container has the numbers of the host."""
     options = [config[source].get("container") or {} for source in ("cluster", "vendor", "runtime")]
-    gpus = next((found["gpus"] for found in options if found.get("gpus")), "")
+    gpus = next((container["gpus"] for container in options if container.get("gpus")), "")
     if gpus.startswith("device="):
         return _numbers("container.gpus", gpus.removeprefix("device="))
-    if gpus or any(found.get("privileged") for found in options):
+    if gpus or any(container.get("privileged") for container in options):
         return None
     pattern = config["vendor"].get("device_files") or ""
-    files = [device.partition(":")[0] for found in options for device in found.get("devices") or ()]
+    files = [device.partition(":")[0] for container in options for device in container.get("devices") or ()]
     numbers = {int(number[0]) for file in files if fnmatch(file, pattern) and (number := re.search(r"\d+$", file))}
     return sorted(numbers) or None
 

@@ -1,7 +1,7 @@
-"""Can a round's numbers be believed? VALID, SUSPECT or INVALID, with reasons. Pure: no files, no clock.
+"""The verdict on a round: VALID, SUSPECT or INVALID, with reasons. Pure: no files, no clock.
 
-INVALID: the numbers cannot be used. SUSPECT: something is odd enough that a person should look before using them.
-RUNNING: the round goes on. Every rule is one function, below or in learning.py; docs/results.md lists them.
+INVALID: the numbers cannot be used. SUSPECT: a person should check the reason before using the numbers. RUNNING: the
+round is not over. Each rule is a function; docs/results.md lists them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from flagperf.contract.records import Finding, Verdict
 from flagperf.contract.settings import ON_SAMPLE_DATA
+from flagperf.results.achievable import within_the_bound
 from flagperf.results.closed import BUILT
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.extent import DATA
@@ -23,20 +24,21 @@ from flagperf.results.running import GOES_ON, so_far
 VERDICTS: tuple[Verdict, ...] = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # the worst last
 EXACT = 1e-3  # relative error allowed where two figures are the same by definition
 CLOCK_SHARE, CLOCK_SECONDS = 0.02, 0.5  # two clocks, or two ranks, may differ by this share plus these seconds
-SEEN_SECONDS = 3.0  # more, of the launcher: it looks at logs of other hosts
+SEEN_SECONDS = 3.0  # the same for the launcher, which reads the logs of other hosts
 UNEXPLAINED_SHARE = 0.1  # of the training time may lie outside steps, evaluation and checkpoints
-EXPLAINED = ("failed", "interrupted", "not started")  # with this status it is plain why ranks have no FINISHED
+EXPLAINED = ("failed", "interrupted", "not started")  # these statuses explain why ranks have no FINISHED
+Rule = Callable[[Evidence], Iterator[Finding]]
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, tuple[str, ...]]:
-    """The worst verdict of all rules, and why; the worst reasons come first."""
+    """The worst verdict of all rules, and the reasons, the worst first."""
     if evidence.status in GOES_ON:
         return "RUNNING", (so_far(evidence),)
     checks = COMPLETE + ((*CONSISTENT, *LEARNING, *BUILT) if evidence.finished else ())
-    found = [finding for check in checks for finding in check(evidence)]
-    reasons = [text for verdict, text in found if verdict == "INVALID"]
-    verdict: Verdict = "INVALID" if reasons else "SUSPECT" if found else "VALID"
-    return verdict, (*reasons, *(text for verdict, text in found if verdict == "SUSPECT"))
+    findings = [finding for check in checks for finding in check(evidence)]
+    reasons = [text for verdict, text in findings if verdict == "INVALID"]
+    verdict: Verdict = "INVALID" if reasons else "SUSPECT" if findings else "VALID"
+    return verdict, (*reasons, *(text for verdict, text in findings if verdict == "SUSPECT"))
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
@@ -44,7 +46,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return max(verdicts, key=VERDICTS.index, default="INVALID")
 
 
-# ---------------------------------------------------------------- is everything there?
+# ---------------------------------------------------------------- completeness
 
 
 def _status(evidence: Evidence) -> Iterator[Finding]:
@@ -80,7 +82,7 @@ def _finished_once(evidence: Evidence) -> Iterator[Finding]:
             yield "SUSPECT", f"rank {log.rank} logged FINISHED {count} times: the last one counts"
 
 
-# ---------------------------------------------------------------- do the ranks agree?
+# ---------------------------------------------------------------- agreement of the ranks
 
 
 def _ranks_agree(evidence: Evidence) -> Iterator[Finding]:
@@ -95,18 +97,18 @@ def _ranks_agree(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _checksums_agree(evidence: Evidence) -> Iterator[Finding]:
-    losses, parameters = (evidence.per_rank(f"{what}_checksum") for what in ("loss", "parameters"))
-    holds = evidence.per_rank("parameters_group")  # where ranks hold parts of the network, those of one part are alike
-    for part in sorted({holds.get(rank, 0) for rank in parameters}):
-        alike = {rank: value for rank, value in parameters.items() if holds.get(rank, 0) == part}
+    losses, parameters = (evidence.per_rank(f"{kind}_checksum") for kind in ("loss", "parameters"))
+    groups = evidence.per_rank("parameters_group")  # ranks of a group hold the same part of the network
+    for part in sorted({groups.get(rank, 0) for rank in parameters}):
+        alike = {rank: value for rank, value in parameters.items() if groups.get(rank, 0) == part}
         yield from _differing("parameters", alike)
     yield from _differing("loss", losses)
 
 
-def _differing(what: str, checksums: Mapping[int, str]) -> Iterator[Finding]:
+def _differing(kind: str, checksums: Mapping[int, str]) -> Iterator[Finding]:
     if len(set(checksums.values())) > 1:
         listed = ", ".join(f"rank {rank} {value}" for rank, value in checksums.items())
-        yield "INVALID", f"checksums of the {what} differ between ranks ({listed})"
+        yield "INVALID", f"checksums of the {kind} differ between ranks ({listed})"
 
 
 def _samples_add_up(evidence: Evidence) -> Iterator[Finding]:
@@ -122,7 +124,7 @@ def _rank_times_agree(evidence: Evidence) -> Iterator[Finding]:
         yield "SUSPECT", f"rank {slow} trained {times[slow]:.2f} s, rank {fast} {times[fast]:.2f} s"
 
 
-# ---------------------------------------------------------------- are the values possible?
+# ---------------------------------------------------------------- possible values
 
 
 def _loss_is_finite(evidence: Evidence) -> Iterator[Finding]:
@@ -153,7 +155,7 @@ def _target_claim(evidence: Evidence) -> Iterator[Finding]:
             yield "INVALID", f"converged, but final_{name} is {finals[name]}, target {target.values[name]:g}"
 
 
-# ---------------------------------------------------------------- do the figures fit together?
+# ---------------------------------------------------------------- figures that depend on each other
 
 
 def _throughput(evidence: Evidence) -> Iterator[Finding]:
@@ -203,7 +205,7 @@ def _enough_steps(evidence: Evidence) -> Iterator[Finding]:
             yield "SUSPECT", f"{limit}={asked:g} was asked, {stop} ended it at {done:g}"
 
 
-# ---------------------------------------------------------------- can the clocks be trusted?
+# ---------------------------------------------------------------- clocks
 
 
 def _steps_fill_the_time(evidence: Evidence) -> Iterator[Finding]:
@@ -212,15 +214,18 @@ def _steps_fill_the_time(evidence: Evidence) -> Iterator[Finding]:
     outside = {rank: times[rank] - steps[rank] - elsewhere for rank in sorted(steps.keys() & times.keys())}
     if not outside:
         return
-    least, most = min(outside, key=outside.__getitem__), max(outside, key=outside.__getitem__)
-    if -outside[least] > CLOCK_SHARE * times[least] + CLOCK_SECONDS:
-        parts = times[least] - outside[least]
+    lowest, highest = min(outside, key=outside.__getitem__), max(outside, key=outside.__getitem__)
+    if -outside[lowest] > CLOCK_SHARE * times[lowest] + CLOCK_SECONDS:
+        parts = times[lowest] - outside[lowest]
         yield (
             "INVALID",
-            f"rank {least}: steps and evaluation add up to {parts:.2f} s of {times[least]:.2f} s of training",
+            f"rank {lowest}: steps and evaluation add up to {parts:.2f} s of {times[lowest]:.2f} s of training",
         )
-    if outside[most] > UNEXPLAINED_SHARE * times[most] + CLOCK_SECONDS:
-        yield "SUSPECT", f"rank {most}: {outside[most]:.2f} s of {times[most]:.2f} s of training lie outside its steps"
+    if outside[highest] > UNEXPLAINED_SHARE * times[highest] + CLOCK_SECONDS:
+        yield (
+            "SUSPECT",
+            f"rank {highest}: {outside[highest]:.2f} s of {times[highest]:.2f} s of training lie outside its steps",
+        )
 
 
 def _wall_clock(evidence: Evidence) -> Iterator[Finding]:
@@ -247,7 +252,7 @@ def _clock_goes_on(evidence: Evidence) -> Iterator[Finding]:
                 return
 
 
-COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+COMPLETE: tuple[Rule, ...] = (
     _status,
     _ranks_present,
     one_configuration,
@@ -255,13 +260,14 @@ COMPLETE: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _lines_read,
     _finished_once,
 )
-CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+CONSISTENT: tuple[Rule, ...] = (
     _ranks_agree,
     _checksums_agree,
     _samples_add_up,
     _rank_times_agree,
     _loss_is_finite,
     _within_the_hardware,
+    within_the_bound,
     _target_claim,
     _throughput,
     _times_nest,
@@ -277,14 +283,19 @@ CONSISTENT: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
 # ---------------------------------------------------------------- small parts
 
 
-def _clocks_agree(one: float, other: float) -> bool:
-    return abs(one - other) <= CLOCK_SHARE * max(one, other) + CLOCK_SECONDS
+def _clocks_agree(seconds: float, other_seconds: float) -> bool:
+    return abs(seconds - other_seconds) <= CLOCK_SHARE * max(seconds, other_seconds) + CLOCK_SECONDS
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two figures are the same; NaN is NaN."""
-    both_nan = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
-    return both_nan or one == other
+def same(figure: Any, other_figure: Any) -> bool:
+    """Whether two figures are the same; NaN equals NaN."""
+    both_nan = (
+        isinstance(figure, float)
+        and isinstance(other_figure, float)
+        and math.isnan(figure)
+        and math.isnan(other_figure)
+    )
+    return both_nan or figure == other_figure
 
 
 def _ranks(ranks: Iterable[int]) -> str:

@@ -1,7 +1,7 @@
 """`train_batch_size=auto`: finds the largest batch that fits by short trainings, before the first round of a job.
 
-Each size is tried as a round is run, by new processes on all nodes: so the ranks agree on what the launcher decides,
-a rank that runs out of memory takes nothing along, and the training that is measured begins on empty devices.
+Each size is tried like a round, by new processes on all nodes. So all ranks have the size of the launcher, a rank
+without memory harms no other size, and the measured training begins on empty devices.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from pathlib import Path
 from secrets import token_hex
 
 from rich.console import Console
+from typing_extensions import override
 
 from flagperf.config.parts.batch_size import GLOBAL, KEY
-from flagperf.config.schema.values import JobConfig, Limits
+from flagperf.config.schema.limits import Limits
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.hardware import GIB
 from flagperf.contract.outcome import Failure, Outcome
 from flagperf.contract.records import BatchSearch, TriedSize
@@ -27,24 +29,26 @@ from flagperf.plan.container import size_in_bytes
 from flagperf.plan.plan import make_plan
 from flagperf.results import batch_sizes
 from flagperf.results.rank_log import node_folders, read_rank_logs
+from flagperf.run.console import note
 from flagperf.run.execute import execute
 from flagperf.run.progress import Progress
 from flagperf.run.resume import earlier_batch_size
 
-FOLDER = "auto_batch"  # in that of a job: the logs of each size
+FOLDER = "auto_batch"  # in the folder of a job: the logs of each size
 
 log = logging.getLogger(__name__)
 
 
 class _Quiet(Progress):
-    """Shows a size that is tried. That one does not fit is no failure of the run."""
+    """Shows the trial of a size. A size that does not fit is no failure of the run."""
 
+    @override
     def failure(self, failure: Failure) -> None:
         log.info("%s", failure)
 
 
 async def with_found_size(job: JobConfig, folder: Path, console: Console) -> JobConfig:
-    """The job with the largest size that fits; one that is continued has the size of the earlier run.
+    """The job with the largest size that fits. A resumed job has the size of the earlier run.
 
     Args:
         folder: the run folder, which gets the record of the search.
@@ -54,72 +58,74 @@ async def with_found_size(job: JobConfig, folder: Path, console: Console) -> Job
     """
     assert job.sized is not None
     if (size := earlier_batch_size(job)) is not None:
-        _say(console, f"{KEY}=auto: {size}, as in the run that is resumed")
+        note(console, f"{KEY}=auto: {size}, as in the run that is resumed")
         return job.sized(size)
     search = await _search(job, folder / job.name, console)
     if search.found is None:
         raise _nothing_fits(search)
-    found = job.sized(search.found)
-    held = "that the devices hold" if search.limit is None else f"that takes no more than {search.limit:.3g} GiB a rank"
-    stays = "lr" if job.sizes is None else GLOBAL
-    _say(console, f"{KEY}=auto: {search.found}, the largest {held}; {stays} stays {found.config[stays]:g}")
-    return found
+    sized_job = job.sized(search.found)
+    limit_text = (
+        "that the devices hold" if search.limit is None else f"that takes no more than {search.limit:.3g} GiB a rank"
+    )
+    unchanged = "lr" if job.sizes is None else GLOBAL
+    note(
+        console,
+        f"{KEY}=auto: {search.found}, the largest {limit_text}; {unchanged} stays {sized_job.config[unchanged]:g}",
+    )
+    return sized_job
 
 
 async def _search(job: JobConfig, folder: Path, console: Console) -> BatchSearch:
     assert job.sized is not None
     search = BatchSearch(None, _configured_limit(job), (), job.sizes)
     while (size := batch_sizes.next_size(job.train_batch_size, search.tried, search.limit, job.sizes)) is not None:
-        _say(console, f"trying {KEY}={size}")
-        place = folder / FOLDER / str(size)
-        place.mkdir(parents=True)
+        note(console, f"trying {KEY}={size}")
+        size_folder = folder / FOLDER / str(size)
+        size_folder.mkdir(parents=True)
         trial = _trial(job.sized(size))
         with _Quiet(trial, console) as progress:
-            plan = make_plan(trial, 1, place, on_hosts=f"{folder.parent.name}-{token_hex(4)}")
-            outcome = await execute(trial, plan, place, progress)
+            plan = make_plan(trial, 1, size_folder, on_hosts=f"{folder.parent.name}-{token_hex(4)}")
+            outcome = await execute(trial, plan, size_folder, progress)
         limit = search.limit or _of_host(job, outcome)
-        smaller = any(one.peak_memory is not None and size < one.size for one in search.tried)
+        smaller = any(
+            trial_result.peak_memory is not None and size < trial_result.size for trial_result in search.tried
+        )
         tried = (*search.tried, _tried(job, size, limit, outcome, smaller))
-        _say(console, f"{KEY}={size}: {_told(tried[-1], job.throughput_unit)}")
+        note(console, f"{KEY}={size}: {_result_text(tried[-1], job.throughput_unit)}")
         search = replace(search, found=batch_sizes.largest(tried), limit=limit, tried=tried)
         batch_sizes.write(search, folder)
     return search
 
 
-def _told(tried: TriedSize, unit: str) -> str:
+def _result_text(tried: TriedSize, unit: str) -> str:
     """ "fits, 12.3 GiB a rank, 512 samples/s" """
-    held = None if tried.peak_memory is None else f"{tried.peak_memory:.3g} GiB a rank"
+    memory = None if tried.peak_memory is None else f"{tried.peak_memory:.3g} GiB a rank"
     rate = None if tried.throughput is None else f"{tried.throughput:.1f} {unit}"
-    return ", ".join(filter(None, (tried.note or "fits", held, rate)))
-
-
-def _say(console: Console, text: str) -> None:
-    log.info("%s", text)
-    console.print(f"  {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
+    return ", ".join(filter(None, (tried.note or "fits", memory, rate)))
 
 
 def _trial(job: JobConfig) -> JobConfig:
-    """The job as a training of few steps, which evaluates and keeps nothing."""
+    """The job as a training of few steps, without evaluations and checkpoints."""
     steps = job.auto_batch.steps
-    none = dict.fromkeys((*ENDS, *EVALUATIONS, "checkpoint_freq", "probe"))
-    few = {"initial_evaluation": False, "sinks": [], "max_steps": steps, "warmup_steps": steps // 2}
-    job = replace(job, config={**job.config, **none, **few}, limits=Limits(max_steps=steps), target=None)
+    disabled = dict.fromkeys((*ENDS, *EVALUATIONS, "checkpoint_freq", "probe"))
+    short = {"initial_evaluation": False, "sinks": [], "max_steps": steps, "warmup_steps": steps // 2}
+    job = replace(job, config={**job.config, **disabled, **short}, limits=Limits(max_steps=steps), target=None)
     return replace(job, repeat=1, probe=None, resume=None, clear_caches=False)
 
 
-# ---------------------------------------------------------------- what fits
+# ---------------------------------------------------------------- limits and outcomes
 
 
 def _configured_limit(job: JobConfig) -> float | None:
-    """GiB that a rank may hold: as configured, or a share of what the product's data sheet says."""
-    wanted = job.auto_batch
-    if wanted.limit is not None:
-        return size_in_bytes(wanted.limit) / GIB
-    return None if job.hardware.memory_gib is None else wanted.memory * job.hardware.memory_gib
+    """GiB that a rank may use: the configured limit, or a share of the memory in the product's data sheet."""
+    settings = job.auto_batch
+    if settings.limit is not None:
+        return size_in_bytes(settings.limit) / GIB
+    return None if job.hardware.memory_gib is None else settings.memory * job.hardware.memory_gib
 
 
 def _of_host(job: JobConfig, outcome: Outcome) -> float | None:
-    """GiB that a rank on a CPU may hold: its part of what was available on the host that had least."""
+    """GiB that a rank on a CPU may use: its part of the available memory, on the host with the least."""
     if job.vendor.device != "cpu":
         return None
     available = min(_available(job, outcome), default=None)
@@ -128,18 +134,18 @@ def _of_host(job: JobConfig, outcome: Outcome) -> float | None:
 
 def _available(job: JobConfig, outcome: Outcome) -> Iterator[float]:
     for _, _, folder in node_folders(outcome.folder):
-        told = read_sys_info(folder).get("memory_available_kib", "")
-        if told.isdigit():
-            yield int(told) * 1024 / GIB
+        memory = read_sys_info(folder).get("memory_available_kib", "")
+        if memory.isdigit():
+            yield int(memory) * 1024 / GIB
     if job.container is not None and job.container.memory is not None:
         yield size_in_bytes(job.container.memory) / GIB
 
 
 def _tried(job: JobConfig, size: int, limit: float | None, outcome: Outcome, smaller: bool) -> TriedSize:
-    """What came of a size.
+    """The result of a trial.
 
     Args:
-        smaller: than one that trained, so that what ends a rank is its size.
+        smaller: whether a larger size trained. Then a rank that fails has too few samples.
 
     Raises:
         FlagperfError: the training failed for another reason than its size.
@@ -152,19 +158,19 @@ def _tried(job: JobConfig, size: int, limit: float | None, outcome: Outcome, sma
     if figures is None:
         raise TrainingError(f"{KEY}={size}: no rank logged FINISHED; see {outcome.folder}")
     memory, throughput = figures["peak_memory"], figures["steady_throughput"] or figures["p_train"]
-    note = "over the limit" if limit is not None and memory > limit else ""
-    return TriedSize(size, note, memory, throughput)
+    remark = "over the limit" if limit is not None and memory > limit else ""
+    return TriedSize(size, remark, memory, throughput)
 
 
 def _unfit(job: JobConfig, failure: Failure, smaller: bool) -> str:
-    """Why a size does not fit, where that is why the training failed."""
+    """Why a size does not fit. Raises FlagperfError where the training failed for another reason."""
     if failure.details.get("key") == KEY:
         return failure.cause  # the data is too small for one step
     text = "\n".join((failure.cause, *failure.last_lines))
     if any(re.search(pattern, text) for pattern in job.framework.failures.out_of_memory):
         return "out of memory"
     if smaller and failure.rank is not None:
-        return failure.cause  # too few samples: one has no variance to normalize by
+        return failure.cause  # too few samples: a batch of one has no variance for a normalization
     if failure.is_refusal:
         raise ConfigError(
             failure.cause,
@@ -176,11 +182,11 @@ def _unfit(job: JobConfig, failure: Failure, smaller: bool) -> str:
 
 
 def _nothing_fits(search: BatchSearch) -> ConfigError:
-    measured = [one for one in search.tried if one.peak_memory is not None]
-    smallest = min(measured or search.tried, key=lambda one: one.size)
-    held = "" if smallest.peak_memory is None else f" ({smallest.peak_memory:.3g} GiB)"
+    measured = [tried for tried in search.tried if tried.peak_memory is not None]
+    smallest = min(measured or search.tried, key=lambda tried: tried.size)
+    memory = "" if smallest.peak_memory is None else f" ({smallest.peak_memory:.3g} GiB)"
     return ConfigError(
-        f"not even a batch of {smallest.size} fits: {smallest.note}{held}",
+        f"not even a batch of {smallest.size} fits: {smallest.note}{memory}",
         key=KEY,
         given="auto",
         allowed=None if search.limit is None else f"{search.limit:.3g} GiB a rank",

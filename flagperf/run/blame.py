@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from flagperf.config.schema.platform import Failures
 from flagperf.contract.perflog import PREFIX, parse
 
-MOST_SAID = 300  # characters of an exception in a cause
-LAST_LINES = 20  # shown of a failed rank
+MOST_CHARACTERS = 300  # characters of an exception in a cause
+LAST_LINES = 20  # lines of a failed rank that a failure has
 
-BY_PEERS = (1, -signal.SIGABRT)  # how a rank ends because another one did: an exception, or a watchdog aborts it
+BY_PEERS = (1, -signal.SIGABRT)  # exit statuses of a rank whose peer ended: an exception, or an abort by a watchdog
 QUARTER = 900  # seconds
 
 
@@ -23,48 +23,48 @@ class RankExit:
 
     rank: int
     exit_status: int  # negative: that signal
-    moment: int | None = None  # when, in whole seconds of a quarter of an hour by the host's clock; None: not known
+    moment: int | None = None  # of the end, see `moment`; None: unknown
 
 
 def rank_exits(launcher_log: str, first_rank: int, failures: Failures) -> list[RankExit]:
-    """Failed ranks of one node, the one that the launcher of the ranks saw first in front.
+    """Failed ranks of one node, first the rank whose end the launcher of the ranks saw first.
 
     Args:
-        launcher_log: what the launcher printed.
+        launcher_log: the output of the launcher.
         first_rank: global rank of the node's local rank 0.
-        failures: how the launcher says it.
+        failures: the patterns of the launcher's reports.
     """
-    others, first = launcher_log, ""
+    other_lines, first_failure = launcher_log, ""
     if failures.first:
-        others, _, first = launcher_log.partition(failures.first)
+        other_lines, _, first_failure = launcher_log.partition(failures.first)
     for pattern in failures.exits:
-        found = [match for text in (first, others) for match in re.finditer(pattern, text, re.MULTILINE)]
-        if found:
-            return [_rank_exit(match.groupdict(), first_rank) for match in found]
+        matches = [match for text in (first_failure, other_lines) for match in re.finditer(pattern, text, re.MULTILINE)]
+        if matches:
+            return [_rank_exit(match.groupdict(), first_rank) for match in matches]
     return []
 
 
-def _rank_exit(found: Mapping[str, str | None], first_rank: int) -> RankExit:
-    rank, local, minute = found.get("rank"), found.get("local_rank"), found.get("minute")
+def _rank_exit(groups: Mapping[str, str | None], first_rank: int) -> RankExit:
+    rank, local, minute = groups.get("rank"), groups.get("local_rank"), groups.get("minute")
     number = first_rank + int(local or 0) if rank is None else int(rank)
-    when = None if minute is None else moment(60 * int(minute) + int(found["second"] or 0))
-    return RankExit(number, int(found["exit_status"] or 0), when)
+    exit_moment = None if minute is None else moment(60 * int(minute) + int(groups["second"] or 0))
+    return RankExit(number, int(groups["exit_status"] or 0), exit_moment)
 
 
-def left_early(
+def early_exits(
     launcher_log: str, ranks: Sequence[int], finished: Collection[int], ended_well: bool, failures: Failures
 ) -> list[int]:
-    """Ranks of one node that ended with exit code 0 before they had finished: their launcher takes that for success.
+    """Ranks of one node that ended with exit code 0 before FINISHED. Their launcher takes this for success.
 
     Args:
-        launcher_log: what the launcher printed.
+        launcher_log: the output of the launcher.
         ranks: of the node.
-        finished: those that logged FINISHED.
-        ended_well: the launcher ended with exit code 0, so all of its ranks did.
-        failures: how the launcher says which ranks failed, and which it stopped.
+        finished: the ranks that logged FINISHED.
+        ended_well: the launcher ended with exit code 0, and so did all of its ranks.
+        failures: the patterns of the launcher's reports.
     """
-    told = [match.groupdict() for match in re.finditer(failures.exits[0], launcher_log, re.MULTILINE)]
-    failed = {int(one["rank"]): one.get("pid") for one in told}
+    matches = [match.groupdict() for match in re.finditer(failures.exits[0], launcher_log, re.MULTILINE)]
+    failed = {int(match["rank"]): match.get("pid") for match in matches}
     stopped = set(re.findall(failures.stopped, launcher_log)) if failures.stopped else set()
     if not ended_well and (not failed or stopped - set(failed.values())):
         return []  # torchrun stopped a rank without reporting it. We cannot tell which rank
@@ -72,10 +72,10 @@ def left_early(
 
 
 def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str], failures: Failures) -> RankExit | None:
-    """The rank of a node that failed of itself, rather than because another one had; None where there is none.
+    """The first rank of a node that did not end because of another rank; None where no rank did.
 
-    A launcher's own order may have whole seconds only. A rank that it stopped (SIGTERM), or that ended with a broken
-    connection to its peers, followed another.
+    The order in a launcher's report may have whole seconds only. A rank ended because of another rank if the launcher
+    stopped it (SIGTERM), or if its log has a broken connection to its peers.
     """
 
     def followed(exit_: RankExit) -> bool:
@@ -87,31 +87,32 @@ def first_cause(exits: Sequence[RankExit], rank_log: Callable[[int], str], failu
 
 
 def moment(seconds: float) -> int:
-    """The place of a time in its quarter of an hour: the same in every time zone, and launchers name none."""
+    """Whole seconds of a time since the last quarter of an hour: equal in all time zones. Launchers name no zone."""
     return int(seconds) % QUARTER
 
 
-def seconds_ago(then: int, now: float) -> int:
-    """How long ago a moment was, where that is a few minutes at most.
+def seconds_ago(past: int, now: float) -> int:
+    """Seconds since a moment of the last few minutes.
 
     Args:
-        now: by the clock that the moment was read from, in seconds since the epoch.
+        now: seconds since the epoch, by the clock of the moment.
     """
-    return (moment(now) - then + QUARTER // 2) % QUARTER - QUARTER // 2
+    return (moment(now) - past + QUARTER // 2) % QUARTER - QUARTER // 2
 
 
 def has_followed(log: str, failures: Failures) -> bool:
-    """Whether a log tells of peers that were gone."""
+    """Whether a log reports that a peer was gone."""
     return any(re.search(pattern, log) for pattern in failures.followed)
 
 
-def cause(exit_status: int) -> str:
-    """An exit status as text: "exit code 3", "signal SIGKILL"."""
-    return f"exit code {exit_status}" if exit_status >= 0 else f"signal {signal_name(exit_status)}"
+def cause(exit_status: int, reason: str | None = None) -> str:
+    """An exit status as text, after the reason if there is one: "exit code 3", "out of luck (signal SIGKILL)"."""
+    text = f"exit code {exit_status}" if exit_status >= 0 else f"signal {signal_name(exit_status)}"
+    return f"{reason} ({text})" if reason else text
 
 
 def signal_name(exit_status: int) -> str:
-    """The signal that a negative exit status stands for: "SIGKILL"; its number where it has no name."""
+    """Name of the signal of a negative exit status, such as "SIGKILL"; its number where the signal has no name."""
     try:
         return signal.Signals(-exit_status).name
     except ValueError:
@@ -119,26 +120,26 @@ def signal_name(exit_status: int) -> str:
 
 
 def raised(log: str) -> str | None:
-    """The last exception that a log tells of: "RuntimeError: out of luck"; None where it tells of none.
+    """The last exception in a log: "RuntimeError: out of luck"; None where the log has none.
 
     torch.distributed begins each line of a traceback with the rank.
     """
     pattern = r"^(?:\[rank\d+\]: )?((?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b(?:: .*)?)$"
-    found = re.findall(pattern, log, re.MULTILINE)
-    return found[-1][:MOST_SAID] if found else None
+    exceptions = re.findall(pattern, log, re.MULTILINE)
+    return exceptions[-1][:MOST_CHARACTERS] if exceptions else None
 
 
 def refused(log: str) -> tuple[str, dict[str, str]] | None:
-    """The problem and the details of the wrong configuration that a rank's log ends with; None where it does not."""
-    found = list(re.finditer(r"^ConfigError: (.*)\n((?:  \w+: +.*\n(?:    .*\n)*)+)", log, re.MULTILINE))
-    if not found:
+    """Problem and details of the last ConfigError in a rank's log; None where the log has none."""
+    refusals = list(re.finditer(r"^ConfigError: (.*)\n((?:  \w+: +.*\n(?:    .*\n)*)+)", log, re.MULTILINE))
+    if not refusals:
         return None
-    details = re.findall(r"^  (\w+): +(.*(?:\n    .*)*)", found[-1][2], re.MULTILINE)
-    return found[-1][1], dict(details)
+    details = re.findall(r"^  (\w+): +(.*(?:\n    .*)*)", refusals[-1][2], re.MULTILINE)
+    return refusals[-1][1], dict(details)
 
 
 def behind(logs: Mapping[int, str]) -> int | None:
-    """The rank whose last logged step is lower than that of every other rank; None where several are that far back."""
+    """The only rank with the lowest last step in its log; None where several ranks have this step."""
     steps = {}
     for rank, log in logs.items():
         events = [event for line in log.splitlines() if (event := parse(line))]

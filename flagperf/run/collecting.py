@@ -1,4 +1,4 @@
-"""Brings logs and checkpoints of a round from its hosts: at its end, and later where that failed."""
+"""Brings logs and checkpoints of a round from its hosts: at the end of the round, or later."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from flagperf.secret import Mask, is_hidden
 
 log = logging.getLogger(__name__)
 
-SHOWN = 5  # names of files that were left out
-SHORT = 60.0  # seconds, for looking at a folder or removing it
+SHOWN = 5  # most names of left out files in a warning
+SHORT = 60.0  # seconds for reading or removing a folder
 
 
 @dataclass(frozen=True)
 class LogLocation:
-    """Where a node of a round keeps its files, and where they belong here."""
+    """The folders of a round's node, on the host and on this machine."""
 
     node: Node
     cluster: Cluster
@@ -50,38 +50,38 @@ class LogLocation:
 
 
 async def bring(transport: Transport, log_dir: str, folder: Path, mask: Mask) -> None:
-    """Copy a node's logs, and checkpoints where there are some, to the round's folder here, where no secret stays.
+    """Copy a node's logs and checkpoints to the round's folder on this machine, without secrets.
 
-    Regular files are copied; what was left out is told. A folder that is gone has nothing to be brought.
+    Only regular files are copied; a warning names the others. A missing folder is no error.
     """
     checkpoints = Path(log_dir).parent / CHECKPOINTS, folder.parent / CHECKPOINTS
     try:
         if not transport.same_files:
-            left = list(await _get(transport, log_dir, folder))
-            there = Command(("test", "-d", str(checkpoints[0])))
-            if (await transport.run(there, timeout=SHORT)).exit_status == 0:
-                left += await _get(transport, str(checkpoints[0]), checkpoints[1])
-            if left:
-                names = ", ".join(shown(name) for name in left[:SHOWN]) + (" …" if len(left) > SHOWN else "")
+            left_out = list(await _get(transport, log_dir, folder))
+            has_checkpoints = Command(("test", "-d", str(checkpoints[0])))
+            if (await transport.run(has_checkpoints, timeout=SHORT)).exit_status == 0:
+                left_out += await _get(transport, str(checkpoints[0]), checkpoints[1])
+            if left_out:
+                names = ", ".join(shown(name) for name in left_out[:SHOWN]) + (" …" if len(left_out) > SHOWN else "")
                 log.warning("%s: links, pipes and devices among the logs were left out: %s", transport.host, names)
-    finally:  # of a host that is lost, there is what was copied before
+    finally:  # also for the files that were copied before the host was lost
         await asyncio.to_thread(without_secrets, folder, mask)
         await asyncio.to_thread(by_umask, folder, checkpoints[1])
 
 
 @dataclass(frozen=True)
 class Round:
-    """What the files of a round say of its hosts."""
+    """The hosts of a round, read from the files of the round."""
 
     plan: Path
     hosts: Cluster
-    logs: tuple[tuple[Node, str], ...]  # each node with its log folder there; this machine's own are not among them
+    logs: tuple[tuple[Node, str], ...]  # each node of another machine, with its log folder there
     environment: Mapping[str, str]  # of the vendor
     connect: float  # seconds for a connection
 
     @property
     def files(self) -> tuple[Path, Path]:
-        """The files that say so."""
+        """The files with these values."""
         return self.plan, self.plan.with_name(CONFIG)
 
 
@@ -89,12 +89,12 @@ async def _get(transport: Transport, source: str, target: Path) -> Sequence[str]
     try:
         return await transport.get(source, target)
     except FileNotFoundError:
-        log.warning("%s: %s is not there any more; nothing of it is brought", transport.host, source)
+        log.warning("%s: %s is not there any more; nothing is brought from it", transport.host, source)
         return ()
 
 
 def shown(name: str) -> str:
-    """A name of a file, which may be no text, as text."""
+    """The name of a file as text. A name may have any bytes."""
     return plain(name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
@@ -102,7 +102,7 @@ def rounds(run_folder: Path) -> list[Round]:
     """The rounds of a run.
 
     Raises:
-        ConfigError: there is no run in the folder, or its files cannot be read.
+        ConfigError: the folder has no run, or its files cannot be read.
     """
     plans = sorted(run_folder.glob(f"*/round*/{PLAN}"))
     if not plans:
@@ -115,39 +115,39 @@ def _round(plan: Path) -> Round:
     try:
         nodes: list[dict[str, Any]] = json.loads(regular(plan).read_text(encoding="utf-8"))["nodes"]
         config = read_yaml(plan.with_name(CONFIG))
-        where = str(plan.with_name(CONFIG))
-        hosts = build(Cluster, config["cluster"], "cluster", lambda _: where)
-        logs = [(build(Node, one["node"], "node", lambda _: str(plan)), str(one["log_dir"])) for one in nodes]
-        others = tuple((node, folder) for node, folder in logs if not node.same_files)
+        config_file = str(plan.with_name(CONFIG))
+        hosts = build(Cluster, config["cluster"], "cluster", lambda _: config_file)
+        logs = [(build(Node, node["node"], "node", lambda _: str(plan)), str(node["log_dir"])) for node in nodes]
+        remote = tuple((node, folder) for node, folder in logs if not node.same_files)
         environment = dict(config["vendor"].get("environment") or {})
-        return Round(plan, hosts, others, environment, float(config["deadlines"]["connect"]))
+        return Round(plan, hosts, remote, environment, float(config["deadlines"]["connect"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as error:
         problem = f"{PLAN} or {CONFIG} of this round cannot be read"
         raise ConfigError(problem, where=str(plan.parent), given=str(error) or type(error).__name__) from None
 
 
-def locations(found: Iterable[Round]) -> list[LogLocation]:
-    """Where the nodes of these rounds kept their files.
+def locations(run_rounds: Iterable[Round]) -> list[LogLocation]:
+    """The folders of the nodes of these rounds.
 
     Raises:
-        ConfigError: a secret of the run is not told again.
+        ConfigError: a secret of the run is missing.
     """
-    return [location for one in found for location in _locations(one)]
+    return [location for run_round in run_rounds for location in _locations(run_round)]
 
 
-def _locations(one: Round) -> Iterator[LogLocation]:
-    for node, log_dir in one.logs:
+def _locations(run_round: Round) -> Iterator[LogLocation]:
+    for node, log_dir in run_round.logs:
         logs = Path(log_dir)
-        paths = str(logs.parent.parent.parent), log_dir, one.plan.parent / logs.name
-        mask = _mask(one.hosts, one.environment, str(one.plan.with_name(CONFIG)))
-        yield LogLocation(node, one.hosts, mask, one.connect, *paths)
+        paths = str(logs.parent.parent.parent), log_dir, run_round.plan.parent / logs.name
+        mask = _mask(run_round.hosts, run_round.environment, str(run_round.plan.with_name(CONFIG)))
+        yield LogLocation(node, run_round.hosts, mask, run_round.connect, *paths)
 
 
 def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:
-    """What to look for in logs: the secrets of the run, whose values no file has.
+    """The secrets of the run, to be removed from its logs. No file has their values.
 
     Raises:
-        ConfigError: one of them is not told again: it would stay in the logs.
+        ConfigError: the value of a secret is missing: the secret would stay in the logs.
     """
     values = read_secrets(cluster, lambda _: where)
     for name, value in environment.items():
@@ -161,10 +161,10 @@ def _mask(cluster: Cluster, environment: Mapping[str, str], where: str) -> Mask:
 
 
 async def collect_late(location: LogLocation, transport: Transport) -> str:
-    """Bring what a host still has of a round, and remove it there; what was done, in words, or "" for nothing.
+    """Bring the files of a round that a host still has, and remove them there. Returns a sentence; "": no such files.
 
     Raises:
-        HostError: it cannot be brought; it stays there.
+        HostError: the files cannot be brought. They stay on the host.
     """
     state = await folder_state(transport, location.run_folder)
     if state == "nothing":
@@ -186,7 +186,7 @@ async def collect_late(location: LogLocation, transport: Transport) -> str:
 
 
 async def collect_from_hosts(locations: Sequence[LogLocation]) -> list[Row]:
-    """Bring what is left of a round; a row for each host that had some, or could not be asked."""
+    """Bring the remaining files of a round. One row for each host with such files, or with an error."""
     return [row for location in locations for row in await _from_host(location)]
 
 

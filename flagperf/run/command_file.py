@@ -1,4 +1,4 @@
-"""The command of a run, kept in its folder with the user's configuration files, so that it can be given again."""
+"""Keeps the command of a run in the run's folder, with the user's configuration files, so that it can be repeated."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from flagperf.run import made_here
 from flagperf.secret import Mask, quoted, without_values
 
 FILE = "command.json"
-NEW = ("run_name", "render")  # what is not given again: the folder is there already
-CONFIG_DIRS = "config_dirs"  # the user's configuration folders lie in it as 0, 1 …
+NEW = ("run_name", "render")  # overrides that are not repeated
+CONFIG_DIRS = "config_dirs"  # folder with copies of the user's configuration folders: 0, 1 …
 
 
 @dataclass(frozen=True)
 class Command:
-    """What was typed, where and when, and the code that ran it."""
+    """A command: its words, folder and time, and the code that ran it."""
 
     overrides: tuple[str, ...]
     multirun: bool
-    config_dirs: tuple[str, ...]  # as they were given; their files lie in CONFIG_DIRS
-    folder: str  # in which it was typed
+    config_dirs: tuple[str, ...]  # as typed; CONFIG_DIRS has copies of their files
+    folder: str  # current folder of the command
     began: float  # seconds since the epoch
     version: str = __version__
     code: Mapping[str, str] = dataclasses.field(default_factory=identities)
@@ -44,15 +44,15 @@ def keep(command: Command, run: Path, masks: Iterable[Mask] = ()) -> None:
     """Write the command into a run's folder, and beside it the files of the user's configuration folders.
 
     Args:
-        masks: of the jobs' secrets. These, and what else looks like one, are not kept: they are to be given again.
+        masks: of the jobs' secrets. Neither secrets nor texts that look like secrets are kept.
     """
     masks = list(masks)
     command = dataclasses.replace(command, overrides=tuple(quoted(override) for override in command.overrides))
     text = _masked(json.dumps(dataclasses.asdict(command), indent=2, ensure_ascii=False), masks)
     made_here.write(run, run / FILE, f"{text}\n".encode())
-    for number, given in enumerate(command.config_dirs):
-        for path in _configuration(Path(given)):
-            copy = run / CONFIG_DIRS / str(number) / path.relative_to(given)
+    for number, config_dir in enumerate(command.config_dirs):
+        for path in _configuration(Path(config_dir)):
+            copy = run / CONFIG_DIRS / str(number) / path.relative_to(config_dir)
             copy.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_bytes().decode("utf-8", "surrogateescape")
             made_here.write(run, copy, _masked(without_values(text), masks).encode("utf-8", "surrogateescape"))
@@ -65,19 +65,19 @@ def _masked(text: str, masks: Iterable[Mask]) -> str:
 
 
 def _configuration(folder: Path) -> list[Path]:
-    """The files of a folder that can take part in a configuration: those of the groups that there are."""
+    """The files of a configuration folder, of all config groups."""
     groups = sorted(group.name for group in CONF.iterdir() if group.is_dir())
     return [path for group in groups for path in sorted((folder / group).rglob("*.yaml")) if path.is_file()]
 
 
 def kept_folders(command: Command, run: Path) -> list[Path]:
-    """The copies of the user's configuration folders; one without a file has none."""
-    places = [run / CONFIG_DIRS / str(number) for number in range(len(command.config_dirs))]
-    return [place for place in places if place.is_dir()]
+    """The copies of the user's configuration folders. A folder without files has no copy."""
+    copies = [run / CONFIG_DIRS / str(number) for number in range(len(command.config_dirs))]
+    return [copy for copy in copies if copy.is_dir()]
 
 
 def files(run: Path) -> list[Path]:
-    """The files of a run's folder that the command is read from: itself, and the copies of configuration files."""
+    """The files of a run's folder that have the command: FILE, and the copies of configuration files."""
     return [run / FILE, *sorted(path for path in (run / CONFIG_DIRS).rglob("*") if not path.is_dir())]
 
 
@@ -85,7 +85,7 @@ def read(run: Path) -> Command:
     """The command of a run.
 
     Raises:
-        ConfigError: it was not kept, or the file is damaged.
+        ConfigError: the file is missing or damaged.
     """
     path = run / FILE
     try:
@@ -105,10 +105,10 @@ def _texts(value: Sequence[str]) -> tuple[str, ...]:
     return tuple(value)
 
 
-def again(kept: Sequence[str], given: Sequence[str]) -> list[str]:
-    """The overrides of the run, without those whose keys are given anew."""
-    replaced = {*map(_key, given), *NEW}
-    return [*(override for override in kept if _key(override) not in replaced), *given]
+def merged_overrides(overrides: Sequence[str], changes: Sequence[str]) -> list[str]:
+    """The overrides of a kept command, with changes. A change replaces all overrides of its key."""
+    replaced = {*map(_key, changes), *NEW}
+    return [*(override for override in overrides if _key(override) not in replaced), *changes]
 
 
 def _key(override: str) -> str:

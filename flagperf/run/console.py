@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -9,26 +10,36 @@ from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from typing_extensions import override
 
 from flagperf.plain import plain
 
-UNFOLDED = 100_000  # characters: the width of what goes to a file
+UNFOLDED = 100_000  # characters: the width of a table in a file
+
+log = logging.getLogger(__name__)
 
 
 class Terminal(Console):
-    """A console on which text can do nothing but be read, and whose reader may go away: a run goes on without one."""
+    """A console whose text has no control characters. A run goes on after the reader of the console went away."""
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
         options.setdefault("file", _Lasting(sys.stderr if stderr else sys.stdout))
         super().__init__(stderr=stderr, **options)
 
+    @override
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=plain(segment.text))
 
 
+def note(console: Console, text: str) -> None:
+    """Print a remark, and log it."""
+    log.info("%s", text)
+    console.print(f"  {text}", style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
 def print_unfolded(table: RenderableType) -> None:
-    """Print what has lines. A line is folded to fit a terminal, and never in a file or a pipe."""
+    """Print a table or a text. A long line is folded to fit a terminal, but not in a file or a pipe."""
     console = Terminal(file=sys.stdout, width=None if sys.stdout.isatty() else UNFOLDED)  # a full disk is an error
     with console.capture() as shown:
         console.print(table)
@@ -36,7 +47,7 @@ def print_unfolded(table: RenderableType) -> None:
 
 
 class _Lasting:
-    """A stream whose end costs nothing but what it would show: a closed pipe, a terminal that hung up, a full disk."""
+    """A stream that ignores further text after its end: a closed pipe, a terminal that hung up, a full disk."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -53,6 +64,6 @@ class _Lasting:
     def _lasting(self, work: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return work(*arguments)
-        except OSError:  # from now on it leads nowhere, for whoever else writes to it, too
+        except OSError:  # from now on the stream leads nowhere, also for other writers
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             return work(*arguments)

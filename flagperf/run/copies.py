@@ -1,4 +1,4 @@
-"""Does the training data hold copies of the evaluation data? `flagperf data check` looks, which takes some seconds."""
+"""Finds copies of evaluation data in the training data, for `flagperf data check`. Takes some seconds."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from typing import Any
 from flagperf.contract.data_files import spread
 from flagperf.contract.splits import files_below, splits
 
-HEAD = 65536  # bytes from the beginning of a file that are compared, beside its size
-LOOKED_AT = 1000  # evaluation files, or lines of a text file, that are looked for in the training data
-MOST = 0.1  # share of them that may be there: large data sets hold some samples twice
+HEAD = 65536  # bytes at the beginning of a file that are compared, beside its size
+SAMPLES = 1000  # most evaluation files, or lines of a text file, that are compared with the training data
+MOST = 0.1  # allowed share of copies: large data sets hold some samples twice
 
 
 def check_copies(config: Mapping[str, Any], folder: str | Path) -> None:
-    """Refuse training data that holds the evaluation data under other names.
+    """Refuse training data with copies of the evaluation data under other names.
 
-    Of two text files the lines are compared, of folders the files, of anything else the file as a whole.
+    Compares the lines of two text files, the files of two folders, and any other file as a whole.
 
     Args:
         folder: data_dir on this machine.
 
     Raises:
-        ConfigError: more than a tenth of the evaluation data is there, with an example.
+        ConfigError: more than a tenth of the evaluation data is in the training data; with an example.
     """
     for split in splits(config, folder):
         trained, evaluated = _lines(split.train), _lines(split.evaluation)
         if trained and evaluated:
-            known = set(trained)
-            samples = spread(evaluated, LOOKED_AT)
-            copies = [line for line in samples if line in known]
+            training_lines = set(trained)
+            samples = spread(evaluated, SAMPLES)
+            copies = [line for line in samples if line in training_lines]
         else:
-            samples = spread(_paths(split.evaluation), LOOKED_AT)
+            samples = spread(_paths(split.evaluation), SAMPLES)
             sizes = {os.stat(path).st_size for path in samples}  # noqa: PTH116
             alike = (path for path in _paths(split.train) if os.stat(path).st_size in sizes)  # noqa: PTH116
             contents = {_content(path): path for path in alike}
             copies = [f"{path}, a copy of {contents[_content(path)]}" for path in samples if _content(path) in contents]
         if len(copies) > MOST * len(samples):
-            what = "lines" if trained and evaluated else "files"
+            unit = "lines" if trained and evaluated else "files"
             raise split.refused(
-                f"{len(copies)} of {len(samples)} evaluation {what} are in the training data, such as {copies[0]}"
+                f"{len(copies)} of {len(samples)} evaluation {unit} are in the training data, such as {copies[0]}"
             )
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a text file; none of anything else."""
+    """The lines of a text file; none for any other file."""
     if not path.is_file():
         return []
     with path.open("rb") as file:
@@ -57,7 +57,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _paths(path: Path) -> list[str]:
-    """The files below a folder in the order of their names; of a file, itself."""
+    """The files below a folder, by name; for a file its own path."""
     return [str(path)] if path.is_file() else [entry.path for entry in files_below(path)]
 
 

@@ -1,4 +1,4 @@
-"""`resume=RUN` of several jobs: what the earlier run has done is taken over, and not done again."""
+"""`resume=RUN` of several jobs: takes over the jobs that the earlier run has completed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from flagperf.contract.records import Summary
 from flagperf.errors import ConfigError
 from flagperf.results import summary
 
-# What may differ between two runs of the same job: where it is written, and which flagperf runs it.
-ELSEWHERE = ("resume", "run_name", "result_dir", "reports", "log_level", "dry_run", "submit", "only", "code")
+# Keys that may differ between two runs of the same job: folders, reports, and the code of flagperf.
+MAY_DIFFER = ("resume", "run_name", "result_dir", "reports", "log_level", "dry_run", "submit", "only", "code")
 
 log = logging.getLogger(__name__)
 
 
 def taken_over(job: JobConfig, folder: Path) -> Summary | None:
-    """What the earlier run found of the job, with its files; None where the job is still to do.
-
-    A job is done when all its rounds ended, of the configuration that it has now.
+    """The summary of a job that the earlier run has completed with the same configuration; None: it has not.
 
     Args:
-        folder: of this run, to which the files are copied.
+        folder: of this run; gets a copy of the job's files.
     """
     if job.resume is None:
         return None
@@ -34,12 +32,12 @@ def taken_over(job: JobConfig, folder: Path) -> Summary | None:
     try:
         done = summary.read(earlier)
     except ConfigError:
-        return None  # it was broken off, or never begun
-    if len(done.results) != job.repeat or any(found.status != "finished" for found in done.results):
+        return None  # the job was broken off, or never began
+    if len(done.results) != job.repeat or any(result.status != "finished" for result in done.results):
         return None
     size = done.identity.train_batch_size
-    same = job if job.sized is None or size is None else job.sized(size)  # as was found for it
-    if _stated(done.config) != _stated(same.config):
+    sized_job = job if job.sized is None or size is None else job.sized(size)  # the size that the earlier run found
+    if _stated(done.config) != _stated(sized_job.config):
         log.info("%s has another configuration than in %s, and runs again", job.name, earlier.parent)
         return None
     shutil.copytree(earlier, folder / job.name, symlinks=True, dirs_exist_ok=True)
@@ -48,5 +46,5 @@ def taken_over(job: JobConfig, folder: Path) -> Summary | None:
 
 
 def _stated(config: Mapping[str, Any]) -> Any:
-    """The configuration as files keep it, without what may differ."""
-    return json.loads(json.dumps({key: value for key, value in config.items() if key not in ELSEWHERE}, default=str))
+    """The configuration in the form of files, without the keys that may differ."""
+    return json.loads(json.dumps({key: value for key, value in config.items() if key not in MAY_DIFFER}, default=str))

@@ -2,8 +2,8 @@
 
 connect → check → image → send → start → watch → stop → collect → clean
 
-Each phase has a deadline. The first failure stops every node. Whatever happened, all nodes are stopped, their logs
-collected, and nothing is left on them.
+Each phase has a deadline. The first failure stops every node. At every end all nodes are stopped, their logs are
+collected, and everything that the round made on them is removed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flagperf.run.runtime import make_runtimes
 from flagperf.run.supervise import supervise, taken_away
 
 STOPPING = "the run is being stopped; a further interrupt ends it at once, and leaves hosts to the next run"
-PORT_ATTEMPTS = 3  # a port that was free may be taken by the time the ranks' launcher binds it
+PORT_ATTEMPTS = 3  # another process may take a free port before the ranks' launcher does
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +42,12 @@ async def execute(job: JobConfig, plan: Plan, folder: Path, progress: Progress, 
     """Execute one round.
 
     Args:
-        job: the configured case, which names the checkpoints to resume from (`flagperf.run.resume`).
+        job: the configured case, with the checkpoints to resume from (`flagperf.run.resume`).
         plan: of the round, in `folder`.
         folder: the run folder, absolute.
-        progress: is told of each phase, of rank 0's events, and of a failure as soon as it is known.
-        only: node rank of the one node to run, where others run theirs by themselves (`flagperf node`). Of it the first
-            rank's events are told. None: all nodes.
+        progress: shows each phase, the events of rank 0, and a failure at once.
+        only: node rank of the only node to run, where other launchers run the other nodes (`flagperf node`). Progress
+            shows the events of its first rank. None: all nodes.
 
     Raises:
         ConfigError: a check refused the configuration; nothing was started.
@@ -82,15 +82,15 @@ async def execute(job: JobConfig, plan: Plan, folder: Path, progress: Progress, 
 
 
 def find_rendezvous(job: JobConfig, plan: Plan, nodes: Sequence[NodeRun]) -> Rendezvous:
-    """Where the ranks meet: as the cluster's file says, and what it leaves open as the hosts tell."""
-    wanted, first = job.cluster.rendezvous, nodes[0]
-    address, interfaces = plan.master_address, [wanted.interface] * len(plan.nodes)
-    if not first.transport.local:
-        address = wanted.address or first.transport.address
+    """The rendezvous of the cluster's file; facts of the hosts replace missing values."""
+    configured, node0 = job.cluster.rendezvous, nodes[0]
+    address, interfaces = plan.master_address, [configured.interface] * len(plan.nodes)
+    if not node0.transport.local:
+        address = configured.address or node0.transport.address
     if not all(node.node.local for node in plan.nodes):
         for node in nodes:
-            interfaces[node.rank] = wanted.interface or node.facts.interface(node.transport.address)
-    return Rendezvous(address, wanted.port or first.facts.free_port(), tuple(interfaces))
+            interfaces[node.rank] = configured.interface or node.facts.interface(node.transport.address)
+    return Rendezvous(address, configured.port or node0.facts.free_port(), tuple(interfaces))
 
 
 class _Round:
@@ -108,75 +108,76 @@ class _Round:
         for node in [node for node in self.nodes if node.transport.same_files][1:]:
             node.brings_code = False
         self._fan_out = FanOut(self.nodes, plan.deadlines, progress)
-        self._ending = False  # nodes are being stopped and cleaned: that is done to its end
+        self._ending = False  # true: nodes are being stopped and cleaned, which nothing interrupts
         self._interrupted = False
         self.taken_away: Failure | None = None  # why the round was interrupted, where a scheduler did it
 
     def interrupt(self, body: asyncio.Task[Failure | None]) -> None:
-        """End the round; one that is ending already ends as it does."""
+        """End the round. Does nothing where the round already ends."""
         self._interrupted = True
         if not self._ending:
             body.cancel()
 
     async def phases(self) -> Failure | None:
+        """All phases. Returns the failure of the round; None: it ended well."""
         async with AsyncExitStack() as connections:
             await self._fan_out.on_all("connect", lambda node: connections.enter_async_context(node.transport))
             for node in self.nodes:
                 connections.push_async_callback(node.runtime.close)
             await self._fan_out.on_all("check", NodeRun.check)
-            apart = [node for node in self.nodes if not node.transport.same_files]
-            check_folders(self.job, [(node.host, node.facts.folder) for node in apart])
-            self._meet()
+            separate = [node for node in self.nodes if not node.transport.same_files]
+            check_folders(self.job, [(node.host, node.facts.folder) for node in separate])
+            self._set_rendezvous()
             await self._fan_out.on_all("image", NodeRun.prepare)
             if self.job.clear_caches and not all(node.caches_cleared for node in self.nodes):
-                self._go_by(replace(self.plan, config={**self.plan.config, "clear_caches": False}))
+                self._adopt_plan(replace(self.plan, config={**self.plan.config, "clear_caches": False}))
             return await self._attempts()
 
     async def _attempts(self) -> Failure | None:
-        """Train; again with another port where the one found free was taken meanwhile."""
-        for left in reversed(range(1 if self.job.cluster.rendezvous.port else PORT_ATTEMPTS)):
+        """Train. Try another port where another process took the free port."""
+        for remaining in reversed(range(1 if self.job.cluster.rendezvous.port else PORT_ATTEMPTS)):
             try:
                 return await self._attempt()
             except PortTaken as taken:
-                if not left:
+                if not remaining:
                     self.progress.failure(taken.failure)
                     return taken.failure
                 log.warning("%s on %s; trying another", taken.failure.cause, taken.failure.host)
                 for node in self.nodes:
                     node.logs.set_aside(self.plan.master_port)
                 await self.nodes[0].look()
-                self._meet()
+                self._set_rendezvous()
         raise AssertionError("the last attempt returns")
 
-    def _meet(self) -> None:
-        """Go by the plan with what the hosts told of where the ranks meet, and write it."""
-        self._go_by(with_rendezvous(self.plan, self.job, find_rendezvous(self.job, self.plan, self.nodes)))
+    def _set_rendezvous(self) -> None:
+        """Adopt and write the plan with the rendezvous of the hosts."""
+        self._adopt_plan(with_rendezvous(self.plan, self.job, find_rendezvous(self.job, self.plan, self.nodes)))
 
-    def _go_by(self, plan: Plan) -> None:
+    def _adopt_plan(self, plan: Plan) -> None:
         self.plan = plan
         write_case(self.job, self.plan, self.run_folder)
         for node in self.nodes:
             node.adopt_plan(self.plan)
 
     async def _attempt(self) -> Failure | None:
-        if self._interrupted:  # while the attempt before was ending
+        if self._interrupted:  # at the end of the previous attempt
             raise asyncio.CancelledError
         self._ending = False
         try:
             await self._fan_out.on_all("send", NodeRun.send)
             await self._fan_out.on_all("start", NodeRun.launch)
             failure = await supervise(self.nodes, self.plan, self.progress)
-            (self.folder / PLAN).stat()  # a result folder that is gone is the reason, whatever followed from it
+            (self.folder / PLAN).stat()  # a removed result folder is the reason of all later failures
             if failure is not None:
-                self.progress.failure(failure)  # at once, before everything is stopped
+                self.progress.failure(failure)  # before the nodes are stopped
         except asyncio.CancelledError:
-            if found := await taken_away(self.nodes):
-                self.taken_away = found
-                self.progress.failure(found)
+            if loss := await taken_away(self.nodes):
+                self.taken_away = loss
+                self.progress.failure(loss)
             raise
         finally:
             self._ending = True
             await self._fan_out.to_the_end("stop", NodeRun.stop)
             uncollected = await self._fan_out.to_the_end("collect", NodeRun.collect)
             await self._fan_out.to_the_end("clean", NodeRun.clean)
-        return failure or uncollected  # what is left on a host is a warning: the training is complete
+        return failure or uncollected  # a failed `clean` is only a warning: the training is complete

@@ -1,4 +1,4 @@
-"""A phase on all nodes of a round at once, each within the phase's limit."""
+"""Does a phase on all nodes of a round at the same time, within the limit of the phase."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from flagperf.config.schema.values import Deadlines
+from flagperf.config.schema.limits import Deadlines
 from flagperf.contract.outcome import Failure
 from flagperf.errors import FlagperfError, HostError, SeveralErrors
 from flagperf.hosts.awake import within
@@ -23,9 +23,9 @@ PHASE_LIMITS = {  # seconds; connect and stop depend on the deadlines, see `FanO
     "collect": 600.0,
     "clean": 120.0,
 }
-OTHERS = 10.0  # seconds, after a phase has failed on one node, for the others to come to their own end
-CONNECT_ATTEMPTS = 4  # that a transport makes at most, each with the deadline of its own
-EXPECTED = (FlagperfError, OSError)  # what hosts do; any other error is a bug
+OTHERS = 10.0  # seconds for the other nodes to end a phase that has failed on one node
+CONNECT_ATTEMPTS = 4  # most attempts of a transport, each with its own deadline
+EXPECTED = (FlagperfError, OSError)  # errors of hosts; any other error is a bug
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ Action = Callable[[NodeRun], Awaitable[object]]
 
 
 class FanOut:
-    """Does phases on the nodes of one round, and tells how long each took."""
+    """Does phases on the nodes of one round, and shows their times."""
 
     def __init__(self, nodes: Sequence[NodeRun], deadlines: Deadlines, progress: Progress) -> None:
         self.nodes, self.progress = nodes, progress
@@ -44,10 +44,10 @@ class FanOut:
         }
 
     async def on_all(self, phase: str, action: Action) -> None:
-        """Do a phase on all nodes. An error ends it on all of them, after a while in which others may have theirs.
+        """Do a phase on all nodes. An error ends the phase on all nodes, after some time for their own errors.
 
         Raises:
-            FlagperfError: the error, or all of them in one.
+            FlagperfError: the error, or one error for all errors.
         """
         self._announce(phase)
         tasks = [asyncio.create_task(self._timed(phase, action, node)) for node in self.nodes]
@@ -56,22 +56,22 @@ class FanOut:
             if going_on:
                 await asyncio.wait(going_on, timeout=OTHERS)
             if errors := [error for task in tasks if task.done() and (error := task.exception())]:
-                raise in_one(phase, errors)
+                raise combined_error(phase, errors)
         finally:
-            for task in tasks:  # cancelled once only: a second time would interrupt its own cleaning up
+            for task in tasks:  # only once: a second cancellation would interrupt the cleaning up
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def to_the_end(self, phase: str, action: Action) -> Failure | None:
-        """Do a phase on all nodes to the end, whatever fails on one of them; returns what failed.
+        """Do a phase on all nodes to the end, also after failures. Returns the failure of all failed nodes.
 
-        A bug does not keep the other nodes, and the next phases, from cleaning up. Its traceback is logged.
+        A bug does not keep the other nodes, or later phases, from cleaning up. Its traceback is logged.
         """
         self._announce(phase)
         work = (self._timed(phase, action, node) for node in self.nodes)
         errors = await asyncio.gather(*work, return_exceptions=True)
         failed = [(node, error) for node, error in zip(self.nodes, errors, strict=True) if error is not None]
-        failures = [_told(phase, node, error) for node, error in failed]
+        failures = [_logged_failure(phase, node, error) for node, error in failed]
         if len(failures) < 2:
             return next(iter(failures), None)
         return Failure("; ".join(f"{failure.host}: {failure.cause}" for failure in failures), phase=phase)
@@ -94,8 +94,8 @@ class FanOut:
             self.progress.phase(phase, hosts)
 
 
-def in_one(phase: str, errors: Sequence[BaseException]) -> BaseException:
-    """One error that tells of all; hosts with the same problem share a line. What no host does, a bug, comes first."""
+def combined_error(phase: str, errors: Sequence[BaseException]) -> BaseException:
+    """One error for several errors. Hosts with the same problem share a line. A bug replaces all other errors."""
     if bugs := [error for error in errors if not isinstance(error, FlagperfError)]:
         return bugs[0]
     different = {str(error): error for error in errors if isinstance(error, FlagperfError)}
@@ -105,13 +105,13 @@ def in_one(phase: str, errors: Sequence[BaseException]) -> BaseException:
     for error in different.values():
         if isinstance(error, HostError):
             hosts.setdefault((error.problem, error.advice), []).append(error.host)
-    others = [error for error in different.values() if not isinstance(error, HostError)]
+    other_errors = [error for error in different.values() if not isinstance(error, HostError)]
     alike = [HostError(", ".join(names), problem, advice=advice) for (problem, advice), names in hosts.items()]
-    return SeveralErrors(f"{len(different)} hosts cannot be used, in phase '{phase}'", [*others, *alike])
+    return SeveralErrors(f"{len(different)} hosts cannot be used, in phase '{phase}'", [*other_errors, *alike])
 
 
-def _told(phase: str, node: NodeRun, error: BaseException) -> Failure:
-    """Log what went wrong on a node, with its traceback where it is a bug."""
+def _logged_failure(phase: str, node: NodeRun, error: BaseException) -> Failure:
+    """Log an error of a node, with its traceback where the error is a bug. Returns the failure."""
     if isinstance(error, EXPECTED):
         cause = str(getattr(error, "problem", error))
     else:

@@ -1,4 +1,4 @@
-"""The result folder of a run, made by the launcher before anything starts."""
+"""The result folder of a run. The launcher makes the folder before all other work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flagperf.plan.environment import environment_script
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 from flagperf.run import made_here
 
-DISK = {  # what the disk of the results may say in the middle of a run, whichever file it is about
+DISK = {  # errors of the disk of the results during a run
     errno.ENOSPC: "no space is left for results",
     errno.EDQUOT: "the user's quota leaves no space for results",
     errno.EROFS: "the disk of the results became read-only",
@@ -31,15 +31,15 @@ DISK = {  # what the disk of the results may say in the middle of a run, whichev
 }
 RESULTS = "result"  # the default of `result_dir`
 RUN_LOG = "flagperf_run.log"
-SUBMITTED = "submitted.json"  # of a run that waits in a scheduler's queue, whose launcher will take the folder
-PLAN = "plan.json"  # of a round: the exact commands, per node, and where its folders lie there
+SUBMITTED = "submitted.json"  # of a run that waits in a scheduler's queue; its launcher will use the folder
+PLAN = "plan.json"  # of a round: the exact commands and the folders of each node
 
 
 def create(job: JobConfig) -> Path:
-    """Make the run folder: `run_name`, or run<YYYYmmdd-HHMMSS>, below `result_dir`. That of a submitted run is there.
+    """Make the run folder below `result_dir`: `run_name`, or run<YYYYmmdd-HHMMSS>. A submitted run has its folder.
 
     Raises:
-        ConfigError: it exists already, or cannot be made.
+        ConfigError: the folder exists, or cannot be made.
     """
     parent = Path(job.result_dir).expanduser().absolute()
     name = job.run_name
@@ -57,12 +57,14 @@ def create(job: JobConfig) -> Path:
                     raise
                 folder = _another(folder)  # two runs began in the same second
     except FileExistsError:
-        taken = folder if folder.exists() else parent
-        problem = "a run folder of this name is there already" if taken.is_dir() else "a file is where the folder goes"
+        existing = folder if folder.exists() else parent
+        problem = "a file is where the folder goes"
+        if existing.is_dir():
+            problem = "a run folder of this name is there already"
         raise ConfigError(
             problem,
             key="run_name" if name else "result_dir",
-            given=taken,
+            given=existing,
             advice="choose another run_name or result_dir",
         ) from None
     except OSError as error:
@@ -81,10 +83,10 @@ def _another(folder: Path) -> Path:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Hold the run folder while the block runs. The system lets go of it however this process ends.
+    """Lock the run folder while the block runs. The system removes the lock at any end of this process.
 
     Raises:
-        ResultsError: a file of it cannot be written in the block.
+        ResultsError: the block could not write a file of the folder.
     """
     try:
         with (folder / RUN_LOG).open("a") as file:
@@ -92,14 +94,14 @@ def held(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
     except OSError as error:
-        place = error.filename if isinstance(error.filename, str) else ""
-        if error.errno in DISK or not Path(place).is_relative_to(folder):
+        path = error.filename if isinstance(error.filename, str) else ""
+        if error.errno in DISK or not Path(path).is_relative_to(folder):
             raise
-        raise ResultsError(place, error.strerror or str(error)) from error
+        raise ResultsError(path, error.strerror or str(error)) from error
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a launcher holds the run folder: its run goes on."""
+    """Whether a launcher has locked the run folder, because its run goes on."""
     try:
         with regular(folder / RUN_LOG).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -112,32 +114,33 @@ def is_held(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Submitted:
-    """The job of Slurm in which a run will begin."""
+    """The Slurm job of a submitted run."""
 
-    number: str  # its id; of a task of an array both numbers, 12_3
+    number: str  # ID of the job; for a task of an array both numbers: 12_3
 
     @property
     def log(self) -> str:
-        """Name of the file of what the job prints."""
+        """Name of the file with the job's output."""
         return f"slurm-{self.number}.log"
 
 
 def _own_job() -> str | None:
-    """The job of Slurm that this process is of, as `Submitted` has it."""
+    """The Slurm job of this process, in the form of `Submitted.number`; None: it has no Slurm job."""
     if task := os.environ.get("SLURM_ARRAY_TASK_ID"):
         return f"{os.environ.get('SLURM_ARRAY_JOB_ID')}_{task}"
     return os.environ.get("SLURM_JOB_ID")
 
 
 def note_submitted(folder: Path, note: Submitted) -> None:
+    """Write the Slurm job of a submitted run into the run's folder."""
     (folder / SUBMITTED).write_text(json.dumps(dataclasses.asdict(note), indent=2) + "\n", encoding="utf-8")
 
 
 def submitted(folder: Path) -> Submitted:
-    """What the folder says of the run's job.
+    """The Slurm job of a submitted run.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     try:
         return Submitted(**json.loads(regular(folder / SUBMITTED).read_text(encoding="utf-8")))
@@ -149,23 +152,24 @@ def is_awaited(folder: Path) -> bool:
     """Whether the run was submitted, and its launcher has not begun."""
     if not (folder / SUBMITTED).exists():
         return False
-    return not any(path.name == RUN_LOG for path in folder.iterdir())  # to look for it alone may be answered by a cache
+    # A network file system may answer for a single name from its cache.
+    return not any(path.name == RUN_LOG for path in folder.iterdir())
 
 
 def write_case(job: JobConfig, plan: Plan, folder: Path) -> None:
     """Write a case's config.yaml and changes.yaml, and the round's config.yaml, environment.sh and plan.json."""
     case = folder / job.name
     write_configuration(job, case)
-    own = case / f"round{plan.round}" / CONFIG
-    own.parent.mkdir(exist_ok=True)
-    made_here.write(folder, own, _yaml(plan.config, f"# python -m flagperf.trainer {own}"))
+    round_config = case / f"round{plan.round}" / CONFIG
+    round_config.parent.mkdir(exist_ok=True)
+    made_here.write(folder, round_config, _yaml(plan.config, f"# python -m flagperf.trainer {round_config}"))
     text = json.dumps(_without_config(plan), indent=2, ensure_ascii=False) + "\n"
-    made_here.write(folder, own.parent / PLAN, text.encode())
-    own.with_name(ENVIRONMENT).write_text(environment_script(job), encoding="utf-8")
+    made_here.write(folder, round_config.parent / PLAN, text.encode())
+    round_config.with_name(ENVIRONMENT).write_text(environment_script(job), encoding="utf-8")
 
 
 def write_configuration(job: JobConfig, case: Path) -> None:
-    """Make a case's folder with config.yaml and changes.yaml, by which `flagperf report` knows it."""
+    """Make a case's folder with config.yaml and changes.yaml. `flagperf report` recognizes it by these files."""
     case.mkdir(exist_ok=True)
     title = f"# the configuration of {job.name}; that of a round differs in its seed"
     made_here.write(case.parent, case / CONFIG, _yaml(job.config, title))

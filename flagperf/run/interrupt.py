@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a terminal that is closed (SIGHUP) end a run in good order."""
+"""Ends a run in good order after Ctrl-C, SIGTERM, or the close of its terminal (SIGHUP)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def interruption(*answers: Callable[[], object]) -> Iterator[asyncio.Event]:
-    """While the block runs, each signal calls the next of the answers, the first one also sets the event.
+    """While the block runs, each signal calls the next answer. The first signal also sets the event.
 
-    When all were called a signal acts as usual. One that is ignored, such as SIGHUP under nohup, stays so.
+    After the last answer a signal has its usual effect. An ignored signal, such as SIGHUP under nohup, stays ignored.
     """
     loop = asyncio.get_running_loop()
     handlers = ((number, signal.getsignal(number)) for number in SIGNALS)
     before = {number: handler for number, handler in handlers if handler != signal.SIG_IGN}
     interrupted = asyncio.Event()
-    left = list(answers)
+    remaining = list(answers)
 
     def on_signal() -> None:
         interrupted.set()
-        answer = left.pop(0)
-        if not left:
+        answer = remaining.pop(0)
+        if not remaining:
             restore()
         answer()
 

@@ -1,9 +1,8 @@
-"""All jobs of one `flagperf run`, each with its rounds, into one run folder: the one loop over jobs."""
+"""Runs all jobs of one `flagperf run`, each with its rounds, into one run folder: the only loop over jobs."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,22 +11,22 @@ from secrets import token_hex
 from rich.console import Console
 
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.outcome import Failure, Outcome
+from flagperf.contract.outcome import Outcome
 from flagperf.contract.records import Result, Summary
 from flagperf.errors import FlagperfError, InterruptedRunError
 from flagperf.plan.plan import make_plan
-from flagperf.results import result, summary
+from flagperf.results import batch_sizes, result, summary
 from flagperf.results.closed import objections
 from flagperf.run.auto_batch import with_found_size
 from flagperf.run.command_file import Command
+from flagperf.run.console import note
 from flagperf.run.done_before import taken_over
 from flagperf.run.execute import execute
+from flagperf.run.fit import check_fit
 from flagperf.run.on_hosts import Hosts
 from flagperf.run.progress import Progress
 from flagperf.run.resume import with_checkpoints
 from flagperf.run.rounds import Ended, folder_of_run, rounds
-
-log = logging.getLogger(__name__)
 
 
 async def run_jobs(
@@ -38,15 +37,14 @@ async def run_jobs(
 ) -> tuple[list[Summary], int]:
     """Run all jobs, one after another. After a failed job the next one runs.
 
-    Of several jobs those are taken over that the run has done which they resume.
-
-    The first round counts from when the command was given.
+    Where several jobs resume a run, the jobs that this run has completed are taken over. The time of the first round
+    begins with the command.
 
     Args:
-        report: writes the report of the jobs that have ended into the run folder; called after each job.
+        report: writes the report of the ended jobs into the run folder; called after each job.
 
     Returns:
-        All jobs, and the exit code of the first that did not end well, 0 when all did.
+        The summaries of all jobs, and the exit code of the first job that did not end well; 0: all ended well.
 
     Raises:
         ConfigError: the run folder cannot be made.
@@ -54,13 +52,12 @@ async def run_jobs(
     summaries: list[Summary] = []
     codes: list[int] = []
     with folder_of_run(jobs, command, console) as folder:
-        async with Hosts(partial(_note, console)) as hosts:
+        async with Hosts(partial(note, console)) as hosts:
             for number, job in enumerate(jobs, 1):
                 _announce(job, f"job {number} of {len(jobs)}: " if len(jobs) > 1 else "", console)
                 done = taken_over(job, folder) if len(jobs) > 1 else None
                 if done is not None:
-                    note = f"  done in {job.resume}: taken over"
-                    console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+                    note(console, f"done in {job.resume}: taken over")
                     code = _exit_code(done, job)
                 else:
                     began = command.began if number == 1 else None
@@ -71,9 +68,9 @@ async def run_jobs(
                 if code == InterruptedRunError.exit_code:
                     break
                 if code:
-                    await hosts.release()  # they may be why
-        if rest := jobs[len(summaries) :]:
-            summaries += [_summary(job, [], folder) for job in rest]
+                    await hosts.release()  # the hosts may have caused the failure
+        if not_started := jobs[len(summaries) :]:
+            summaries += [_summary(job, [], folder) for job in not_started]
             report(folder, summaries)
     return summaries, next((code for code in codes if code), 0)
 
@@ -82,7 +79,7 @@ class _JobRun:
     """All rounds of a job.
 
     Args:
-        began: when the command was given, for the first round; None: the round counts from its own start.
+        began: time of the command, for the first round; None: the time of the round begins with the round.
     """
 
     def __init__(self, job: JobConfig, hosts: Hosts, folder: Path, console: Console, began: float | None) -> None:
@@ -103,9 +100,10 @@ class _JobRun:
         """Execute a round on the job's hosts, with the batch size that fits."""
         if number == 1:
             self.job = await self.hosts.of(self.job)
+            check_fit(self.job, self.folder, partial(note, self.console))
         if self.job.repeat > 1:
             self.console.print(f"round {number} of {self.job.repeat}", style="bold", highlight=False)
-        # The wait for nodes of a scheduler, and the search for a size, are no part of the round.
+        # The round includes neither the wait for nodes of a scheduler, nor the search for a batch size.
         waited = not self.job.cluster.is_listed or self.job.sized is not None
         if self.job.sized is not None:
             self.job = await with_found_size(self.job, self.folder, self.console)
@@ -119,16 +117,17 @@ class _JobRun:
     def _result(self, ended: Ended) -> Result:
         outcome = ended.outcome
         if not ended.error:
-            return result.read_round(self.job, outcome, ended.round, outcome.folder)
-        refused = _without_outcome(self.job, ended.round, self.folder, outcome.status, outcome.failure)
-        return dataclasses.replace(refused, started=outcome.started)
+            return result.read_round(outcome, ended.round, self.job.config, self.job.changes, self.job.sweep)
+        ending = result.Ending(outcome.status, outcome.failure, started=outcome.started)
+        return _without_outcome(self.job, ended.round, self.folder, ending)
 
 
 def _summary(job: JobConfig, results: list[Result], folder: Path) -> Summary:
-    """Sum up a job and write that. Rounds that have no result were not started."""
-    missing = range(len(results) + 1, job.repeat + 1)
-    rest = [_without_outcome(job, number, folder, "not started") for number in missing]
-    done = summary.summarize(job, [*results, *rest], folder / job.name)
+    """Write the summary of a job. Rounds without a result were not started."""
+    numbers = range(len(results) + 1, job.repeat + 1)
+    not_started = [_without_outcome(job, number, folder, result.Ending("not started")) for number in numbers]
+    batch = batch_sizes.read(folder / job.name)
+    done = summary.summary_of(job.name, [*results, *not_started], job.config, job.changes, batch)
     summary.write(done, folder / job.name)
     return done
 
@@ -136,16 +135,14 @@ def _summary(job: JobConfig, results: list[Result], folder: Path) -> Summary:
 def _since_command(outcome: Outcome, began: float) -> Outcome:
     """The outcome with the time from the command to the round added, as its phase `compose`."""
     seconds = outcome.started - began
-    phases = {node: {"compose": seconds, **found} for node, found in outcome.phases.items()}
+    phases = {node: {"compose": seconds, **node_phases} for node, node_phases in outcome.phases.items()}
     return dataclasses.replace(outcome, phases=phases, started=began, seconds=outcome.seconds + seconds)
 
 
-def _without_outcome(job: JobConfig, number: int, folder: Path, status: str, failure: Failure | None = None) -> Result:
+def _without_outcome(job: JobConfig, number: int, folder: Path, ending: result.Ending) -> Result:
     """The result of a round that was not executed."""
-    there = folder / job.name / f"round{number}"
-    return result.result_of_logs(
-        job.config, job.changes, number, there, status=status, failure=failure, sweep=job.sweep
-    )
+    round_folder = folder / job.name / f"round{number}"
+    return result.result_of_logs(job.config, job.changes, number, round_folder, ending, job.sweep)
 
 
 def _exit_code(done: Summary, job: JobConfig) -> int:
@@ -155,12 +152,7 @@ def _exit_code(done: Summary, job: JobConfig) -> int:
 
 
 def _announce(job: JobConfig, prefix: str, console: Console) -> None:
-    """Say what runs, with the notes of composition."""
+    """Print the name of the job, with the notes of composition."""
     console.print(f"{prefix}{job.name}", style="bold", highlight=False, markup=False)
-    for note in job.notes:
-        _note(console, note)
-
-
-def _note(console: Console, text: str) -> None:
-    log.info("%s", text)
-    console.print(f"  {text}", style="dim", highlight=False, markup=False)
+    for text in job.notes:
+        note(console, text)

@@ -1,4 +1,4 @@
-"""What stays of a round in the result folder: no secret, and nothing more than the user's umask lets others read."""
+"""Cleans the files of a round in the result folder: no secrets, and no permissions beyond the user's umask."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from flagperf.secret import Mask
 
-COPY = ".copy"  # end of the name of a copy, while it takes the place of a file
+COPY = ".copy"  # end of the name of a copy that will replace a file
 
 
 def without_secrets(folder: Path, mask: Mask) -> None:
-    """Write *** over the secrets that were printed to the files of a folder."""
+    """Replace secrets in the files of a folder by ***."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
             try:
                 mask.file(path)
-            except PermissionError:  # made by another user, such as a container's: ours from now on
+            except PermissionError:  # a file of another user, such as a container's: replace the file by a copy
                 copy = path.with_name(path.name + COPY)
                 shutil.copyfile(path, copy)
                 mask.file(copy)
@@ -27,17 +27,17 @@ def without_secrets(folder: Path, mask: Mask) -> None:
 
 
 def by_umask(*folders: Path) -> None:
-    """Take from files and folders the permissions that the user's umask keeps back; they came with those of a host."""
-    kept_back = _umask()
+    """Remove permissions that the user's umask forbids. Copied files have the permissions of their host."""
+    forbidden = _umask()
     for folder in folders:
         for path in [folder, *folder.rglob("*")] if folder.is_dir() else ():
             mode = stat.S_IMODE(path.lstat().st_mode)
-            if mode & kept_back and not path.is_symlink():
-                with suppress(PermissionError):  # another user's, in a folder of ours that has the right ones
-                    path.chmod(mode & ~kept_back)
+            if mode & forbidden and not path.is_symlink():
+                with suppress(PermissionError):  # another user's file, in a folder with the right permissions
+                    path.chmod(mode & ~forbidden)
 
 
 def _umask() -> int:
-    """The umask of this process, which os.umask could only tell by changing it."""
-    found = re.search(r"^Umask:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(found[1], 8) if found else 0
+    """The umask of this process. os.umask can return it only together with a change."""
+    match = re.search(r"^Umask:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(match[1], 8) if match else 0

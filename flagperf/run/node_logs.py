@@ -1,4 +1,4 @@
-"""The logs of one node while its ranks run, and the disk that they lie on."""
+"""Reads the logs of one node while its ranks run."""
 
 from __future__ import annotations
 
@@ -14,62 +14,62 @@ from flagperf.hosts.transport import Transport
 from flagperf.plan.values import NodePlan, Plan
 from flagperf.secret import Mask
 
-LAST = '[ -f "$1" ] && [ ! -L "$1" ] && tail -c "$2" "$1"'  # a pipe would be waited for
+LAST = '[ -f "$1" ] && [ ! -L "$1" ] && tail -c "$2" "$1"'  # reading a pipe could block
 READ_TIMEOUT = 10.0  # seconds
-END = 1 << 18  # bytes of a log's end that are looked at: its last lines, with the stacks that a rank was asked for
+END = 1 << 18  # bytes at the end of a log that are read: last lines and stacks
 LEFT_OUT = "flagperf: left out of the ranks' environment: "  # flagperf/plan/environment.sh, in the launcher's log
-FULL_KIB = 1024  # a disk with less is full: a log line may still fit where a block does not
+FULL_KIB = 1024  # free space below which a disk counts as full: a line may fit where a block does not
 
 
 class NodeLogs:
-    """Follows the logs of a node from the start of its ranks on; one object for each attempt to start them."""
+    """Reads the logs of a node from the start of its ranks on. Each attempt to start the ranks has its own object."""
 
     def __init__(
         self, plan: Plan, node: NodePlan, transport: Transport, folder: Path, mask: Mask, exits: Sequence[str]
     ) -> None:
-        """Begin to follow.
+        """Begin to read.
 
         Args:
-            folder: the node's log folder on this machine, where the logs of another host are copied as they grow.
-            exits: regular expressions that find a rank's end in the launcher's log.
+            folder: the node's log folder on this machine, for copies of the growing logs of another host.
+            exits: regular expressions for a rank's end in the launcher's log.
         """
         self.node, self.transport, self.folder, self.mask = node, transport, folder, mask
         self.launcher = plan.launcher_log(node)
-        self.noticed = False  # the ranks' launcher said that one of them failed
+        self.noticed = False  # true: the ranks' launcher has reported a failed rank
         self.left_out: set[str] = set()  # names of variables of the host that did not reach the ranks
         self._exits = exits
         self._launcher_tail = self._tail(self.launcher)
         self._tails = {rank: self._tail(self.of_rank(rank)) for rank in node.ranks}
-        self.silent = set(node.ranks)  # ranks that logged nothing yet
-        self.finished = False  # the node's first rank has logged FINISHED
-        self.unfinished = set(node.ranks)  # ranks that have not; those of this machine are looked at after the first
+        self.silent = set(node.ranks)  # ranks without a log line
+        self.finished = False  # true: the node's first rank has logged FINISHED
+        self.unfinished = set(node.ranks)  # ranks without FINISHED
 
     def of_rank(self, rank: int) -> str:
         """Path of a rank's log on the node."""
         return f"{self.node.log_dir}/rank{rank}.out.log"
 
     async def events(self) -> list[tuple[int, Event]]:
-        """What the ranks logged since the last call, with the rank.
+        """New events since the last call: rank and event.
 
-        The node's first rank is followed all the time, the others on this machine only until their first sign of life.
+        On this machine the other ranks are read only until their first line, and after FINISHED of the first rank.
         """
         lines = await self._launcher_tail.lines()
         self.left_out |= {name for line in lines if line.startswith(LEFT_OUT) for name in line[len(LEFT_OUT) :].split()}
         self.noticed |= any(re.search(pattern, line) for line in lines for pattern in self._exits)
-        found: list[tuple[int, Event]] = []
-        late: list[tuple[int, Event]] = []
+        events: list[tuple[int, Event]] = []
+        late_events: list[tuple[int, Event]] = []
         for rank, tail in self._tails.items():
             if rank == self.node.ranks[0] or rank in self.silent or not self.transport.same_files:
-                found += [(rank, event) for event in await tail.events()]
+                events += [(rank, event) for event in await tail.events()]
             elif self.finished and rank in self.unfinished:
-                late += [(rank, event) for event in await tail.events()]
-        self.silent -= {rank for rank, _ in found}
-        self.unfinished -= {rank for rank, event in (*found, *late) if event.event == "FINISHED"}
+                late_events += [(rank, event) for event in await tail.events()]
+        self.silent -= {rank for rank, _ in events}
+        self.unfinished -= {rank for rank, event in (*events, *late_events) if event.event == "FINISHED"}
         self.finished = self.node.ranks[0] not in self.unfinished
-        return found
+        return events
 
     async def last_text(self, path: str) -> str:
-        """The end of a log; nothing where there is no such log."""
+        """The end of a log; empty where the log is missing."""
         done = await self.transport.run(shell(LAST, path, str(END)), timeout=READ_TIMEOUT)
         return self.mask.text(done.stdout)
 
@@ -80,7 +80,7 @@ class NodeLogs:
         return len(columns) > 3 and int(columns[3]) < FULL_KIB
 
     def set_aside(self, port: int) -> None:
-        """Rename the launcher's log after the port of a failed attempt: the next attempt has a log of its own."""
+        """Rename the launcher's log after the port of a failed attempt. The next attempt makes a new log."""
         path = self.folder / Path(self.launcher).name
         path.rename(path.with_suffix(f".port{port}.log"))
 

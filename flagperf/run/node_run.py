@@ -1,4 +1,4 @@
-"""One node in one round: what is done there, phase by phase."""
+"""One node in one round: the work of each phase."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from flagperf.run.node_logs import NodeLogs
 from flagperf.run.runtime import Runtime
 from flagperf.run.times import PhaseTimes
 
-VMSTAT = "/proc/vmstat"  # where the kernel counts the processes that it killed for want of memory
-SHORT = 10.0  # seconds that a command may take which makes or removes a folder
+VMSTAT = "/proc/vmstat"  # has the kernel's count of processes that it killed for lack of memory
+SHORT = 10.0  # seconds for a command that makes or removes a folder
 
 log = logging.getLogger(__name__)
 
 
 class NodeRun:
-    """Does a node's part of a round, phase by phase; `flagperf.run.execute` says when."""
+    """Does a node's part of a round, phase by phase. `flagperf.run.execute` calls the phases."""
 
     facts: Facts
     about: Mapping[str, str]  # lines of sys_info.log
@@ -53,36 +53,38 @@ class NodeRun:
         self.folder = round_folder / Path(plan.nodes[rank].log_dir).name
         self.times = PhaseTimes()
         self.exit_status: int | None = None
-        self.ended: float | None = None  # when the ranks' launcher was seen to end, by time.monotonic
+        self.ended: float | None = None  # time.monotonic of the observed end of the ranks' launcher
         self.process: Process | None = None
-        self.brings_code = True  # false: another node of the round does, which has the same files
-        self.uncollected = False  # logs lie on the host that are not here yet
+        self.brings_code = True  # false: another node of the round with the same files brings the code
+        self.uncollected = False  # true: the host has logs that are not on this machine
         self._monitors = AsyncExitStack()
         self.adopt_plan(plan)
 
     def adopt_plan(self, plan: Plan) -> None:
-        """Go by this plan from now on."""
+        """Use this plan from now on."""
         self.plan = plan
         self.runtime.adopt_plan(plan, self.node)
 
     @property
     def node(self) -> NodePlan:
+        """The node's part of the plan."""
         return self.plan.nodes[self.rank]
 
     @property
     def host(self) -> str:
+        """The node's name."""
         return self.node.node.name
 
     @property
     def shown_phases(self) -> tuple[str, ...]:
-        """Phases in which there may be something to wait for."""
+        """The phases that may take long."""
         image = ("image",) if self.node.container is not None or not self.transport.same_files else ()
         reached = () if self.transport.local else ("connect",)
         files = () if self.transport.same_files else ("send", "collect", "clean")
         return ("check", "start", "stop", *image, *reached, *files)
 
     async def check(self) -> None:
-        """Refuse what cannot work. Raises ConfigError or HostError."""
+        """Refuse a host on which the round cannot work. Raises ConfigError or HostError."""
         await self.look()
         preflight.check_devices(self.job, self.host, self.facts)
         preflight.check_ranks(self.job, self.host, self.facts)
@@ -93,17 +95,17 @@ class NodeRun:
         preflight.check_room(self.host, self.node.case_dir, self.facts)
         await preflight.check_data(self.job, self.transport, self.node.node.data_dir or self.job.data_dir)
         if not self.transport.same_files:
-            await remove_dead_folders(self.transport, self.job.cluster.work_dir, make=True, known=self.facts.claims)
+            await remove_dead_folders(self.transport, self.job.cluster.work_dir, make=True, claims=self.facts.claims)
         await self.runtime.check()
 
     async def look(self) -> None:
-        """Learn what the host is and has."""
-        first = self.rank == 0  # where all meet, at a port that is free
+        """Read the facts of the host."""
+        ports = self.rank == 0  # the ranks meet at a free port of this node
         devices, work_dir = self.job.vendor.device_files, "" if self.transport.same_files else self.job.cluster.work_dir
-        self.facts = await read_facts(self.transport, self.node.case_dir, devices, ports=first, work_dir=work_dir)
+        self.facts = await read_facts(self.transport, self.node.case_dir, devices, ports=ports, work_dir=work_dir)
 
     async def ran_out_of_memory(self) -> bool:
-        """Whether the host's kernel has killed a process for want of memory since the host was looked at."""
+        """Whether the host's kernel has killed a process for lack of memory since the facts were read."""
         before = self.facts.number("oom_kills")
         done = await self.transport.run(Command(("awk", "/^oom_kill /{print $2}", VMSTAT)), timeout=SHORT)
         return before is not None and done.stdout.strip().isdigit() and int(done.stdout) > before
@@ -137,18 +139,18 @@ class NodeRun:
             await self.transport.put(Path(self.job.resume), self.plan.config["resume"])
 
     async def _send_config(self) -> None:
-        """Bring config.yaml, which names the host's own data folder where no container hides it, and environment.sh."""
-        source, own = self.folder.parent / CONFIG, self.node.node.data_dir
+        """Bring config.yaml and environment.sh. Without a container config.yaml has the host's own data folder."""
+        source, host_data_dir = self.folder.parent / CONFIG, self.node.node.data_dir
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
-            if own and self.node.container is None:
-                yaml.safe_dump(moved(self.plan.config, self.job.data_dir, own), file, sort_keys=False)
+            if host_data_dir and self.node.container is None:
+                yaml.safe_dump(moved(self.plan.config, self.job.data_dir, host_data_dir), file, sort_keys=False)
                 file.flush()
                 source = Path(file.name)
             await self.transport.put(source, self.node.config_file)
         await self.transport.put(self.folder.with_name(ENVIRONMENT), self.node.environment_file)
 
     async def launch(self) -> None:
-        """Start the monitors and the ranks' launcher, and from now on follow the logs."""
+        """Start the monitors, the ranks' launcher, and reading the logs."""
         self.exit_status = self.ended = None
         self.logs = NodeLogs(
             self.plan, self.node, self.transport, self.folder, self.job.mask, self.job.framework.failures.exits
@@ -161,12 +163,12 @@ class NodeRun:
         self.times.launched()
 
     async def events(self) -> list[tuple[int, Event]]:
-        """What the ranks logged since the last call, with the rank."""
-        found = await self.logs.events()
-        for rank, event in found:
+        """New events of the ranks since the last call: rank and event."""
+        events = await self.logs.events()
+        for rank, event in events:
             if rank == self.node.ranks[0]:
-                self.times.saw(event)
-        return found
+                self.times.observe(event)
+        return events
 
     async def wait(self) -> None:
         """Wait until the ranks' launcher has ended."""
@@ -184,33 +186,33 @@ class NodeRun:
         try:
             if self.process is not None:
                 await self.process.stop()
-                with suppress(HostError):  # that the host is lost is reported by the training
+                with suppress(HostError):  # the training reports a lost host
                     await self._do("rm", "-rf", f"{self.node.log_dir}/{SCRATCH}")
         finally:
             await self._monitors.aclose()
 
     async def collect(self) -> None:
-        """Bring this node's logs and checkpoints to the round's folder on this machine, where no secret stays."""
+        """Bring this node's logs and checkpoints to the round's folder on this machine, without secrets."""
         await bring(self.transport, self.node.log_dir, self.folder, self.job.mask)
         self.uncollected = False
 
     async def clean(self) -> None:
-        """Remove what this round made on the host; logs that could not be collected stay there."""
+        """Remove everything that this round made on the host, except logs that could not be collected."""
         try:
             await self.runtime.clean()
-        finally:  # the folder goes also where the docker daemon is gone
+        finally:  # remove the folder also where the docker daemon is gone
             if self.uncollected:
                 await self._keep()
             elif not self.transport.same_files:
                 await self._do("rm", "-rf", str(Path(self.node.case_dir).parent))
             else:
-                made = [self.node.sent_code] if self.node.sent_code and self.brings_code else []
-                made += [self.node.secrets_file] if self.node.secrets else []
-                if made:
-                    await self._do("rm", "-rf", *made)
+                paths = [self.node.sent_code] if self.node.sent_code and self.brings_code else []
+                paths += [self.node.secrets_file] if self.node.secrets else []
+                if paths:
+                    await self._do("rm", "-rf", *paths)
 
     async def _keep(self) -> None:
-        """Leave the logs on the host, and say where. A host that is lost may have them when it is back."""
+        """Leave the logs on the host, and log their folder. A lost host may have them when it is back."""
         run_folder = self.folder.parent.parent.parent
         log.warning(
             "%s: logs could not be collected and stay there, in %s; to bring them: flagperf report %s collect=true",

@@ -1,4 +1,4 @@
-"""The hosts of a run's jobs. Ctrl-C ends the wait for them, and nothing of them stays behind."""
+"""Hosts for the jobs of a run. Ctrl-C ends the wait for hosts, and releases them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from types import TracebackType
 
 from flagperf.config.schema.cluster import Cluster
 from flagperf.config.schema.values import JobConfig
@@ -23,31 +22,29 @@ log = logging.getLogger(__name__)
 class Hosts:
     """Gives hosts to one job after another. Jobs that need the same nodes of a scheduler share them.
 
-    Used as `async with`, which gives back at its end what is still held.
+    The end of an `async with` block releases the hosts.
 
     Args:
-        say: is told, line by line, how the wait for nodes goes.
+        say: takes messages about the wait for nodes.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._held = AsyncExitStack()
-        self._cluster: Cluster | None = None  # with the nodes that are held
-        self._needs: tuple[object, ...] = ()  # of the job that they were got for
+        self._cluster: Cluster | None = None  # with the current nodes; None: no nodes
+        self._needs: tuple[object, ...] = ()  # of the job that got the nodes
 
     async def __aenter__(self) -> Hosts:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.release()
 
     async def of(self, job: JobConfig) -> JobConfig:
-        """The job on nodes that it may use.
+        """The job with nodes.
 
         Raises:
-            ConfigError, HostError: there are none for it.
+            ConfigError, HostError: no such nodes exist.
             InterruptedRunError: the wait was interrupted.
         """
         needs = (job.cluster, job.nnodes, job.nproc, job.vendor.name, job.runtime)
@@ -57,7 +54,7 @@ class Hosts:
         return _on(job, self._cluster)
 
     async def release(self) -> None:
-        """Give back what is held: the nodes may be gone, or another job needs others."""
+        """Release the nodes: they may be lost, or the next job needs others."""
         self._cluster = None
         with interruption(lambda: log.warning(RELEASING)):
             await self._held.aclose()
@@ -71,12 +68,12 @@ class Hosts:
             except asyncio.CancelledError:
                 if not interrupted.is_set():
                     raise
-            if interrupted.is_set():  # also where the nodes came at the same moment
+            if interrupted.is_set():  # possibly at the moment when the nodes came
                 raise InterruptedRunError(" while waiting for nodes")
             return cluster
 
 
 def _on(job: JobConfig, cluster: Cluster) -> JobConfig:
-    """The job on this cluster; with train_batch_size=auto also at the sizes that are tried."""
+    """The job on this cluster; with train_batch_size=auto also at other sizes."""
     sized = job.sized
     return replace(job, cluster=cluster, sized=sized and (lambda size: _on(sized(size), cluster)))

@@ -1,4 +1,4 @@
-"""How far a training is: steps done of those to do, the last metric against its target, the time left."""
+"""Progress of a training: completed and remaining steps, the last metric and its target, the remaining time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ class TimeLeft:
         self._limits = job.limits
         self._batch = job.train_batch_size * job.gradient_accumulation_steps * job.mesh.data_ranks  # samples of a step
         self._began: float | None = None
-        self._first: tuple[int, float] | None = None  # the first step seen and when; after a resume that is not step 1
+        self._first: tuple[int, float] | None = None  # the first observed step and its time; not step 1 after a resume
         self._last: tuple[int, float] | None = None
         self._epoch_steps: float | None = None  # known after the first epoch
 
-    def saw(self, event: Event, now: float) -> None:
+    def observe(self, event: Event, now: float) -> None:
+        """Take note of an event of rank 0. `now`: seconds of any monotonic clock."""
         if event.event == "TRAIN_START":
             self._began = now
         elif event.event == "STEP_END":
@@ -31,18 +32,18 @@ class TimeLeft:
             self._epoch_steps = event.value["step"] / event.value["epoch"]
 
     def seconds(self, now: float) -> float | None:
-        """None while nothing is known: no limit, or no pace yet."""
-        left = []
+        """Seconds until the end of training; None without a limit or a pace."""
+        estimates = []
         if self._limits.max_time is not None and self._began is not None:
-            left.append(self._began + self._limits.max_time - now)
+            estimates.append(self._began + self._limits.max_time - now)
         if self._first and self._last and self._last[0] > self._first[0]:
             pace = (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
-            left += [(limit - self._last[0]) * pace for limit in self._step_limits()]
-        return max(0.0, min(left)) if left else None
+            estimates += [(limit - self._last[0]) * pace for limit in self._step_limits()]
+        return max(0.0, min(estimates)) if estimates else None
 
     @property
     def last_step(self) -> int | None:
-        """The step at which the first of the limits ends training, as far as it is known."""
+        """The last step by the known limits; None: unknown."""
         return min((math.ceil(limit) for limit in self._step_limits()), default=None)
 
     def _step_limits(self) -> list[float]:
@@ -57,7 +58,7 @@ class TimeLeft:
 
 
 def step_text(
-    value: Mapping[str, Any], unit: str, left: float | None, *, last: int | None = None, metric: str = ""
+    value: Mapping[str, Any], unit: str, seconds_left: float | None, *, last: int | None = None, metric: str = ""
 ) -> str:
     """ "step 120/400  epoch 2  loss 0.4312  1523.1 images/s  acc1 0.51 (target 0.6)  at most 1:02 left" """
     parts = [f"step {value['step']}" + (f"/{last}" if last is not None else "")]
@@ -69,8 +70,8 @@ def step_text(
         parts.append(f"{value['throughput']:.1f} {unit}")
     if metric:
         parts.append(metric)
-    if left:  # nothing is, after the last step
-        parts.append(f"at most {duration(left)} left")
+    if seconds_left:  # 0 after the last step
+        parts.append(f"at most {duration(seconds_left)} left")
     return "  ".join(parts)
 
 
@@ -91,6 +92,6 @@ def _metric(name: str, figure: float, goals: Mapping[str, float]) -> str:
 
 def duration(seconds: float) -> str:
     """Minutes and seconds, with hours where there are any: "1:02", "3:00:05"."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds_part = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{seconds_part:02}" if hours else f"{minutes}:{seconds_part:02}"

@@ -1,4 +1,4 @@
-"""What is refused before anything starts on a host: too many ranks, no room, data that is not there."""
+"""Checks before the start on a host: too many ranks, no disk space, missing data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from flagperf.config.parts.data_layout import check_layout, expected
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sample_data import is_sample_folder
 from flagperf.contract.splits import check_disjoint
 from flagperf.errors import ConfigError, HostError
 from flagperf.hosts.facts import Facts
@@ -17,17 +17,17 @@ from flagperf.hosts.shell import script, shell
 from flagperf.hosts.transport import Transport
 from flagperf.plan.container import size_in_bytes
 
-ROOM_KIB = 64 * 1024  # that logs need at least
-RANK_KIB = 640 * 1024  # that a rank of a tiny case held for itself at its peak, beside libraries that all ranks share
-RANKS_PER_CORE = 8  # of a CPU; some more ranks than cores only make it slow
-ONE_FOLDER = "take one of them out of the cluster's file; say shared: true where they share files; or change work_dir"
+ROOM_KIB = 64 * 1024  # least disk space for logs
+RANK_KIB = 640 * 1024  # measured peak of a tiny case's rank, without the libraries that all ranks share
+RANKS_PER_CORE = 8  # of a CPU; a few more ranks than cores are slow, but run
+ONE_FOLDER = "remove one of them from the cluster's file, set shared: true where they share files, or change work_dir"
 LOOK_TIMEOUT = 60.0  # seconds, for finding a few files in a data folder
 
 COUNT = script(__file__, "count_data.sh")
 
 
 def shared_cores(job: JobConfig, facts: Facts) -> str | None:
-    """A warning, where ranks compute on fewer cores than there are ranks."""
+    """A warning where ranks have fewer cores than their number; None: enough cores."""
     cores = facts.number("cores")
     if job.vendor.device == "cpu" and cores is not None and job.nproc > cores:
         return f"{job.nproc} ranks share {cores} cores"
@@ -35,16 +35,16 @@ def shared_cores(job: JobConfig, facts: Facts) -> str | None:
 
 
 def same_folder(folders: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:
-    """Nodes that would write into the folder of another node: the node, the other node, and what is wrong.
+    """Nodes that would write into the folder of another node: the node, the other node, and the problem.
 
     Args:
-        folders: name of a node and `Facts.folder` there, of nodes that are not said to share their files.
+        folders: name and `Facts.folder` of each node that has no shared files by the cluster's file.
     """
     owners: dict[str, str] = {}
     for name, folder in folders:
         if folder and (owner := owners.setdefault(folder, name)) != name:
-            one = "they are one host" if folder.startswith("host") else "they share their work_dir"
-            yield name, owner, one
+            problem = "they are one host" if folder.startswith("host") else "they share their work_dir"
+            yield name, owner, problem
 
 
 def check_folders(job: JobConfig, folders: Iterable[tuple[str, str]]) -> None:
@@ -77,9 +77,9 @@ def check_devices(job: JobConfig, host: str, facts: Facts) -> None:
 
 
 def check_ranks(job: JobConfig, host: str, facts: Facts) -> None:
-    """Refuse more ranks than a host's cores and memory hold, which would take it down, unless `oversubscribe` is true.
+    """Refuse more ranks than a host's cores and memory allow, unless `oversubscribe` is true.
 
-    What a rank needs is an estimate, and rather too low: data, activations and loader processes come on top.
+    The estimate for a rank is low: it omits data, activations and loader processes.
     """
     cores, available = facts.number("cores"), facts.number("memory_available_kib")
     fits = {}
@@ -89,8 +89,8 @@ def check_ranks(job: JobConfig, host: str, facts: Facts) -> None:
         if job.container is not None and job.container.memory is not None:
             available = min(available, size_in_bytes(job.container.memory) // 1024)
         needed = rank_kib(job)
-        each = f"each with {needed / 1024**2:.2g} of the {available / 1024**2:.3g} GiB that are available"
-        fits[each] = available // needed
+        reason_memory = f"each with {needed / 1024**2:.2g} of the {available / 1024**2:.3g} GiB that are available"
+        fits[reason_memory] = available // needed
     reason, most = min(fits.items(), key=lambda fit: fit[1], default=("", job.nproc))
     if job.nproc > most and not job.oversubscribe:
         raise ConfigError(
@@ -104,7 +104,7 @@ def check_ranks(job: JobConfig, host: str, facts: Facts) -> None:
 
 
 def rank_kib(job: JobConfig) -> int:
-    """Host memory that a rank needs at least. On a CPU with weights, gradients and two moments of the optimizer."""
+    """Least host memory of a rank, in KiB. On a CPU with weights, gradients and two moments of the optimizer."""
     stated = job.config.get("fingerprint")
     if job.vendor.device != "cpu" or not stated:
         return RANK_KIB
@@ -112,7 +112,7 @@ def rank_kib(job: JobConfig) -> int:
 
 
 def check_room(host: str, folder: str, facts: Facts) -> None:
-    """Refuse a disk without room for logs."""
+    """Refuse a disk without space for logs."""
     free = facts.number("disk_free_kib")
     if free is not None and free < ROOM_KIB:
         problem = f"{free // 1024} MiB are free in {folder}, logs need {ROOM_KIB // 1024} MiB"
@@ -120,22 +120,22 @@ def check_room(host: str, folder: str, facts: Facts) -> None:
 
 
 async def check_data(job: JobConfig, transport: Transport, data_dir: str | None) -> None:
-    """Refuse a data_dir that is missing or has another layout. Sample data is made by the training itself.
+    """Refuse a data_dir that is missing or has another layout. The training makes sample data itself.
 
-    On this machine also one whose training and evaluation data are the same; elsewhere the ranks see it.
+    On this machine also refuses equal training and evaluation data; on other hosts the ranks do.
     """
-    if data_dir is None or is_sample(job.config):
+    if data_dir is None or is_sample_folder(job.config):
         return
     if transport.local:
         check_layout(job.data, Path(data_dir))
         if not job.config.get("synthetic"):
             check_disjoint(job.config, data_dir)
     else:
-        await _check_layout_there(job.data, transport, data_dir)
+        await _check_remote_layout(job.data, transport, data_dir)
 
 
-async def _check_layout_there(data: Mapping[str, Any], transport: Transport, data_dir: str) -> None:
-    """What `check_layout` does, on another host."""
+async def _check_remote_layout(data: Mapping[str, Any], transport: Transport, data_dir: str) -> None:
+    """`check_layout` on another host."""
     required = data.get("require", {})
     patterns = [PurePosixPath(pattern) for pattern in required]
     arguments = [
@@ -145,9 +145,9 @@ async def _check_layout_there(data: Mapping[str, Any], transport: Transport, dat
     ]
     done = await transport.run(shell(COUNT, data_dir, *arguments), timeout=LOOK_TIMEOUT)
     problem = f"data_dir {done.stdout.strip()}" if done.exit_status else None
-    for (pattern, least), found in zip(required.items(), done.stdout.split(), strict=False):
-        if problem is None and int(found) < least:
-            problem = f"data_dir has {found} of at least {least} entries that match {pattern}"
+    for (pattern, least), count in zip(required.items(), done.stdout.split(), strict=False):
+        if problem is None and int(count) < least:
+            problem = f"data_dir has {count} of at least {least} entries that match {pattern}"
     if problem is not None:
-        where, advice = f"host {transport.host}", done.stderr.strip() or None
-        raise ConfigError(problem, where=where, key="data_dir", given=data_dir, allowed=expected(data), advice=advice)
+        host, advice = f"host {transport.host}", done.stderr.strip() or None
+        raise ConfigError(problem, where=host, key="data_dir", given=data_dir, allowed=expected(data), advice=advice)

@@ -1,11 +1,10 @@
-"""What people see while a round runs: who is in which phase, then rank 0's step, loss, throughput, metric."""
+"""Shows a running round: first the phase of each host, then rank 0's step, loss, throughput and metric."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -15,17 +14,17 @@ from rich.text import Text
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.outcome import Failure
 from flagperf.contract.perflog import Event
-from flagperf.contract.sample_data import is_sample, is_sample_data
+from flagperf.contract.sample_data import is_sample_data, is_sample_folder
 from flagperf.run.console import Terminal
 from flagperf.run.pace import TimeLeft, evaluation_text, goals_text, step_text
 from flagperf.run.times import MILESTONES, PhaseTimes
 
 TRAIN_INTERVAL = 5.0  # seconds between two lines of training progress, in the run's log and where there is no terminal
-SLOW = 1.0  # seconds of a phase from which on a node is named as slow
-PATIENCE = 10.0  # seconds of silence before the first step, after which a line says who is where, without a terminal
-FEW = 8  # nodes that are named one by one
-BEFORE_STEPS = tuple(MILESTONES.values())[:-1]  # the phases of the start, but for the first step
-SLOWEST = 3  # how many are named of more nodes than that
+SLOW = 1.0  # seconds of a phase from which on a node counts as slow
+PATIENCE = 10.0  # seconds without a line before the first step, after which a line names the phases; without a terminal
+FEW = 8  # most nodes that are all named; …
+SLOWEST = 3  # … of more nodes, only this many
+BEFORE_STEPS = tuple(MILESTONES.values())[:-1]  # the phases of the start, without the first step
 
 REACHED = "that is the target, but sample data shows nothing: the training ends (stop_on_sample_data=false: it goes on)"
 
@@ -35,18 +34,16 @@ log = logging.getLogger(__name__)
 
 
 def _ends_on_sample_data(config: Mapping[str, Any]) -> bool:
-    """Whether the value of the target ends a training that claims no target."""
+    """Whether a training on sample data ends at the value of its target."""
     ends = config.get("size") == "full" and config.get("stop_on_sample_data")
-    return bool(ends) and (is_sample(config) or is_sample_data(config["data_dir"]))
+    return bool(ends) and (is_sample_folder(config) or is_sample_data(config["data_dir"]))
 
 
 class Progress:
-    """Shows one round. On a terminal one line is renewed; elsewhere plain lines come at most every few seconds.
-
-    What is shown is also logged.
+    """Shows and logs one round. A terminal has one changing line; elsewhere plain lines come every few seconds at most.
 
     Args:
-        objections: what BUILT of rank 0 shows to be wrong, told before the first step and not only after the last one.
+        objections: BUILT event of rank 0 → reasons for the verdict INVALID, shown before the first step.
     """
 
     def __init__(self, job: JobConfig, console: Console | None = None, objections: Objections = lambda _: ()) -> None:
@@ -55,23 +52,21 @@ class Progress:
         self._goals = job.target.values if job.target else {}
         self._ends_at = job.target if _ends_on_sample_data(job.config) else None
         self._metric = ""  # the last evaluation of the target's metrics
-        self._left = TimeLeft(job)
+        self._time_left = TimeLeft(job)
         self._began = time.monotonic()
-        self._said = float("-inf")  # when the last line of training was written
-        self._unsaid: Mapping[str, Any] | None = None  # the last step, unless a line of it was written
-        self._at: dict[str, tuple[str, float]] = {}  # host → the phase that it is in, and since when
-        self._took: dict[str, dict[str, float]] = {}  # phase → host → seconds, of those that have ended it
-        self._printed = self._began  # when the last line was
+        self._written = float("-inf")  # time of the last line of training
+        self._unwritten: Mapping[str, Any] | None = None  # the last step, if it has no line yet
+        self._at: dict[str, tuple[str, float]] = {}  # host → its phase, and the time of its begin
+        self._took: dict[str, dict[str, float]] = {}  # phase → host → seconds, of hosts that have ended the phase
+        self._printed = self._began  # time of the last line
         self._status: Status | None = Status("", console=self.console) if self.console.is_terminal else None
 
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._last_step()
-        self._calm()
+        self._hide_status()
 
     def phase(self, name: str, hosts: Sequence[str]) -> None:
         """A phase begins on these hosts."""
@@ -80,42 +75,42 @@ class Progress:
         self._show_phases()
 
     def ended(self, name: str, host: str, seconds: float) -> None:
-        """A host has ended the phase. Where several hosts are in it, those that were slow are named."""
+        """A host has ended the phase. Of several hosts the slow ones are named."""
         del self._at[host]
         took = self._took.setdefault(name, {})
         took[host] = seconds
-        among = len(self._at) + len(took)
-        if 1 < among <= FEW and seconds >= SLOW:
+        host_count = len(self._at) + len(took)
+        if 1 < host_count <= FEW and seconds >= SLOW:
             self.working(f"{host}: {seconds:.1f} s")
-        elif among > FEW and not self._at and max(took.values()) >= SLOW:
+        elif host_count > FEW and not self._at and max(took.values()) >= SLOW:
             self.working(seconds_text(took))
         self._show_phases()
 
     def starting(self, times: Mapping[str, PhaseTimes]) -> None:
-        """How far the ranks of each host are on the way to their first step: launch, imports, init, first_step.
+        """Show the phase of each host's ranks until their first step: launch, imports, init, first_step.
 
-        A line says how long a phase took when all hosts have ended it, and who is where when that takes long.
+        Without a terminal, a line has the times of a phase that all hosts have ended, or the phases after long silence.
         """
         now = time.monotonic()
         for phase in BEFORE_STEPS:
-            if phase not in self._took and all(phase in of_host.seconds for of_host in times.values()):
-                self._took[phase] = {host: of_host.seconds[phase] for host, of_host in times.items()}
+            if phase not in self._took and all(phase in host_times.seconds for host_times in times.values()):
+                self._took[phase] = {host: host_times.seconds[phase] for host, host_times in times.items()}
                 self._line(f"{phase:8}{seconds_text(self._took[phase])}")
-        for host, of_host in times.items():
-            if self._at.get(host, ("",))[0] != of_host.starting:
-                self._at[host] = of_host.starting, now
+        for host, host_times in times.items():
+            if self._at.get(host, ("",))[0] != host_times.starting:
+                self._at[host] = host_times.starting, now
         self._show_phases()
         if self._status is None and now - self._printed > PATIENCE:
             self._line(f"{phases_text(self._at, now)} so far")
 
     def working(self, text: str) -> None:
-        """A long phase goes on."""
+        """Show a message of a long phase."""
         self._line(f"{'':8}{text}")
 
     def event(self, event: Event) -> None:
-        """Rank 0 logged something."""
+        """Show an event of rank 0."""
         now = time.monotonic()
-        self._left.saw(event, now)
+        self._time_left.observe(event, now)
         if event.event == "EVALUATE":
             self._metric = goals_text(event.value, self._goals)
             self._line(f"{'evaluate':8} {evaluation_text(event.value, self._goals)}")
@@ -131,48 +126,48 @@ class Progress:
             self._last_step()
 
     def failure(self, failure: Failure) -> None:
-        """The round failed. This is shown before anything is stopped."""
+        """Show the failure of the round. Called before the nodes are stopped."""
         self._last_step()
         log.error("%s", failure)
         self._print(f"failed  {failure}", style="red")
 
     def _step(self, value: Mapping[str, Any], now: float) -> None:
-        text = self._text(value, self._left.seconds(now))
+        text = self._text(value, self._time_left.seconds(now))
         self._renew(lambda: text)
-        self._unsaid = value
-        if now - self._said < TRAIN_INTERVAL:
+        self._unwritten = value
+        if now - self._written < TRAIN_INTERVAL:
             return
-        self._said = now
+        self._written = now
         log.info("%s", text)
         if self._status is None:
             self._print(text)
-            self._unsaid = None
+            self._unwritten = None
 
-    def _text(self, value: Mapping[str, Any], left: float | None) -> str:
-        metric, last = self._metric, self._left.last_step
-        return f"{'train':8}{step_text(value, self.unit, left, last=last, metric=metric)}"
+    def _text(self, value: Mapping[str, Any], seconds_left: float | None) -> str:
+        metric, last = self._metric, self._time_left.last_step
+        return f"{'train':8}{step_text(value, self.unit, seconds_left, last=last, metric=metric)}"
 
     def _last_step(self) -> None:
-        """Training is over: the line of its last step stays on the screen."""
-        self._calm()
-        value, self._unsaid = self._unsaid, None
+        """Write the line of the last step at the end of training."""
+        self._hide_status()
+        value, self._unwritten = self._unwritten, None
         if value is not None:
             self._line(self._text(value, None))
 
     def _show_phases(self) -> None:
-        """Show who is in which phase, and since when."""
+        """Show the phase of each host, and its seconds."""
         if at := dict(self._at):
             self._renew(lambda: phases_text(at, time.monotonic()))
         else:
-            self._calm()
+            self._hide_status()
 
     def _renew(self, text: Callable[[], str]) -> None:
-        """Show a line that is written again and again, with the seconds that have passed."""
+        """Show a changing line, with the seconds since the begin."""
         if self._status is not None:
             self._status.update(_Renewed(lambda: self._stamp() + text()))
             self._status.start()
 
-    def _calm(self) -> None:
+    def _hide_status(self) -> None:
         if self._status is not None:
             self._status.stop()
 
@@ -189,7 +184,7 @@ class Progress:
 
 
 class _Renewed:
-    """A line whose text is made whenever it is shown."""
+    """A line whose text is computed each time it is shown."""
 
     def __init__(self, text: Callable[[], str]) -> None:
         self._text = text
@@ -199,16 +194,16 @@ class _Renewed:
 
 
 def phases_text(at: Mapping[str, tuple[str, float]], now: float) -> str:
-    """ "init    n1 3 s, n2 4 s; imports n3 4 s", or how many hosts are in a phase, and for how long at most."""
+    """ "init    n1 3 s, n2 4 s; imports n3 4 s"; of many hosts only the number in each phase, and the longest time."""
     hosts: dict[str, dict[str, float]] = {}
     for host, (phase, since) in at.items():
         hosts.setdefault(phase, {})[host] = now - since
     few = len(at) <= FEW
     parts = {
-        phase: ", ".join(f"{host} {seconds:.0f} s" for host, seconds in found.items())
+        phase: ", ".join(f"{host} {seconds:.0f} s" for host, seconds in seconds_by_host.items())
         if few
-        else f"{len(found)} hosts {max(found.values()):.0f} s"
-        for phase, found in hosts.items()
+        else f"{len(seconds_by_host)} hosts {max(seconds_by_host.values()):.0f} s"
+        for phase, seconds_by_host in hosts.items()
     }
     return "; ".join(f"{phase:7} {part}" for phase, part in parts.items())
 

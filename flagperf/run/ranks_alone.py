@@ -1,4 +1,4 @@
-"""Ranks that answer one question in place of a training: started as those of a run, on its hosts, with its checks."""
+"""Starts the ranks of a job for one question in place of a training, with the checks of a run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def ask_ranks(job: JobConfig, name: str) -> tuple[Path, tuple[RankLog, ...]]:
     """Start the ranks of a job once, and wait for their end.
 
     Args:
-        name: what the name of the run folder begins with, where the job gives none.
+        name: begin of the run folder's name, where the job has no run_name.
 
     Returns:
-        The run folder, and what each rank logged, by rank.
+        The run folder, and the log of each rank, by rank.
 
     Raises:
-        FlagperfError: a host cannot be used, a rank failed, or the user interrupted it.
+        FlagperfError: a host cannot be used, a rank failed, or the user interrupted the run.
     """
     check_hosts(job)
     folder = run_folder.create(replace(job, run_name=job.run_name or f"{name}{datetime.now():%Y%m%d-%H%M%S}"))
@@ -46,5 +46,5 @@ async def _logs(job: JobConfig, folder: Path) -> tuple[RankLog, ...]:
     if outcome.status == "interrupted":
         raise InterruptedRunError
     if outcome.failure is not None:
-        raise TrainingError(outcome.failure.line)  # told in full when it happened
+        raise TrainingError(outcome.failure.line)  # the progress has shown the whole failure
     return read_rank_logs(outcome.folder)

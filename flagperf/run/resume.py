@@ -1,4 +1,4 @@
-"""`resume=RUN_DIR`: where an earlier run of the same case left its checkpoints."""
+"""`resume=RUN_DIR`: finds the checkpoints of an earlier run of the same case."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from flagperf.plan.values import CONFIG
 
 log = logging.getLogger(__name__)
 
-COMPARED = ("case", "revision", "size", "precision", "ema", "synthetic")  # the ranks compare the rest, which may follow
-CHECKPOINTS = "checkpoint"  # folder of a round, beside those of its nodes; the newest in it is continued from
+# Keys that the launcher compares; the ranks compare the others.
+COMPARED = ("case", "revision", "size", "precision", "ema", "synthetic")
+CHECKPOINTS = "checkpoint"  # folder of a round; the newest checkpoint in it is resumed
 
 
 def check_resumed(jobs: Sequence[JobConfig]) -> None:
-    """Refuse what cannot be resumed, before a run has a folder. Of several jobs some may be taken over as they are.
+    """Refuse a run that cannot be resumed, before the new run has a folder. Several jobs need no checkpoints.
 
     Raises:
-        ConfigError: as `with_checkpoints`; of several jobs, where there is no such run.
+        ConfigError: as `with_checkpoints`; for several jobs only: the run is missing.
     """
     if len(jobs) == 1:
         with_checkpoints(jobs[0], 1)
@@ -34,42 +35,42 @@ def check_resumed(jobs: Sequence[JobConfig]) -> None:
 
 
 def with_checkpoints(job: JobConfig, number: int) -> JobConfig:
-    """The job with `resume` naming the folder of checkpoints that the trainer reads: those of the round with its seed.
+    """The job with the folder of its checkpoints in `resume`: the checkpoints of the round with the same seed.
 
-    A later round that the earlier run did not get to begins anew; so does one job of several that has no checkpoint.
+    A later round, or one of several jobs, without a checkpoint begins anew.
 
     Raises:
-        ConfigError: there is no such run, or it has none, or that of another training.
+        ConfigError: the run is missing, or has no checkpoint, or a checkpoint of another training.
     """
-    given = job.resume
-    if given is None:
+    run_dir = job.resume
+    if run_dir is None:
         return job
-    earlier = _earlier(given)
+    earlier = _earlier(run_dir)
     later = number if job.config["repeat_seed"] == "own" else 1
     folder = earlier / job.name / f"round{later}" / CHECKPOINTS
     if later > 1 and not folder.is_dir():
         log.info("%s has no checkpoint of round %d, which begins anew", earlier, later)
         return replace(job, resume=None)
-    found = sorted((path for form in FORMS for path in folder.glob(form)), key=lambda path: path.stem)
-    if not found:
+    checkpoints = sorted((path for form in FORMS for path in folder.glob(form)), key=lambda path: path.stem)
+    if not checkpoints:
         if (earlier / job.name).is_dir() and len(list(earlier.glob(f"*/{CONFIG}"))) > 1:
             log.info("%s has no checkpoint of %s, which begins anew", earlier, job.name)
             return replace(job, resume=None)
-        there = sorted(path.parents[1].name for path in earlier.glob(f"*/round1/{CHECKPOINTS}"))
+        names = sorted(path.parents[1].name for path in earlier.glob(f"*/round1/{CHECKPOINTS}"))
         raise ConfigError(
             f"there is no checkpoint of {job.name} to resume from",
             key="resume",
             given=earlier,
-            allowed=f"a run folder; checkpoints there: {', '.join(there) or 'none'}",
+            allowed=f"a run folder; checkpoints there: {', '.join(names) or 'none'}",
             advice="set checkpoint_freq in a run that is to be resumed later",
         )
-    _check_same(job, found[-1])
+    _check_same(job, checkpoints[-1])
     return replace(job, resume=str(folder))
 
 
-def _earlier(given: str) -> Path:
+def _earlier(run_dir: str) -> Path:
     """The folder of the run that is resumed."""
-    earlier = Path(given).expanduser().absolute()
+    earlier = Path(run_dir).expanduser().absolute()
     if not earlier.is_dir():
         problem, allowed = "there is no run to resume", "the folder of a run, such as result/run20260101-120000"
         raise ConfigError(problem, key="resume", given=earlier, allowed=allowed, advice="flagperf list runs shows them")
@@ -77,21 +78,21 @@ def _earlier(given: str) -> Path:
 
 
 def _check_same(job: JobConfig, newest: Path) -> None:
-    """Refuse a checkpoint of another training as far as the launcher can tell: by its form and its configuration."""
+    """Refuse a checkpoint of another training, by its form and its configuration."""
     strategy = job.strategy or DATA_PARALLEL[0]
     if strategy.startswith(f"{STRATEGIES}."):
         check_form(newest, in_parts=strategy not in DATA_PARALLEL)
     file = newest.parents[1] / CONFIG
-    if file.is_file() and job.sized is None:  # other values may follow from a batch size that is still to be found
-        check_identity(file, *(_told(config) for config in (read_yaml(file), job.config)))
+    if file.is_file() and job.sized is None:  # other values may depend on the unknown batch size
+        check_identity(file, *(_identity(config) for config in (read_yaml(file), job.config)))
 
 
-def _told(config: Mapping[str, Any]) -> dict[str, Any]:
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: config[key] for key in COMPARED if key in config}, **recipe(config)}
 
 
 def earlier_batch_size(job: JobConfig) -> int | None:
-    """The batch size of the first round that the job continues; None where it begins anew. Raises as the above."""
+    """The batch size of the resumed first round; None where it begins anew. Raises as `with_checkpoints`."""
     folder = with_checkpoints(job, 1).resume
     if folder is None:
         return None

@@ -1,4 +1,4 @@
-"""The rounds of a job, one after another, and the folder of the run to which they belong."""
+"""Executes the rounds of a job one after another, in the folder of a run."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a round ended."""
+    """The end of a round."""
 
     round: int
     outcome: Outcome
-    error: FlagperfError | None = None  # why it could not start
+    error: FlagperfError | None = None  # why the round could not start
 
 
 @contextmanager
 def folder_of_run(jobs: Sequence[JobConfig], command: Command, console: Console) -> Iterator[Path]:
-    """Make the folder of a run, with its log, its command and the configurations of all jobs, and hold it.
+    """Make and lock the folder of a run, with its log, its command and the configurations of all jobs.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: the folder cannot be made.
     """
     folder = run_folder.create(jobs[0])
     with run_log(folder, jobs[0].log_level, console), run_folder.held(folder):
         command_file.keep(command, folder, [job.mask for job in jobs])
-        for job in jobs:  # at once: whoever reads the folder knows of all of them
+        for job in jobs:  # before the first job: readers of the folder see all jobs
             run_folder.write_configuration(job, folder / job.name)
         yield folder
 
@@ -56,7 +56,7 @@ async def rounds(
     Args:
         folder: of the run.
         execute: executes the round with a number, from 1.
-        after_refusal: execute the next round after one that could not start, too; else the reason is still there.
+        after_refusal: execute the next round also after a round that could not start.
     """
     for number in range(1, job.repeat + 1):
         began = time.time()
@@ -70,10 +70,10 @@ async def rounds(
 
 
 def _refused(job: JobConfig, number: int, folder: Path, error: FlagperfError, began: float) -> Outcome:
-    """Say why a round could not start; its outcome."""
+    """Print and log why a round could not start. Returns its outcome."""
     log.error("%s, round %d: %s", job.name, number, error)
     Terminal(stderr=True).print(f"flagperf: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
     is_interrupt = isinstance(error, InterruptedRunError)
-    there = folder / job.name / f"round{number}"
+    round_folder = folder / job.name / f"round{number}"
     status: Literal["interrupted", "failed"] = "interrupted" if is_interrupt else "failed"
-    return Outcome(status, there, refusal(error), (), {}, began, time.time() - began)
+    return Outcome(status, round_folder, refusal(error), (), {}, began, time.time() - began)

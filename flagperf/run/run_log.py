@@ -1,4 +1,4 @@
-"""flagperf_run.log: what the launcher did, in FlagPerf's line format, beside what the terminal shows."""
+"""flagperf_run.log: the actions of the launcher, in FlagPerf's line format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INDENT = 11  # columns that `flagperf.run.progress` gives to the seconds at the 
 
 @contextmanager
 def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
-    """Log what `flagperf` does into `folder`/flagperf_run.log while the block runs.
+    """Log the launcher's actions to `folder`/flagperf_run.log while the block runs.
 
     A line is `time<TAB>[LEVEL]<TAB>[file,line]message`. Warnings are also printed on `console`, whatever `level` is,
     each once in a run. Errors are not: the code that logs an error also prints it.
@@ -51,7 +51,7 @@ def run_log(folder: Path, level: str, console: Console) -> Iterator[None]:
 
 
 class _Lasting(logging.FileHandler):
-    """A log on a disk that may fill up or become read-only: whoever writes results there says so, once."""
+    """A log on a disk that may become full or read-only. Writers of results report this error once."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         if not isinstance(sys.exc_info()[1], OSError):
@@ -64,17 +64,17 @@ class _Plain(logging.Formatter):
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings, above the line that a terminal renews."""
+    """Prints warnings, above the changing line of a terminal."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)
         self._console = console
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if record.levelno > logging.WARNING or text in self._said:
+        if record.levelno > logging.WARNING or text in self._printed:
             return
-        self._said.add(text)
+        self._printed.add(text)
         line = f"{'':{INDENT}}warning {text}"
         self._console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)

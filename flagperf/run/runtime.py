@@ -1,6 +1,6 @@
-"""How a node's launch command is run: straight in the current environment, or in a container.
+"""Runtimes: ways to run a node's launch command, in the current environment or in a container.
 
-conf/runtime/<name>.yaml names it. One object serves one node in one round.
+conf/runtime/<name>.yaml names the runtime. One object serves one node in one round.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
+
+from typing_extensions import override
 
 from flagperf.config.parts.needs import needs_of
 from flagperf.config.schema.values import JobConfig
@@ -21,61 +23,55 @@ log = logging.getLogger(__name__)
 
 
 class Runtime(Protocol):
-    """Runs one node's part of a plan. Every method raises HostError when the host or its docker cannot do it."""
+    """Runs one node's part of a plan. Every method raises HostError when the host or its docker cannot do the work."""
 
-    facts: Mapping[str, str]  # what sys_info.log says of where the ranks run; known once prepared
+    facts: Mapping[str, str]  # lines of sys_info.log about the ranks' environment; known after `prepare`
 
     def adopt_plan(self, plan: Plan, node: NodePlan) -> None:
-        """Go by this plan from now on."""
+        """Use this plan from now on."""
         ...
 
     async def check(self) -> None:
-        """Refuse what cannot work on this host."""
-        ...
+        """Refuse a host on which the node's part cannot work."""
+        return
 
     async def prepare(self) -> None:
-        """Make ready what takes long, such as the image; not part of the measured start."""
+        """Do long preparations, such as fetching the image. The measured start does not include them."""
         ...
 
     async def launch(self) -> Process:
-        """Start the node's launch command; its output goes to start_<framework>_task.log in the node's log folder."""
+        """Start the node's launch command. Its output goes to start_<framework>_task.log in the node's log folder."""
         ...
 
     async def clean(self) -> None:
-        """Remove what this object made on the host; also called after a failure, and when nothing was made."""
-        ...
+        """Remove everything that this object made on the host, if anything. Also called after a failure."""
+        return
 
     async def close(self) -> None:
-        """End the connections that it has made to the host."""
-        ...
+        """Close the connections of this object to the host."""
+        return
 
 
-class ProcessRuntime:
+class ProcessRuntime(Runtime):
     """Runs the launch command as a process of the current environment."""
 
     def __init__(self, job: JobConfig, plan: Plan, node: NodePlan, transport: Transport) -> None:
         self.job, self.transport = job, transport
-        self.facts: Mapping[str, str] = {}
+        self.facts = {}
         self.adopt_plan(plan, node)
 
+    @override
     def adopt_plan(self, plan: Plan, node: NodePlan) -> None:
         self.plan, self.node = plan, node
 
-    async def check(self) -> None:
-        return None
-
+    @override
     async def prepare(self) -> None:
         self.facts = await environment(self.job, self.transport, self.node.launch, self.node.wrapper)
 
+    @override
     async def launch(self) -> Process:
         log = self.plan.launcher_log(self.node)
         return await self.transport.start(self.node.start, log=log, grace=self.plan.deadlines.stop)
-
-    async def clean(self) -> None:
-        return None
-
-    async def close(self) -> None:
-        return None
 
 
 async def environment(
@@ -84,7 +80,7 @@ async def environment(
     """Versions in the environment of ranks that run without docker.
 
     Raises:
-        HostError: the interpreter is not there, or lacks something that they need.
+        HostError: the interpreter is missing, or lacks packages that the ranks need.
     """
     advice = (
         f"{job.framework.install}, name another with runtime.python=PATH, or train in a container with runtime=docker"
@@ -100,12 +96,12 @@ def make_runtimes(
     folder: Path = Path(),
     say: Callable[[str], None] = log.info,
 ) -> list[Runtime]:
-    """The runtime that the configuration names, for each node of a round that is run from here.
+    """The configured runtime, once for each node of a round that this launcher runs.
 
     Args:
-        ranks, transports: node rank of each, and the way to it.
-        folder: of the round on this machine, where the log of an image's build goes beside those of the first of them.
-        say: hears of what takes long.
+        ranks, transports: node rank and transport of each node.
+        folder: of the round on this machine, for the log of an image's build, beside the logs of the first node.
+        say: takes messages about long work.
     """
     nodes = zip([plan.nodes[rank] for rank in ranks], transports, strict=True)
     if job.image is None:

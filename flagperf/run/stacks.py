@@ -1,4 +1,4 @@
-"""Where ranks hang: their Python stacks, which Python's faulthandler writes to each rank's log on SIGABRT.
+"""Finds where ranks hang, by their Python stacks. Python's faulthandler writes a stack to a rank's log on SIGABRT.
 
 The plan sets PYTHONFAULTHANDLER for the ranks, so that a crash leaves its stack in the log in the same way.
 """
@@ -22,30 +22,31 @@ FRAME = re.compile(r'^  File ".*", line \d+ in .*$', re.MULTILINE)
 
 
 async def write_stacks(transport: Transport, log_dir: str) -> None:
-    """Abort the ranks of a node that log there, so that each writes its stack to its log. A lost host is ignored."""
+    """Abort a node's ranks, so that each writes its stack to its log in `log_dir`. A lost host is ignored."""
     command = Command(("sh", "-s", "--", log_dir, str(SETTLE)))
     try:
         await transport.run(command, timeout=TIMEOUT, stdin=ABORT.encode())
     except HostError:
-        return  # whoever reads its logs reports that it is lost
+        return  # reading its logs will report the loss
 
 
 def stack(log: str) -> tuple[str, ...]:
-    """The main thread's stack at the end of a rank's log, innermost frame first; empty where it wrote none."""
-    _, found, dump = log.rpartition("\nCurrent thread ")
-    return tuple(FRAME.findall(dump.partition("\n\n")[0])) if found else ()
+    """The main thread's stack at the end of a rank's log, innermost frame first; empty without a stack."""
+    _, marker, dump = log.rpartition("\nCurrent thread ")
+    return tuple(FRAME.findall(dump.partition("\n\n")[0])) if marker else ()
 
 
 def stuck(logs: Mapping[int, str], waiting: Iterable[str]) -> int | None:
-    """The one rank that does not wait for the others; None where there is no such rank, or more than one.
+    """The only rank that does not wait for the others; None where no rank or several ranks do not wait.
 
-    `waiting`: regular expressions, which find a frame of a rank that waits.
+    A frozen rank has no stack, and counts as a rank that does not wait.
 
-    A rank without a stack, where the others have one, is frozen: it waits for nobody.
+    Args:
+        waiting: regular expressions for a frame of a waiting rank.
     """
     stacks = {rank: stack(log) for rank, log in logs.items()}
     if not any(stacks.values()):
         return None
-    waits = re.compile("|".join(waiting) or "(?!)")  # no expression finds nothing
-    own = [rank for rank, frames in stacks.items() if not any(waits.search(frame) for frame in frames)]
-    return own[0] if len(own) == 1 else None
+    waits = re.compile("|".join(waiting) or "(?!)")  # without expressions: match no frame
+    running = [rank for rank, frames in stacks.items() if not any(waits.search(frame) for frame in frames)]
+    return running[0] if len(running) == 1 else None

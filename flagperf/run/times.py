@@ -1,4 +1,4 @@
-"""How long a node took for each phase of a round."""
+"""Measures the phases of a round on a node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MILESTONES = {  # event → phase that it ends
 
 
 class PhaseTimes:
-    """Seconds of each phase. The launcher times its own; launch to first_step are told by the node's first rank."""
+    """Seconds of each phase. The launcher times its own phases; events of the first rank time the ranks' phases."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -36,18 +36,18 @@ class PhaseTimes:
             self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - began
 
     def launched(self) -> None:
-        """The ranks' launcher was started just now."""
+        """Note the start of the ranks' launcher."""
         self._launched = time.monotonic()
 
     @property
     def starting(self) -> str:
-        """The phase of the start that the node's first rank is in."""
+        """The current phase of the node's first rank until its first step; then "training"."""
         return next((phase for phase in MILESTONES.values() if phase not in self.seconds), "training")
 
-    def saw(self, event: Event) -> None:
-        """The node's first rank logged an event."""
+    def observe(self, event: Event) -> None:
+        """Take note of an event of the node's first rank."""
         if event.event == "INIT_END" and "rendezvous" in event.value:
-            self.seconds["rendezvous"] = event.value["rendezvous"]  # within what would else be called init
+            self.seconds["rendezvous"] = event.value["rendezvous"]  # a part of init
             self._milestone_ms += 1000 * event.value["rendezvous"]
         if event.event == "TRAIN_START":
             self._train_start = time.monotonic()

@@ -1,28 +1,28 @@
-"""Is a round moving? Seen through the PerfLog of its ranks, held against the deadlines of its plan."""
+"""Compares the progress of a round, by the PerfLog of its ranks, with the deadlines of its plan."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flagperf.config.schema.values import Deadlines
+from flagperf.config.schema.limits import Deadlines
 from flagperf.contract.perflog import Event
 
 
 class Watch:
-    """What a round's ranks have shown so far. Times are seconds of one monotonic clock, given by the caller.
+    """The progress of a round so far. All times are seconds of one monotonic clock of the caller.
 
-    The first of the ranks is the one whose progress counts.
+    Only the first rank's events count as progress.
     """
 
     def __init__(self, ranks: Sequence[int], deadlines: Deadlines, started: float) -> None:
         self.deadlines, self.started = deadlines, started
         self.first = ranks[0]
         self.silent = set(ranks)  # ranks without SUBMIT_INFO
-        self.milestones: dict[str, float] = {}  # "submitted", "training", "first step" → when
+        self.milestones: dict[str, float] = {}  # "submitted", "training", "first step" → time
         self._progress = started  # last sign of progress
         self._evaluated = started  # last sign of the evaluation before training, which may take long
 
-    def saw(self, rank: int, event: Event, now: float) -> None:
+    def observe(self, rank: int, event: Event, now: float) -> None:
         """Take note of an event of a rank."""
         self.silent.discard(rank)
         if not self.silent:
@@ -38,14 +38,14 @@ class Watch:
             self._evaluated = now
 
     def overdue(self, now: float) -> str | None:
-        """The deadline that has passed, as a cause for people; None while all is well."""
+        """The passed deadline as the cause of a failure; None: no deadline has passed."""
         if self.silent:
             ranks = ", ".join(str(rank) for rank in sorted(self.silent))
             named = f"rank {ranks}" if len(self.silent) == 1 else f"ranks {ranks}"
             return self._past("start", now - self.started, f"no sign of life from {named} within")
         if "first step" not in self.milestones:
-            awaited = max(self.milestones["submitted"], self._evaluated)
-            return self._past("first_step", now - awaited, "no first step within")
+            start = max(self.milestones["submitted"], self._evaluated)
+            return self._past("first_step", now - start, "no first step within")
         return self._past("stall", now - self._progress, "hang: no progress for")
 
     def _past(self, deadline: str, seconds: float, problem: str) -> str | None:

@@ -1,7 +1,7 @@
-"""What a scheduler says and does. The entry points of the group `flagperf.schedulers` name one class each.
+"""The interface of schedulers. Each entry point of the group `flagperf.schedulers` names one class.
 
-The name is that of the cluster's section, such as `slurm:`. A scheduler of another package has the section
-`scheduler:`, with its name and whatever else it reads.
+The name of an entry point is the cluster's section, such as `slurm:`. A scheduler of another package has the section
+`scheduler:`, with its name and its settings.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:  # a dry run needs none of these
 
 
 class NeverBegan(HostError):
-    """A run that was submitted is over or waits in vain, and has not begun."""
+    """A submitted run is over, or waits for ever, and has not begun."""
 
 
 class Scheduler(ABC):
-    """Gives hosts to the jobs that this launcher runs, or runs them without a launcher."""
+    """Provides hosts for jobs of this launcher, or runs jobs without this launcher."""
 
-    submits: ClassVar[bool] = False  # whether it takes submit=true: a run that begins later, without this launcher
-    renders: ClassVar[bool] = False  # whether it takes render=FOLDER: files with which the user starts the run
-    keeps_logs: ClassVar[bool] = False  # whether the logs of a run stay where they were once they are collected
+    submits: ClassVar[bool] = False  # whether submit=true works: a run begins later, without this launcher
+    renders: ClassVar[bool] = False  # whether render=FOLDER works: it writes files with which the user starts the run
+    keeps_logs: ClassVar[bool] = False  # whether collected logs also stay at their source
 
     def request(self, jobs: Sequence[JobConfig], command: Callable[[], Command]) -> Request:
-        """What a command asks of the scheduler: as here, that this launcher runs the jobs.
+        """The request of a command; by default this launcher runs the jobs.
 
         Args:
-            command: gives what was typed.
+            command: gives the typed command.
 
         Raises:
             ConfigError: the scheduler cannot do that.
@@ -50,69 +50,72 @@ class Scheduler(ABC):
         return Launched(jobs, command)
 
     def check(self, jobs: Sequence[JobConfig]) -> None:
-        """Refuse jobs that ask for what the scheduler does not do."""
-        first = jobs[0]
-        if first.submit and not self.submits:
+        """Refuse submit=true and render=FOLDER where the scheduler does not support them."""
+        job = jobs[0]
+        if job.submit and not self.submits:
             advice = "cluster=slurm submit=true"
-            raise ConfigError("this cluster has no queue", key="submit", given=first.cluster.name, advice=advice)
-        if first.render is not None and not self.renders:
+            raise ConfigError("this cluster has no queue", key="submit", given=job.cluster.name, advice=advice)
+        if job.render is not None and not self.renders:
             allowed = "null, or a cluster of pods: cluster=kubernetes, or a file of yours with kubernetes: in it"
-            raise ConfigError("this cluster has no manifests", key="render", given=first.render, allowed=allowed)
+            raise ConfigError("this cluster has no manifests", key="render", given=job.render, allowed=allowed)
 
     # ---------------------------------------------------------------- while this launcher runs jobs: hosts/source.py
 
     @asynccontextmanager
     async def allocate(self, job: JobConfig, say: Say) -> AsyncIterator[Cluster]:  # noqa: ARG002
+        """`flagperf.hosts.source.Source.allocate`; by default the nodes of the cluster's file."""
         yield job.cluster
 
     @abstractmethod
-    def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]: ...
+    def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:
+        """A transport for each of these nodes. `timeout`: seconds for a connection."""
 
     async def is_over(self, job: int) -> bool:  # noqa: ARG002
+        """Whether a job of the scheduler has ended, or is no longer known to the scheduler."""
         return False
 
     # ---------------------------------------------------------------- before a run, and after it
 
     async def examine(self, job: JobConfig) -> list[Row] | None:  # noqa: ARG002
-        """What `flagperf doctor` says of the scheduler; None: it looks at the hosts of the job.
+        """Rows of `flagperf doctor` about the scheduler; None: doctor checks the hosts of the job.
 
         Raises:
-            ConfigError: nobody can look at them from here.
+            ConfigError: this machine can check neither.
         """
         return None
 
     async def clean(self, job: JobConfig) -> tuple[list[Row], JobConfig]:
-        """Remove what dead runs left in the scheduler's queue, and the job on the hosts that can be cleaned from here.
+        """Cancel jobs of dead runs. Returns rows, and the job with the hosts that this machine can clean.
 
         Raises:
-            ConfigError: nobody can clean them from here.
+            ConfigError: this machine can clean no hosts.
         """
         return [], job
 
-    async def standing(self, folder: Path) -> str:  # noqa: ARG002
-        """How a run stands that was submitted and has not begun, as "is queued: …"; "" where that cannot be told.
+    async def queue_state(self, folder: Path) -> str:  # noqa: ARG002
+        """The state of a submitted run that has not begun, as "is queued: …"; "": unknown.
 
         Raises:
-            NeverBegan: it is over, or waits in vain.
-            ConfigError: the folder does not say which job it is.
+            NeverBegan: the run is over, or can never begin.
+            ConfigError: the folder does not name the job.
         """
         return ""
 
     @abstractmethod
     def contact(self, node: Node, cluster: Cluster) -> str:
-        """How a node is reached for its logs, in words, for whoever has to trust a folder."""
+        """The way to a node for its logs, as text, for a user who decides whether to trust a folder."""
 
     async def collect(self, locations: Sequence[LogLocation]) -> list[Row]:
-        """Bring the logs that are left of a round; a row for each host that had some, or could not be asked."""
+        """Bring the remaining logs of a round. One row for each host with such logs, or with an error."""
         from flagperf.run.collecting import collect_from_hosts
 
         return await collect_from_hosts(locations)
 
     def with_final_states(self, folder: Path, summaries: Sequence[Summary]) -> Sequence[Summary]:  # noqa: ARG002
-        """The jobs of a run with what the scheduler knows now of how they ended; `folder`: of the run."""
+        """The jobs of a run with the scheduler's final states. `folder`: of the run."""
         return summaries
 
 
 def scheduler(name: str) -> Scheduler:
-    """The scheduler of a name; `nodes`: hosts are listed. Raises ConfigError where no installed package has it."""
+    """The scheduler with this name; `nodes`: listed hosts. Raises ConfigError where no installed package has it."""
     return cast(Scheduler, source(name))

@@ -1,10 +1,12 @@
-"""What a command asks of a scheduler: a dry run prints it, a run executes it."""
+"""The request of a command to a scheduler. A dry run prints the request, a run executes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from typing_extensions import override
 
 from flagperf.config.schema.values import JobConfig
 from flagperf.hosts.source import Say
@@ -16,35 +18,37 @@ if TYPE_CHECKING:  # a dry run needs no such module
 
 
 class Request(Protocol):
-    """What would be done, and how to do it."""
+    """A request with its text."""
 
     def text(self) -> str:
-        """What a dry run prints."""
+        """The text of a dry run."""
         ...
 
     def execute(self, launch: Launch, say: Say) -> int:
-        """Do it; the exit code.
+        """Execute the request. Returns the exit code.
 
         Args:
-            launch: runs jobs whose hosts this launcher reaches.
-            say: prints a line; called for each step that was done, where nothing is launched.
+            launch: runs jobs on hosts that this launcher reaches.
+            say: prints a line about each completed step, where this launcher runs no jobs.
         """
         ...
 
 
 @dataclass(frozen=True)
-class Launched:
-    """Jobs that this launcher runs itself, on hosts that it reaches. The text is the plan of each."""
+class Launched(Request):
+    """Jobs that this launcher runs. The text is the plan of each job."""
 
     jobs: Sequence[JobConfig]
-    command: Callable[[], Command]  # gives what was typed
+    command: Callable[[], Command]  # gives the typed command
 
+    @override
     def text(self) -> str:
         from flagperf.plan.dry_run import dry_run_text
 
         return "\n".join(dry_run_text(job) for job in self.jobs)
 
-    def execute(self, launch: Launch, _: Say) -> int:
+    @override
+    def execute(self, launch: Launch, say: Say) -> int:
         from flagperf.config.parts.platform import check_hosts
 
         for job in self.jobs:

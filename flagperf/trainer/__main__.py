@@ -1,7 +1,7 @@
 """One rank of a training: python -m flagperf.trainer config.yaml
 
-It writes to its own rank log in $FLAGPERF_LOG_DIR. The exit status is 0 only when the training did what was asked, 2
-when the configuration cannot be used, and 1 for everything else.
+It writes to its own rank log in $FLAGPERF_LOG_DIR. The exit status is 0 only after a complete training, 2
+when the configuration cannot be used, and 1 in all other cases.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from flagperf.errors import ConfigError, FlagperfError
 from flagperf.trainer.data.sample_data import ensure_sample_data
 from flagperf.trainer.loop.train import train
 from flagperf.trainer.sinks import close_sinks, open_sinks
-from flagperf.trainer.start.extension import extended, import_modules
+from flagperf.trainer.start.extension import apply_extension, import_modules
 from flagperf.trainer.start.framework import import_framework
-from flagperf.trainer.start.imports import import_components, lasting
+from flagperf.trainer.start.imports import import_components, without_garbage_collection
 
 
 def main() -> NoReturn:
-    """Train, and end the process with the exit status that says how it went."""
+    """Train, and end the process with the exit status of the training."""
     began = time.perf_counter()
     rank = int(os.environ.get("RANK", "0"))
     redirect_output(rank)
@@ -50,16 +50,16 @@ def main() -> NoReturn:
 
 
 def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
-    """One training, or a probe or proof alone, from SUBMIT_INFO to FINISHED."""
+    """Run one training, or a probe, proof or search alone, up to FINISHED. `began`: by time.perf_counter."""
     vendor = config["vendor"]
     visible = os.environ.get(vendor["visible_devices"] or "")
     submitted = {"vendor": vendor["name"], "case": config["case"], "visible_devices": visible, "config": config}
     perflog.log("SUBMIT_INFO", submitted)
-    alone, proving = config.get("probe") == "alone", config.get("prove", False)
-    with lasting():
+    alone, proving, locating = config.get("probe") == "alone", config.get("prove", False), config.get("locate", False)
+    with without_garbage_collection():
         framework = import_framework(config)
         if not (alone or proving):
-            config = extended(config)
+            config = apply_extension(config)
             import_components(config)
             import_modules(config)
     perflog.log("INIT_START")
@@ -69,12 +69,14 @@ def run(config: Mapping[str, Any], perflog: PerfLog, began: float) -> None:
     ensure_sample_data(config)
     if proving:
         framework.prove(config, perflog)
+    elif locating:
+        framework.locate(config, perflog)
     else:
         train(framework.engine(config), perflog, began)
 
 
 def read_config(argv: list[str]) -> dict[str, Any]:
-    """The resolved configuration in the file that the command line names."""
+    """The resolved configuration in the file that the command line names. Raises ConfigError for any other file."""
     if len(argv) != 1:
         raise ConfigError("usage: python -m flagperf.trainer config.yaml", given=" ".join(argv))
     path = Path(argv[0])
@@ -88,7 +90,7 @@ def read_config(argv: list[str]) -> dict[str, Any]:
 
 
 def redirect_output(rank: int) -> None:
-    """Send standard output and error of this process, and of those it starts, to the rank's own log."""
+    """Send standard output and error of this process, and of its children, to the rank's own log."""
     if "FLAGPERF_LOG_DIR" in os.environ:
         path = Path(os.environ["FLAGPERF_LOG_DIR"], f"rank{rank}.out.log")
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

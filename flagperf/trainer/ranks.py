@@ -1,4 +1,4 @@
-"""The ranks of a job: which one this process is, and what they tell each other beside gradients."""
+"""The ranks of a job: the number of this process, and the messages between ranks beside gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Ranks as torchrun numbers them; without its variables a world of one. A framework says how they talk."""
+    """Ranks as torchrun numbers them; without its variables a world of one. A framework implements the messages."""
 
     rank: int = 0
     size: int = 1

@@ -12,12 +12,7 @@ from flagperf.verify.rank_figures import stretches
 from flagperf.verify.target import is_reached, metrics, stop_reasons
 from flagperf.verify.values import Derivation, Row, UnknownError, compare_all, same
 
-PEAKS = {
-    "fp32": "fp32",
-    "tf32": "tf32",
-    "amp_fp16": "fp16",
-    "amp_bf16": "bf16",
-}  # precision → number format of the device's peak
+PEAKS = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bf16"}  # precision → format of the peak
 
 
 def _of_each_rank(round_: Round, name: str) -> list[Any]:

@@ -209,10 +209,10 @@ def _energy_rows(location: str, round_: Round, kind: str, figures: Mapping[str, 
         return
 
     def total(key: str) -> Callable[[Round], float]:
-        return lambda whole: math.fsum(monitor.energy(key) for monitor in _meters(whole, kind))
+        return lambda job_round: math.fsum(monitor.energy(key) for monitor in _meters(job_round, kind))
 
-    def per_sample(whole: Round) -> float:
-        return total("energy_j")(whole) / float(sum(rank["samples"] for rank in whole.measured))
+    def per_sample(job_round: Round) -> float:
+        return total("energy_j")(job_round) / float(sum(rank["samples"] for rank in job_round.measured))
 
     derivations = {
         **{key: Derivation(total(key), "the sum over the nodes", ROUNDED_TIMES) for key in ENERGIES if key != "idle_w"},

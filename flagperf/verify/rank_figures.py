@@ -151,7 +151,7 @@ def _measured(rank: Rank) -> dict[str, object]:
 
 
 def _most_important(rows: Sequence[Row]) -> Iterator[Row]:
-    """All rows that differ; without any, one row that stands for all ranks."""
+    """All rows that differ; where none differs, the first row on behalf of all ranks."""
     if differing := [row for row in rows if row.answer == "differs"]:
         yield from differing
         return

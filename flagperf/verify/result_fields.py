@@ -52,11 +52,22 @@ def result_rows(location: str, round_: Round) -> Iterator[Row]:
     yield from _compare_with_logs(location, round_)
     yield from _compare_with_configuration(location, round_)
     yield from _compare_with_previous(location, round_)
+    yield from _share_of_achievable(location, round_)
     for field in MEASURED_BY_LAUNCHER:
         if field in round_.stated:
             value = "per node" if field == "phases" else round_.stated[field]
             why = "measured by the launcher; no log contains this figure"
             yield Row(location, field, value, None, "not recomputed", why)
+
+
+def _share_of_achievable(location: str, round_: Round) -> Iterator[Row]:
+    """The stated share of what the hardware allows. The allowed throughput itself comes from the traced step."""
+    stated = round_.stated.get("achievable") or {}
+    throughput, rate = stated.get("throughput"), round_.figures.get("p_train")
+    if throughput and rate is not None:
+        yield compare(location, "achievable.share", stated.get("share"), rate / throughput, "p_train / throughput")
+        why = "only `flagperf report` computes the bound of the traced step"
+        yield Row(location, "achievable.throughput", throughput, None, "not recomputed", why)
 
 
 def _compare_with_logs(location: str, round_: Round) -> Iterator[Row]:

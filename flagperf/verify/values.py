@@ -69,7 +69,6 @@ def compare(
 
 def same(left: Any, right: Any, within: tuple[float, float] = EXACT) -> bool:
     """Whether two values are equal. `within` is the relative and the absolute tolerance of numbers."""
-    """Whether two values are the same; numbers may differ by a share and an absolute value."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same(left[key], right[key], within) for key in left)
     if isinstance(left, list) and isinstance(right, list):

@@ -19,6 +19,7 @@ VERDICTS = ("VALID", "SUSPECT", "RUNNING", "INVALID")  # from the best to the wo
 EXACT = (1e-3, 0.0)
 SEEN = (0.02, 3.0)  # tolerance of the launcher's training time against that of the ranks
 OUTSIDE = (0.1, 0.5)  # share and seconds of a training that may lie outside its steps
+BOUND = 1.02  # a throughput may exceed its bound by what data sheets round
 RATES = {"p_whole": "raw_train_time", "p_train": "train_no_eval_time", "p_core": "pure_training_computing_time"}
 NESTED = ("e2e_time", "raw_train_time", "train_no_eval_time", "pure_training_computing_time")
 NODE_KEYS = ("run_name", "result_dir", "reports", "log_level", "deadlines", "monitor")  # may differ between nodes
@@ -188,6 +189,13 @@ def _rates_and_times(round_: Round) -> Findings:
         yield "SUSPECT", f"the launcher saw {trained:.6g} s of training, the ranks measured {measured:.6g} s"
 
 
+def _bound(round_: Round) -> Findings:
+    """A throughput above the stated bound."""
+    (allowed,) = _numbers(round_.stated.get("achievable") or {}, "bound")
+    if any(rate > BOUND * allowed for rate in _numbers(_first(round_), *RATES)):
+        yield "SUSPECT", f"a throughput is above {allowed:.6g}, which the hardware allows at most"
+
+
 def _enough(round_: Round) -> Findings:
     first, stop = _first(round_), _first(round_).get("stop_reason")
     if not first.get("global_steps"):
@@ -267,6 +275,7 @@ WITH_FINISHED: tuple[Callable[[Round], Findings], ...] = (
     _ranks_agree,
     _possible,
     _rates_and_times,
+    _bound,
     _enough,
     _clocks,
     _data,

@@ -27,21 +27,22 @@ HEADS = ("1st", "2nd", *(f"{share:.0%}" for share in SHARES), "last")
 PAGE = """\
 # The cases in one table
 
-Every case at full size, on {devices} devices, without a tuning. [Its page](cases) says how it differs from FlagPerf's.
-`python tests/cases/case_table.py > docs/case-table.md` writes this page, and a test holds it against the cases.
+The table shows every case at full size, on {devices} devices, without a tuning. The [page of a case](cases) lists the
+differences from FlagPerf. `python tests/cases/case_table.py > docs/case-table.md` writes this page. A test compares the
+page with the cases.
 
-| column | is |
+| column | meaning |
 |---|---|
-| revision | of the case: results of different revisions do not compare |
-| parameters | of the network |
-| forward | operations of a forward pass of one sample of nominal size; a multiplication and an addition count as two |
-| schedule | how often it steps in a whole training: once an optimizer step, or once an epoch |
-| 1st to last | learning rate of its first and second step, at 1 % to 90 % of all steps, and of the last |
-| mutable | what a closed run may change beside the common keys |
+| revision | revision of the case. Results of different revisions are not comparable |
+| parameters | number of parameters of the network |
+| forward | operations of a forward pass of one sample of nominal size; a multiply-add counts as two operations |
+| schedule | number of schedule steps in a whole training: one per optimizer step, or one per epoch |
+| 1st to last | learning rate in the first and second step, at 1 % to 90 % of all steps, and in the last step |
+| mutable | keys that a closed run may change beside the common keys; `not KEY`: a common key that may not change |
 
 {table}
 
-The common keys are {common}.
+Common keys: {common}.
 """
 
 

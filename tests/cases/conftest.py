@@ -12,6 +12,7 @@ from recording import record
 
 from flagperf.config.compose import compose
 from flagperf.trainer.data.sample_data import ensure_sample_data
+from flagperf.trainer.start.imports import import_components
 
 Config = dict[str, Any]
 
@@ -25,13 +26,17 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny(shared: Path) -> Callable[[str], Config]:
-    """The configuration of a case's tiny size, whose data_dir holds its sample data."""
+    """The configuration of a case's tiny size, whose data_dir holds its sample data.
+
+    What the case is made of is imported here once, so that ranks forked from this process need not import anything.
+    """
     configs: dict[str, Config] = {}
 
     def configured(case: str) -> Config:
         if case not in configs:
             configs[case] = dict(compose([f"model={case}", "size=tiny", f"sample_dir={shared / 'sample'}"]).config)
             ensure_sample_data(configs[case])
+            import_components(configs[case])
         return configs[case]
 
     return configured

@@ -1,16 +1,15 @@
-"""What MLPerf's own compliance checker says of the cases that its rules know.
+"""The answer of MLPerf's compliance checker for each case that MLPerf's rules know.
 
-    python tests/cases/mlperf_pages.py             renews the part `mlperf` of their pages
-    python tests/cases/mlperf_pages.py --check     changes nothing; fails when a page is out of date
+    python tests/cases/mlperf_pages.py             renews the part `mlperf` of the cases' pages
+    python tests/cases/mlperf_pages.py --check     changes nothing; fails if a page is out of date
 
-A log here is what the sink makes of a full-size training's events: its first evaluation reaches the target.
+The sink writes each checked log from the events of a full-size training whose first evaluation reaches the target.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +48,7 @@ def page(case: str) -> Path:
 
 
 def renewed(case: str) -> str:
-    """The text of a case's page with what the checker says now."""
+    """The text of a case's page with the checker's current answer."""
     text, count = PART.subn(lambda _: part(case), page(case).read_text(encoding="utf-8"))
     if count != 1:
         raise SystemExit(f"{page(case)}: wants one part between <!-- mlperf --> and <!-- /mlperf -->")
@@ -57,36 +56,37 @@ def renewed(case: str) -> str:
 
 
 def part(case: str) -> str:
-    """What the checker says of a case in both divisions."""
+    """The checker's answers for a case in both divisions, as a sentence and a table."""
     mlperf, manual = stated(case), "../" * (1 + case.count("/")) + "mlperf.md"
-    said = f"[With `sinks=[mllog]`]({manual}) it writes a log of MLPerf's `{mlperf['benchmark']}`, "
-    said += f"rules {mlperf['ruleset']}. Open division: {told(case, 'open')}. Closed division: {told(case, 'closed')}."
-    return textwrap.fill(said, 140, break_on_hyphens=False, break_long_words=False) + "\n"
+    head = f"With [`sinks=[mllog]`]({manual}) the case writes a log of MLPerf's benchmark `{mlperf['benchmark']}`. "
+    head += f"MLPerf's checker has these answers (rules {mlperf['ruleset']}):"
+    rows = [f"| {division} | {answer(case, division)} |" for division in ("open", "closed")]
+    return "\n".join([head, "", "| division | answer |", "|---|---|", *rows]) + "\n"
 
 
-def told(case: str, division: str) -> str:
-    """The checker's answer in words, with every key that a log lacks and every value that breaks a rule."""
+def answer(case: str, division: str) -> str:
+    """The checker's answer, with every missing key and every value that breaks a rule."""
     with TemporaryDirectory() as folder:
-        found = problems(write_log(case, division, Path(folder)), stated(case)["ruleset"])
-    missing = [f"`{key}`" for key, message in found.items() if message.startswith("Required")]
-    broken = [f"`{key}` (`{rule}`)" for key, message in found.items() for rule in broken_rules(message)]
-    parts = [f"{word} {', '.join(keys)}" for word, keys in (("lacks", missing), ("breaks the rule of", broken)) if keys]
+        messages = problems(write_log(case, division, Path(folder)), stated(case)["ruleset"])
+    missing = [f"`{key}`" for key, message in messages.items() if message.startswith("Required")]
+    broken = [f"`{key}` (`{rule}`)" for key, message in messages.items() for rule in broken_rules(message)]
+    parts = [f"{word}: {', '.join(keys)}" for word, keys in (("missing", missing), ("broken rules", broken)) if keys]
     return "; ".join(parts) or "SUCCESS"
 
 
 def broken_rules(message: str) -> list[str]:
-    """The conditions that a message of the checker says were not met."""
+    """The broken conditions that a message of the checker names."""
     return [rule.strip() for rule in re.findall(r"(?:failed test: |Failed checks for \w+ : )(.*)", message)]
 
 
 def stated(case: str) -> Mapping[str, Any]:
-    """What the case's file says of MLPerf."""
-    found: Mapping[str, Any] = yaml.safe_load((CONF / "model" / f"{case}.yaml").read_text(encoding="utf-8"))["mlperf"]
-    return found
+    """The key `mlperf` of the case's file."""
+    mlperf: Mapping[str, Any] = yaml.safe_load((CONF / "model" / f"{case}.yaml").read_text(encoding="utf-8"))["mlperf"]
+    return mlperf
 
 
 def problems(log: Path, ruleset: str) -> dict[str, str]:
-    """What the checker has against a log: key → message."""
+    """The checker's objections to a log: key → message."""
     checker = mlp_compliance.make_checker("training", ruleset, quiet=False, werror=False)
     checker.check_file(str(log), f"training_{ruleset}/common.yaml")
     others = {re.split(r"[ :]", text.removeprefix("Failed checks for "))[0]: text for text in checker.not_overwritable}

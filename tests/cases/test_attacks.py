@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
-import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -19,12 +16,12 @@ from typing import Any
 
 import pytest
 import torch
-import toy
+from as_rank import as_rank
+from toy import fork_ranks, losses, read_log
 
 from flagperf.config.compose import compose
-from flagperf.contract.perflog import PerfLog
 from flagperf.contract.records import Result
-from flagperf.results.result import result_of_logs
+from flagperf.results.result import Ending, result_of_logs
 from flagperf.trainer.pytorch.device import device_name
 
 Tiny = Callable[[str], dict[str, Any]]
@@ -120,7 +117,7 @@ ATTACKS: dict[str, tuple[str, str, list[str]]] = {
         "vit",
         COSINE_AND_STEP,
         [
-            "optimizer torch.optim.adamw.AdamW whose step is another one, from evil",
+            "optimizer torch.optim.adamw.AdamW with another step, from evil",
             "learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
             "learning rate 0.001 in step 3, the case's own schedule gives 3.3e-05",
             "rank 0 trained with learning rate 0.001 in step 1, the case's own schedule gives 3.3e-05",
@@ -175,22 +172,14 @@ def test_another_device_is_invalid_and_has_no_peak(tiny: Tiny, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_compiled_network_is_the_same(tiny: Tiny, tmp_path: Path) -> None:
-    assert trained(tiny, tmp_path, "vit", "", "compile=true").verdict == "VALID"
-
-
-def train(config: Mapping[str, Any], folder: Path, code: Path) -> None:
-    """One rank of `python -m flagperf.trainer`, in this process."""
-    from flagperf.trainer.loop.train import train
-    from flagperf.trainer.pytorch.entry import engine
-    from flagperf.trainer.start.imports import import_components
-
-    sys.path.insert(0, str(code))
-    log = folder.parent / "here_noderank0" / "rank0.out.log"
-    log.parent.mkdir()
-    perflog = PerfLog(0, os.open(log, os.O_WRONLY | os.O_CREAT))
-    perflog.log("SUBMIT_INFO", {"config": config})
-    import_components(config)
-    train(engine(config), perflog, time.perf_counter())
+    """It is VALID, and torch.compile changes the losses of a real case by rounding only."""
+    found = {}
+    for compiled in ("false", "true"):
+        folder = tmp_path / compiled
+        result = trained(tiny, folder, "vit", "", f"compile={compiled}", "log_freq=1")
+        assert (result.verdict, result.reasons) == ("VALID", ())
+        found[compiled] = losses(read_log(folder / "round1/here_noderank0/rank0.out.log"))
+    assert found["true"] == pytest.approx(found["false"], rel=1e-4)
 
 
 def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str, names: str = "[]") -> Result:
@@ -201,11 +190,11 @@ def trained(tiny: Tiny, folder: Path, case: str, plugin: str, *overrides: str, n
         "code/evil.py": plugin,
     }
     for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     sample = f"sample_dir={tiny(case)['sample_dir']}"
     words = (f"model={case}", "vendor=evil", "hardware=E1", "size=tiny", "max_steps=3", "num_workers=0", sample)
     job = compose([*words, *overrides], [folder])
     round_folder = folder / "round1"
-    toy.fork_ranks(partial(train, job.config, code=folder / "code"), round_folder, ranks=1)
-    return result_of_logs(job.config, job.changes, 1, round_folder, status="finished")
+    fork_ranks(partial(as_rank, job.config, code=folder / "code"), round_folder, ranks=1)
+    return result_of_logs(job.config, job.changes, 1, round_folder, ending=Ending("finished"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -210,3 +212,12 @@ def test_piecewise_constant() -> None:
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
     found = rates(piecewise_constant(optimizer, milestones=[2, 3, 5], factors=[0.3, 0.1, 0.03]), 7)
     assert found == pytest.approx([0.1, 0.1, 0.03, 0.01, 0.01, 0.003, 0.003])
+
+
+@pytest.mark.parametrize("case", ["cpm", "glm"])
+def test_weight_decay_leaves_out_biases_and_norms(case: str, tiny: Callable[[str], dict[str, Any]]) -> None:
+    network, task = component(tiny(case), "network"), component(tiny(case), "task")
+    decayed, others = task.parameters(network)
+    assert {parameter.ndim for parameter in decayed["params"]} == {2}
+    assert {parameter.ndim for parameter in others["params"]} == {1}
+    assert len(decayed["params"]) + len(others["params"]) == len(list(network.parameters()))

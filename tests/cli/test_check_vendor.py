@@ -36,7 +36,7 @@ def change(path: Path, **values: object) -> None:
 
 def needed(folder: Path) -> list[tuple[str, str, str]]:
     lacks = check_vendor("acme", [folder])
-    return [(Path(lack.file).name, lack.key, lack.what) for lack in lacks if lack.needed]
+    return [(Path(lack.file).name, lack.key, lack.problem) for lack in lacks if lack.needed]
 
 
 @pytest.mark.parametrize("vendor", VENDORS)

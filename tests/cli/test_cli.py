@@ -26,11 +26,11 @@ def help_of(*argv: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 WATCH = """\
-flagperf watch: what goes on in a run of another terminal
+flagperf watch: show the progress of a run that another terminal started
 
 usage: flagperf watch RUN_DIR
 
-It ends with the run. Where the output is no terminal, it shows the run once and ends.
+flagperf watch ends when the run ends. Where the output is no terminal, it prints the state of the run once.
 
 words:
   RUN_DIR  a folder that a run made, such as result/run20260101-120000; flagperf list runs shows them
@@ -163,7 +163,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             pytest.param(
                 [verb, "-m", *arguments],
                 f"{verb} takes no -m\n  where:   command line\n  key:     -m\n"
-                "  do:      only run sweeps over several values; give one value of each key",
+                "  do:      only run and predict sweep over several values; give one value of each key",
                 id=f"{verb} -m",
             )
             for verb, arguments in {

@@ -37,7 +37,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             place = job / f"round{number}"
             seconds = 18.0 / (speed * factor)
             write_round(place, train_no_eval_time=seconds, p_train=3200 / seconds)
-            result.write(result.result_of_logs(CONFIG, (), number, place, status="finished"), place)
+            result.write(result.result_of_logs(CONFIG, (), number, place, result.Ending("finished")), place)
     return folder
 
 
@@ -49,7 +49,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(
             "p_train>-5%",
             8,
-            "undecided  p_train>-5%  -5.00 % (-5.43 % to -4.57 %): even 100 rounds a side would not tell: "
+            "undecided  p_train>-5%  -5.00 % (-5.43 % to -4.57 %): even 100 rounds a side would not decide: "
             "they vary too much, or the change is too near to the bound",
             id="undecided",
         ),
@@ -169,7 +169,7 @@ def test_earlier_rounds_are_found_beside_the_runs(
         ),
         pytest.param(
             ["OLD", "NEW", "junit=x.xml"],
-            "junit= writes what was decided\n  where:   command line\n  key:     junit\n  given:   x.xml\n"
+            "junit= writes decisions\n  where:   command line\n  key:     junit\n  given:   x.xml\n"
             "  do:      add gate=… or align=…",
             id="junit and nothing to decide",
         ),
@@ -205,8 +205,8 @@ def test_earlier_rounds_are_found_beside_the_runs(
         ),
         pytest.param(
             ["OLD", "by=nproc"],
-            f"no two jobs belong together\n  where:   command line\n  given:   OLD/{JOB}\n"
-            "  do:      by=KEY holds the jobs against each other that have another value of KEY",
+            f"no two jobs make a pair\n  where:   command line\n  given:   OLD/{JOB}\n"
+            "  do:      by=KEY compares jobs with different values of KEY",
             id="one value only",
         ),
     ],

@@ -256,8 +256,8 @@ def test_an_interrupt_ends_the_writer(bench: Path, sent: signal.Signals) -> None
 
 
 REFUSALS = {
-    "no action": ([], "data takes first what to do", "do:      flagperf data check|sample|prepare model=NAME"),
-    "a wrong action": (["sampel", "model=toy"], "data takes first what to do", "allowed: did you mean 'sample'?"),
+    "no action": ([], "data needs an action first", "do:      flagperf data check|sample|prepare model=NAME"),
+    "a wrong action": (["sampel", "model=toy"], "data needs an action first", "allowed: did you mean 'sample'?"),
     "no folder": (["check", "model=toy"], "the folder of the data is missing", "do:      flagperf data check"),
     "no sample data": (["sample", "model=bare", "data_dir=x"], "the case has no sample data", "key:     data.sample"),
     "a full folder": (["sample", "model=toy", "data_dir=bench"], "the folder is not empty", "given:   {0}/bench"),

@@ -18,6 +18,8 @@ from flagperf.cli.list_case import case_table
 from flagperf.cli.main import run_command
 from flagperf.config.about_case import about_case
 from flagperf.config.files.comments import comments
+from flagperf.config.files.search_path import CASE_PAGES, CONF
+from flagperf.contract.sent_code import package_folder
 from flagperf.results import summary
 
 
@@ -143,7 +145,9 @@ def table(case: str, chosen: Sequence[str] = (), width: int = 80, config_dirs: S
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-TOY_80 = """\
+CASES = package_folder("cases")
+
+TOY_TABLE = """\
 toy        a case of the user's own
 revision   1
 framework  pytorch
@@ -153,6 +157,11 @@ data       the numbers
            <data_dir>/
            └── numbers.txt
 tunings    acme: X1, X1x2x8
+files      CONF/model/toy.yaml (settings and components)
+           SHIPPED/mutable/common.yaml (keys that a closed run may change)
+           missing: CONF/size/tiny/toy.yaml (the reduced case)
+           missing: CONF/fingerprint/toy.yaml (its stated network and recipe)
+           missing: CASES/toy.py (code)
 
 a closed run may change (and why)
 """
@@ -162,8 +171,13 @@ def test_a_case_of_the_users_own(tmp_path: Path) -> None:
     tuning = "# @package _global_\n# flagperf model=toy vendor=acme\nlr: 0.2\n"
     mine = write(tmp_path, {"model/toy": TOY, "vendor/acme/toy/X1": tuning, "vendor/acme/toy/X1x2x8": tuning})
     (tmp_path / "vendor" / "acme.yaml").write_text("vendor: {title: Acme}\n", encoding="utf-8")
-    shown = table("toy", config_dirs=[mine])
-    assert shown.startswith(TOY_80)
+    shown = table("toy", width=250, config_dirs=[mine])
+    assert (
+        shown.replace(str(mine), "CONF")
+        .replace(str(CONF), "SHIPPED")
+        .replace(str(CASES), "CASES")
+        .startswith(TOY_TABLE)
+    )
     assert "\nnetwork.depth: ${depth}\n" in shown
 
 
@@ -174,8 +188,8 @@ def test_a_case_of_the_users_own(tmp_path: Path) -> None:
             80,
             [
                 "gradient_accumulation_steps: 1        micro steps per optimizer step · a whole",
-                "                                      number, at least 1 · (what fits into a",
-                "                                      device)",
+                "                                      number, at least 1 · (depends on the",
+                "                                      memory of a device)",
             ],
             id="80",
         ),
@@ -183,7 +197,7 @@ def test_a_case_of_the_users_own(tmp_path: Path) -> None:
             140,
             [
                 "gradient_accumulation_steps: 1        micro steps per optimizer step · a whole number, at least 1 · "
-                "(what fits into a device)",
+                "(depends on the memory of a device)",
             ],
             id="140",
         ),
@@ -204,6 +218,14 @@ def test_a_shipped_case(width: int, lines: list[str]) -> None:
     assert (
         begin < fixed < shown.index(next(line for line in shown if line.startswith("network.config.hidden_size: 1024")))
     )
+
+
+def test_every_file_of_a_shipped_case_is_named() -> None:
+    names = [f"{group}/paddle/bert" for group in ("model", "mutable", "size/tiny", "fingerprint")]
+    paths = [CONF / f"{name}.yaml" for name in (names[0], "dataset/mlperf_bert", *names[1:])]
+    files = about_case("bert", ["framework=paddle"]).files
+    assert [file.path for file in files] == [*paths, CASES / "bert", CASE_PAGES / "paddle/bert.md"]
+    assert all(file.exists for file in files)
 
 
 @pytest.mark.parametrize(

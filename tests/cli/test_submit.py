@@ -31,7 +31,7 @@ def write_job(run: Path, nnodes: int, nproc: int, **finished: object) -> None:
     changes = [change for change in CHANGES if change.key != "lr"]
     (job / "changes.yaml").write_text(yaml.safe_dump([vars(change) for change in changes]))
     write_round(job / "round1", ranks=nnodes * nproc, **finished)
-    result.write(result.result_of_logs(config, changes, 1, job / "round1", status="finished"), job / "round1")
+    result.write(result.result_of_logs(config, changes, 1, job / "round1", result.Ending("finished")), job / "round1")
     (job / "round1/node0_noderank0/sys_info.log").write_text(SYS_INFO)
 
 

@@ -16,7 +16,7 @@ from flagperf.run import made_here
 from flagperf.run.command_file import FILE, Command, keep
 
 FOREIGN = (
-    "flagperf: this folder is not as your flagperf wrote it on this machine: whoever made it decides what is done\n"
+    "flagperf: your flagperf did not write this folder on this machine: its author decides what the command does\n"
 )
 OWN = "  allowed: a folder of your own runs, unchanged\n"
 
@@ -97,13 +97,13 @@ def test_a_command_that_is_not_as_it_was_written_is_refused(
     first = change(run, state)
     line = json.loads((run / FILE).read_text())["overrides"]
     files = sorted(path for path in (run / "config_dirs").rglob("*") if path.is_file())
-    more = "".join(f"           with what this file says: {path}\n" for path in files)
+    more = "".join(f"           with the values of this file: {path}\n" for path in files)
     for verb, words in {"rerun": [], "node": ["node_rank=0", "master=127.0.0.1:29500"]}.items():
         assert run_command([verb, str(run), *words]) == 2
         assert capsys.readouterr().err == (
             f"{FOREIGN}  where:   {run / first}\n"
             f"  given:   runs: flagperf --config-dir {run.parent}/bench {' '.join(line)}\n{more}{OWN}"
-            f"  do:      if you trust whoever made it: flagperf {verb} {run} … trust=true\n"
+            f"  do:      if you trust its author: flagperf {verb} {run} … trust=true\n"
         )
     assert run_command(["rerun", str(run), "trust=true"]) == 0
 
@@ -142,7 +142,7 @@ def test_no_host_of_a_strange_folder_is_contacted(
         f"           h1: brings /w/run/case/round1/h1, and removes /w/run there\n"
         f"           {tmp_path}/ssh_config: ProxyCommand touch {tmp_path}/owned\n"
         f"           reads {tmp_path}/nothing, to hide the secret TOKEN in the logs\n{OWN}"
-        f"  do:      if you trust whoever made it: flagperf report {tmp_path}/run … trust=true\n"
+        f"  do:      if you trust its author: flagperf report {tmp_path}/run … trust=true\n"
     )
     assert not (tmp_path / "owned").exists() and not state.exists()
 
@@ -157,6 +157,6 @@ def test_a_writer_of_a_strange_folder_is_not_called(
     assert run_command(["report", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err == (
         f"{FOREIGN}  where:   {config}\n  given:   calls subprocess.Popen, of reports\n{OWN}"
-        f"  do:      if you trust whoever made it: flagperf report {tmp_path}/run … trust=true\n"
+        f"  do:      if you trust its author: flagperf report {tmp_path}/run … trust=true\n"
     )
     assert not state.exists()

@@ -89,5 +89,5 @@ def test_doctor_tells_of_a_clock(apart: TestCluster, tmp_path: Path) -> None:
     assert {name: (row.state, row.advice) for name, row in clocks.items()} == dict.fromkeys(
         CLOCKS, ("warning", "set it by NTP")
     )
-    offsets = {name: float(row.found.partition(" s from this machine's")[0]) for name, row in clocks.items()}
+    offsets = {name: float(row.text.partition(" s from this machine's")[0]) for name, row in clocks.items()}
     assert offsets == approximately(CLOCKS)

@@ -30,26 +30,23 @@ def node_files(folder: Path) -> dict[str, set[str]]:
     return {node.name: {path.name for path in node.iterdir()} for node in folder.iterdir() if node.is_dir()}
 
 
-@pytest.mark.timeout(900)  # seconds; a busy machine takes a quarter of it
 @pytest.mark.parametrize(
-    ("model", "nproc", "runtime"),
+    ("model", "nproc", "runtime", "limit"),
     [
-        pytest.param("glm", 1, DOCKER, id="glm 2x1"),
-        pytest.param("resnet50", 2, DOCKER, id="resnet50 2x2", marks=pytest.mark.slow),  # four ranks: takes the longest
-        pytest.param("glm", 2, DOCKER, id="glm 2x2", marks=pytest.mark.slow),
-        pytest.param("resnet50", 1, DOCKER, id="resnet50 2x1", marks=pytest.mark.slow),
-        pytest.param("glm", 1, PROCESS, id="glm 2x1 without docker", marks=pytest.mark.slow),
+        pytest.param("glm", 1, DOCKER, "require_target=true", id="glm 2x1, to its target"),
+        pytest.param("resnet50", 2, PROCESS, "max_steps=3", id="resnet50 2x2 without docker", marks=pytest.mark.slow),
     ],
 )
-def test_a_real_training_reaches_its_target(
-    lab: TestCluster, tmp_path: Path, model: str, nproc: int, runtime: tuple[str, ...]
+def test_a_real_training(
+    lab: TestCluster, tmp_path: Path, model: str, nproc: int, runtime: tuple[str, ...], limit: str
 ) -> None:
-    words = (f"model={model}", "size=tiny", "nnodes=2", f"nproc={nproc}", "num_workers=0", "require_target=true")
-    done = User(lab, tmp_path).run(*runtime, *words, timeout=800)
+    words = (f"model={model}", "size=tiny", "nnodes=2", f"nproc={nproc}", "num_workers=0", limit)
+    done = User(lab, tmp_path).run(*runtime, *words)
     assert done.exit_code == 0, done.output
     name = f"{model}-pytorch-cpux2x{nproc}"
     result = done.result(name)
-    assert (result["verdict"], result["target_reached"], result["sample_data"]) == ("VALID", True, True)
+    reached = True if limit == "require_target=true" else None
+    assert (result["verdict"], result["target_reached"], result["sample_data"]) == ("VALID", reached, True)
     ranks = [f"rank{rank}.out.log" for rank in range(2 * nproc)]
     files = node_files(done.folder / name / "round1")
     assert files == {

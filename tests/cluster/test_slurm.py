@@ -296,6 +296,7 @@ def test_the_final_state_of_a_cancelled_run_is_asked_for_by_its_report(slurm: Sl
     slurm.run("scancel", job_of(slurm))
     until(lambda: "report.html" in {path.name for path in done.folder.iterdir()}, "the run has ended")
     assert done.result(NAME)["failure"]["cause"] == "lost allocation: it is being ended (COMPLETING)"
+    until(lambda: slurm.queue() == [], "Slurm has ended the job")  # its last state is known only then
     why = "lost allocation: it was cancelled (scancel) (CANCELLED), during "
     for env in ({}, {"PATH": str(Path(sys.executable).parent)}):  # the second time without Slurm's commands
         report = user.run("report", str(done.folder), **env)

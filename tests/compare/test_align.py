@@ -174,7 +174,7 @@ def test_what_may_not_differ(tmp_path: Path, changed: dict[str, Any], key: str, 
     with pytest.raises(ConfigError) as caught:
         align(training(tmp_path / "a"), training(tmp_path / "b", **changed), 0.01)
     assert str(caught.value) == (
-        f"these trainings cannot be aligned: they were to compute different things\n  where:   {tmp_path}/b/{JOB}\n"
+        f"these trainings cannot be aligned: their computations differ\n  where:   {tmp_path}/b/{JOB}\n"
         f"  key:     {key}\n  given:   {given}\n  allowed: {allowed}, as in {tmp_path}/a/{JOB}\n"
         f"  do:      train again with the same {key}"
     )

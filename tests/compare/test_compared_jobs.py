@@ -80,7 +80,7 @@ def test_a_key_that_no_job_has() -> None:
         pair_by([job("a"), job("b")], "nporc")
     assert str(caught.value) == (
         "no job has this key\n  where:   command line\n  key:     by\n  given:   nporc\n"
-        "  do:      give a key of the configuration, such as nproc, vendor.name or a swept one"
+        "  do:      give a key of the configuration, such as nproc, vendor.name or a swept key"
     )
 
 
@@ -133,7 +133,7 @@ def test_earlier_rounds_tell_how_rounds_vary() -> None:
 UNLIKE = {
     "case": ({"config": BERT}, "they train different things", "bert", "resnet50"),
     "revision": ({"config": {"revision": 2}}, "the case was changed between them", "2", "1"),
-    "size": ({"config": {"size": "tiny"}}, "a reduced case says nothing of the full one", "tiny", "full"),
+    "size": ({"config": {"size": "tiny"}}, "a reduced case says nothing of the full case", "tiny", "full"),
     "data": ({"sample_data": True}, "they trained on different data", "sample data", "the case's"),
     "division": ({"config": {"division": "open"}}, "an open run may have changed anything", "open", "closed"),
     "precision": ({"config": {"precision": "fp32"}}, "a narrower format is less work", "fp32", "amp_bf16"),

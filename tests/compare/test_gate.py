@@ -44,7 +44,7 @@ TIGHT = [99.5, 100, 100.5, 100.2, 99.8]
             "p_train>-3%",
             [v * 0.97 for v in TIGHT],
             "undecided",
-            "-3.00 % (-3.68 % to -2.32 %): even 100 rounds a side would not tell: they vary too much, "
+            "-3.00 % (-3.68 % to -2.32 %): even 100 rounds a side would not decide: they vary too much, "
             "or the change is too near to the bound",
             id="just there",
         ),
@@ -52,7 +52,7 @@ TIGHT = [99.5, 100, 100.5, 100.2, 99.8]
             "p_train>-3%",
             [v * 0.9675 for v in TIGHT],
             "undecided",
-            "-3.25 % (-3.92 % to -2.57 %): about 37 rounds a side would tell, if they go on to vary like these",
+            "-3.25 % (-3.92 % to -2.57 %): about 37 rounds a side would decide, if they vary like these",
             id="so near that more rounds would tell",
         ),
         pytest.param(
@@ -70,7 +70,7 @@ def test_a_decision(gate: str, speeds: list[float], outcome: str, why: str) -> N
 
 def test_one_round_each_decides_nothing() -> None:
     found = decide(parse("p_train>-3%")[0], compare(job("a", [100]), job("b", [50]), margin=0.01))
-    assert (found.outcome, found.why) == ("undecided", "-50.00 %; one round of a job says no more: repeat=5")
+    assert (found.outcome, found.why) == ("undecided", "-50.00 %; one round of a job gives no interval: repeat=5")
 
 
 def test_a_figure_that_is_not_there() -> None:

@@ -45,7 +45,7 @@ def test_the_nearest_row(config: dict[str, object], p_train: float) -> None:
 
 def test_a_reduced_case_is_refused() -> None:
     (pair,) = pair_published([job("mine", config={**TF32, "size": "tiny"})]).pairs
-    with pytest.raises(ConfigError, match="these jobs do not compare: a reduced case says nothing of the full one"):
+    with pytest.raises(ConfigError, match="these jobs do not compare: a reduced case says nothing of the full case"):
         compare(*pair, margin=0.01)
 
 

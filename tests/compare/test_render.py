@@ -14,7 +14,7 @@ FIVE = [99.5, 100, 100.5, 100.2, 99.8]
 FOUND = compare(job("a|1", FIVE), job("b", [v * 0.95 for v in FIVE], config={"lr": 0.2}), margin=0.01)
 DECISIONS = [decide(condition, FOUND) for condition in parse("p_train>-3%,accuracy>-1%,p_train>-5%")]
 
-TOO_NEAR = ": even 100 rounds a side would not tell: they vary too much, or the change is too near to the bound"
+TOO_NEAR = ": even 100 rounds a side would not decide: they vary too much, or the change is too near to the bound"
 
 MARKDOWN = f"""\
 - **failed** `p_train>-3%`: -5.00 % (-5.66 % to -4.33 %)

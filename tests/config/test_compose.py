@@ -84,8 +84,8 @@ def test_config_is_plain_resolved_and_named() -> None:
 )
 def test_weights_to_start_from_belong_to_the_data(overrides: list[str], required: dict[str, int]) -> None:
     config = compose(["model=glm", "size=full", "division=open", "data_dir=/data", *overrides]).config
-    own = {config["train_path"], config["eval_path"]}
-    assert {pattern: least for pattern, least in config["data"]["require"].items() if pattern not in own} == required
+    paths = {config["train_path"], config["eval_path"]}
+    assert {pattern: least for pattern, least in config["data"]["require"].items() if pattern not in paths} == required
 
 
 @pytest.mark.parametrize(
@@ -331,18 +331,20 @@ SWEEP = "# @package _global_\nhydra: {sweeper: {params: {lr: '0.1,0.2', seed: 1}
 
 
 @pytest.mark.parametrize(
-    ("overrides", "found"),
+    ("overrides", "expected"),
     [
         pytest.param(["+experiment=a"], [(0.1, 1), (0.2, 1)], id="as the file says"),
         pytest.param(["+experiment=a", "lr=0.3"], [(0.3, 1)], id="an override replaces it"),
         pytest.param(["+experiment=a", "seed=2,3", "lr=1"], [(1, 2), (1, 3)], id="a sweep replaces it"),
     ],
 )
-def test_an_experiment_that_holds_a_sweep(tmp_path: Path, overrides: list[str], found: list[tuple[float, int]]) -> None:
+def test_an_experiment_that_holds_a_sweep(
+    tmp_path: Path, overrides: list[str], expected: list[tuple[float, int]]
+) -> None:
     runs = compose_jobs(
         [*overrides, "data_dir=/data"], config_dirs=[write(tmp_path, {"experiment/a": SWEEP})], multirun=True
     )
-    assert [(job.config["lr"], job.config["seed"]) for job in runs] == found
+    assert [(job.config["lr"], job.config["seed"]) for job in runs] == expected
     assert {job.config["max_steps"] for job in runs} == {3}
 
 
@@ -384,7 +386,7 @@ HERE = "resnet50-pytorch-cpux1x1"
 
 
 @pytest.mark.parametrize(
-    ("overrides", "found"),
+    ("overrides", "expected"),
     [
         pytest.param(
             [],
@@ -402,10 +404,10 @@ HERE = "resnet50-pytorch-cpux1x1"
         ),
     ],
 )
-def test_a_suite(tmp_path: Path, overrides: list[str], found: list[tuple[str, int, str, float]]) -> None:
+def test_a_suite(tmp_path: Path, overrides: list[str], expected: list[tuple[str, int, str, float]]) -> None:
     words = ["+experiment=mine", "size=full", "dry_run=true", *overrides]
     jobs = compose_jobs(words, config_dirs=[write(tmp_path, {"experiment/mine": SUITE})], multirun=True)
-    assert [(job.name, job.repeat, job.data_dir, job.config["lr"]) for job in jobs] == found
+    assert [(job.name, job.repeat, job.data_dir, job.config["lr"]) for job in jobs] == expected
     assert {job.limits.max_steps for job in jobs} == {3}
     assert {change.source for job in jobs for change in job.changes} == {"experiment mine"}
     assert (jobs[2].vendor.environment["A"], jobs[2].framework.version) == ("1", "2.6")
@@ -436,10 +438,10 @@ def test_a_batch_size_that_is_to_be_found() -> None:
     note = "train_batch_size=auto: a run first looks for the largest that fits; until then it is 16"
     assert (job.train_batch_size, job.notes[-1]) == (16, note)
     assert job.changes == (Change("train_batch_size", 16, "auto", "command line"),)
-    found = job.sized(24)
-    assert (found.sized, found.config["lr_scheduler"]["step_samples"]) == (None, [24, 1, 1, 2])
-    assert found.changes == (Change("train_batch_size", 16, 24, "found by train_batch_size=auto"),)
-    assert (found.name, found.config["lr"]) == (job.name, job.config["lr"])
+    expected = job.sized(24)
+    assert (expected.sized, expected.config["lr_scheduler"]["step_samples"]) == (None, [24, 1, 1, 2])
+    assert expected.changes == (Change("train_batch_size", 16, 24, "found by train_batch_size=auto"),)
+    assert (expected.name, expected.config["lr"]) == (job.name, job.config["lr"])
 
 
 @pytest.mark.parametrize(
@@ -456,8 +458,8 @@ def test_a_batch_size_that_gives_the_samples_of_a_step(words: list[str], size: i
     job = compose(["model=llama3_8b", "train_batch_size=auto", *words])
     assert (job.train_batch_size, job.sizes) == (size, sizes)
     assert job.sized is not None
-    for found in map(job.sized, sizes):
-        assert found.train_batch_size * found.gradient_accumulation_steps * found.mesh.data_ranks == 16
+    for expected in map(job.sized, sizes):
+        assert expected.train_batch_size * expected.gradient_accumulation_steps * expected.mesh.data_ranks == 16
 
 
 def test_no_batch_size_gives_the_samples_of_a_step() -> None:

@@ -32,8 +32,13 @@ def refused(name: str, overrides: str | list[str], problem: str, **rest: str | N
     """A row of overrides that are refused. Of the message `key` and `given` are the last override's, unless said."""
     listed = [overrides] if isinstance(overrides, str) else overrides
     key, _, given = listed[-1].lstrip("+").partition("=")
-    said = {"where": "command line", "key": key, "given": given, **rest}
-    return pytest.param(listed, lines(problem, **{field: text for field, text in said.items() if text}), id=name)
+    details = {"where": "command line", "key": key, "given": given, **rest}
+    return pytest.param(listed, lines(problem, **{field: text for field, text in details.items() if text}), id=name)
+
+
+def unknown(name: str, override: str, advice: str, **rest: str) -> Any:
+    """A row of an override whose key is unknown."""
+    return refused(name, override, "unknown key", given=None, do=advice, **rest)
 
 
 def of_file(name: str, files: dict[str, str], overrides: list[str], problem: str, where: str = "", **rest: str) -> Any:
@@ -41,6 +46,27 @@ def of_file(name: str, files: dict[str, str], overrides: list[str], problem: str
     return pytest.param(
         files, overrides, lines(problem, where=where or f"{{bench}}/{next(iter(files))}.yaml", **rest), id=name
     )
+
+
+GLOBAL = "# @package _global_\n"
+A100 = ["model=resnet50", "vendor=nvidia", "hardware=A100", "nproc=8", "data_dir=/data"]
+TUNING = "vendor/nvidia/resnet50/A100x1x8"
+
+
+def of_tuning(name: str, text: str, problem: str, where: str = "", **rest: str) -> Any:
+    """A row of a tuning that is refused."""
+    return of_file(f"tuning: {name}", {TUNING: GLOBAL + text}, A100, problem, where, **rest)
+
+
+def of_cluster(name: str, text: str, problem: str, **rest: str) -> Any:
+    """A row of a cluster that is refused. `text`: its file after the title."""
+    file = {"cluster/lab": f"title: lab\n{text}"}
+    return of_file(f"cluster: {name}", file, ["cluster=lab", "data_dir=/data"], problem, **rest)
+
+
+def of_case(name: str, text: str, problem: str, **rest: str) -> Any:
+    """A row of a case that is refused."""
+    return of_file(f"case: {name}", {"model/toy": text}, ["model=toy", "data_dir=/data"], problem, **rest)
 
 
 COMMAND_LINES = [
@@ -60,10 +86,7 @@ COMMAND_LINES = [
     refused("no folder of own code", "code_dir=/no/such", "no such folder"),
     *(
         refused(
-            f"{key} of no user",
-            f"{key}=~no-such-user/x",
-            "no such user",
-            do="a file of this name is ./~no-such-user/x",
+            f"{key} of no user", f"{key}=~no-such-user/x", "no such user", do="a file of this name is ./~no-such-user/x"
         )
         for key in ("data_dir", "result_dir", "sample_dir", "code_dir", "cluster.ssh.key", "resume")
     ),
@@ -78,52 +101,26 @@ COMMAND_LINES = [
         )
         for name in ("FLAGPERF_LOG_DIR", "PYTHON_EXEC", "PET_RUN_PATH", "MASTER_ADDR", "LOCAL_RANK")
     ),
-    refused("unknown key", "nprc=2", "unknown key", given=None, do="did you mean 'nproc'?"),
-    refused("unknown nested key", "deadlines.stal=2", "unknown key", given=None, do="did you mean 'deadlines.stall'?"),
-    refused(
-        "a slip in what a file may say",
-        "vendor.device_filez=/dev/x*",
-        "unknown key",
-        given=None,
-        do="did you mean 'vendor.device_files'?",
-    ),
-    refused("the name of an option", "vendor.name=mine", "unknown key", given=None, do="did you mean 'vendor.image'?"),
-    refused(
+    unknown("unknown key", "nprc=2", "did you mean 'nproc'?"),
+    unknown("unknown nested key", "deadlines.stal=2", "did you mean 'deadlines.stall'?"),
+    unknown("a slip in what a file may say", "vendor.device_filez=/dev/x*", "did you mean 'vendor.device_files'?"),
+    unknown("the name of an option", "vendor.name=mine", "did you mean 'vendor.image'?"),
+    unknown(
         "unknown key in a mapping",
         "deadlines={stop: 3, stal: 2}",
-        "unknown key",
+        "did you mean 'deadlines.stall'?",
         key="deadlines.stal",
-        given=None,
-        do="did you mean 'deadlines.stall'?",
     ),
     refused("refers to nothing", "lr=${nope}", "Interpolation key 'nope' not found", given=None),
-    refused(
-        "unknown key, nothing near",
-        "zzz=2",
-        "unknown key",
-        given=None,
-        do="flagperf list CASE shows the settings of a case, dry_run=true all keys",
+    unknown(
+        "unknown key, nothing near", "zzz=2", "flagperf list CASE shows the settings of a case, dry_run=true all keys"
     ),
-    refused(
-        "FlagPerf's name",
-        "fp16=true",
-        "unknown key",
-        given=None,
-        do="FlagPerf's 'fp16' is precision=amp_fp16 or precision=amp_bf16 here",
-    ),
-    refused(
-        "a word of other tools",
-        "gpus=2",
-        "unknown key",
-        given=None,
-        do="nproc=N is the number of devices of each node",
-    ),
-    refused(
+    unknown("FlagPerf's name", "fp16=true", "FlagPerf's 'fp16' is precision=amp_fp16 or precision=amp_bf16 here"),
+    unknown("a word of other tools", "gpus=2", "nproc=N is the number of devices of each node"),
+    unknown(
         "a key of a cluster without its group",
         "rendezvous.interface=eth0",
-        "unknown key",
-        given=None,
-        do="did you mean 'cluster.rendezvous.interface'?",
+        "did you mean 'cluster.rendezvous.interface'?",
     ),
     refused(
         "one sink without brackets",
@@ -189,16 +186,12 @@ COMMAND_LINES = [
         given="model@x=resnet50",
         do=FORM,
     ),
-    refused(
-        "a key of Hydra",
-        "hydra.verbose=true",
-        "unknown key",
-        given=None,
-        do="flagperf list CASE shows the settings of a case, dry_run=true all keys",
+    unknown(
+        "a key of Hydra", "hydra.verbose=true", "flagperf list CASE shows the settings of a case, dry_run=true all keys"
     ),
     refused("closed: the network", "network._target_=my.Net", "a closed run may not change this key", **CLOSED),
     refused("closed: the target", "target.value=10", "a closed run may not change this key", **CLOSED),
-    refused("closed: the rules", "mutable.target=please", "unknown key", given=None, do="did you mean 'mutable.lr'?"),
+    unknown("closed: the rules", "mutable.target=please", "did you mean 'mutable.lr'?"),
     refused("closed: the revision", "revision=3", "a closed run may not change this key", **CLOSED),
     refused(
         "closed: a common key that the case's list takes out",
@@ -235,22 +228,14 @@ COMMAND_LINES = [
         do="give scale=2x8, or nnodes and nproc",
     ),
     refused("capitals", "hardware=h100", "no such hardware", allowed=HARDWARE, do="did you mean 'H100'?"),
-    refused("a key in capitals", "NProc=2", "unknown key", given=None, do="did you mean 'nproc'?"),
-    refused("a group", "modle=glm", "unknown key", given=None, do="did you mean 'model'?"),
-    refused(
+    unknown("a key in capitals", "NProc=2", "did you mean 'nproc'?"),
+    unknown("a group", "modle=glm", "did you mean 'model'?"),
+    unknown(
         "the end of three keys",
         "batch_size=2",
-        "unknown key",
-        given=None,
-        do="did you mean 'eval_batch_size' or 'global_batch_size' or 'train_batch_size'?",
+        "did you mean 'eval_batch_size' or 'global_batch_size' or 'train_batch_size'?",
     ),
-    refused(
-        "nearly FlagPerf's name",
-        "learning_rat=2",
-        "unknown key",
-        given=None,
-        do="FlagPerf's 'learning_rate' is lr here",
-    ),
+    unknown("nearly FlagPerf's name", "learning_rat=2", "FlagPerf's 'learning_rate' is lr here"),
     refused(
         "a cluster that is nowhere",
         "cluster=lab",
@@ -288,7 +273,7 @@ COMMAND_LINES = [
 def refusals() -> Mapping[tuple[str, ...], str]:
     """The messages of all command lines; they share what is composed of the same files."""
     commands = [("model=resnet50", "size=full", "data_dir=/data", *row.values[0]) for row in COMMAND_LINES]
-    return {command[3:]: str(found) for command, found in zip(commands, compose_each(commands), strict=True)}
+    return {command[3:]: str(error) for command, error in zip(commands, compose_each(commands), strict=True)}
 
 
 @pytest.mark.parametrize(("overrides", "expected"), COMMAND_LINES)
@@ -321,10 +306,7 @@ def test_sweeps(overrides: list[str], expected: str) -> None:
     assert message(overrides, multirun=True) == expected
 
 
-GLOBAL = "# @package _global_\n"
-A100 = ["model=resnet50", "vendor=nvidia", "hardware=A100", "nproc=8", "data_dir=/data"]
 ANY = "title: any\nmemory_gib: null\npower_w: null\npeak_flops: {}\n"
-TUNING = "vendor/nvidia/resnet50/A100x1x8"
 
 
 FORM = "a list of mappings, such as - {model: bert, scale: 1x8, repeat: 3, data_dir: /data/bert}"
@@ -362,49 +344,37 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
 @pytest.mark.parametrize(
     ("files", "overrides", "expected"),
     [
-        of_file(
-            "tuning: immutable key",
-            {TUNING: GLOBAL + "target: {value: 70}\n"},
-            A100,
+        of_tuning(
+            "immutable key",
+            "target: {value: 70}\n",
             "a tuning may change mutable keys only",
             key="target.value",
             given="70",
             **NOT_TUNED,
         ),
-        of_file(
-            "tuning: the platform's key, in either division",
-            {TUNING: GLOBAL + "division: open\nrepeat: 2\n"},
-            A100,
+        of_tuning(
+            "the platform's key, in either division",
+            "division: open\nrepeat: 2\n",
             "a tuning may change mutable keys only",
             key="repeat",
             given="2",
             **NOT_TUNED,
         ),
-        of_file(
-            "tuning: unknown key",
-            {TUNING: GLOBAL + "train_batch_sise: 8\n"},
-            A100,
+        of_tuning(
+            "unknown key",
+            "train_batch_sise: 8\n",
             "unknown key",
             key="train_batch_sise",
             do="did you mean 'train_batch_size'?",
         ),
-        of_file(
-            "tuning: FlagPerf's name",
-            {TUNING: GLOBAL + "learning_rate: 0.8\n"},
-            A100,
+        of_tuning(
+            "FlagPerf's name",
+            "learning_rate: 0.8\n",
             "unknown key",
             key="learning_rate",
             do="FlagPerf's 'learning_rate' is lr here",
         ),
-        of_file(
-            "tuning: wrong type",
-            {TUNING: GLOBAL + "lr: fast\n"},
-            A100,
-            "wrong type of value",
-            key="lr",
-            given="fast",
-            allowed=ABOVE_0,
-        ),
+        of_tuning("wrong type", "lr: fast\n", "wrong type of value", key="lr", given="fast", allowed=ABOVE_0),
         of_file(
             "tuning: the included file is named",
             {TUNING: GLOBAL + "defaults: [A100, _self_]\n", "vendor/nvidia/resnet50/A100": GLOBAL + "lr: 0\n"},
@@ -421,17 +391,15 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             A100,
             "the first line must be: # @package _global_",
         ),
-        of_file(
-            "tuning: not YAML",
-            {TUNING: GLOBAL + "lr: 0.5\n  seed: 3\n"},
-            A100,
+        of_tuning(
+            "not YAML",
+            "lr: 0.5\n  seed: 3\n",
             "not valid YAML: mapping values are not allowed here",
             where=f"{{bench}}/{TUNING}.yaml:3",
         ),
-        of_file(
-            "tuning: a key twice",
-            {TUNING: GLOBAL + "lr: 0.5\nlr: 0.6\n"},
-            A100,
+        of_tuning(
+            "a key twice",
+            "lr: 0.5\nlr: 0.6\n",
             "not valid YAML: found duplicate key lr",
             where=f"{{bench}}/{TUNING}.yaml:3",
         ),
@@ -595,61 +563,49 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             given="a lot",
             allowed=ABOVE_0,
         ),
-        of_file(
-            "cluster: wrong type",
-            {"cluster/lab": "title: lab\nnodes:\n  - {address: h1}\n  - {address: h2, port: ssh}\n"},
-            ["cluster=lab", "data_dir=/data"],
+        of_cluster(
+            "wrong type",
+            "nodes:\n  - {address: h1}\n  - {address: h2, port: ssh}\n",
             "wrong type of value",
             key="cluster.nodes[1].port",
             given="ssh",
             allowed="a whole number, at least 1, at most 65535, or null",
         ),
-        of_file(
-            "cluster: port",
-            {"cluster/lab": "title: lab\nnodes:\n  - {address: h1, port: 70000}\n"},
-            ["cluster=lab", "data_dir=/data"],
+        of_cluster(
+            "port",
+            "nodes:\n  - {address: h1, port: 70000}\n",
             "value out of range",
             key="cluster.nodes[0].port",
             given="70000",
             allowed="a whole number, at least 1, at most 65535, or null",
         ),
-        of_file(
-            "cluster: a node twice",
-            {"cluster/lab": "title: lab\nnodes:\n  - {address: h1}\n  - {address: h1}\n"},
-            ["cluster=lab", "data_dir=/data"],
+        of_cluster(
+            "a node twice",
+            "nodes:\n  - {address: h1}\n  - {address: h1}\n",
             "two nodes have one name",
             key="cluster.nodes[1].name",
             given="h1",
         ),
-        of_file(
-            "cluster: empty",
-            {"cluster/lab": "title: lab\nnodes: []\n"},
-            ["cluster=lab", "data_dir=/data"],
-            "the cluster has no nodes",
-            key="cluster.nodes",
-        ),
-        of_file(
-            "cluster: nodes from nowhere",
-            {"cluster/lab": "title: lab\n"},
-            ["cluster=lab", "data_dir=/data"],
+        of_cluster("empty", "nodes: []\n", "the cluster has no nodes", key="cluster.nodes"),
+        of_cluster(
+            "nodes from nowhere",
+            "",
             "a cluster says in one way where its hosts come from",
             key="cluster",
             given="none of nodes, slurm, kubernetes, scheduler",
             allowed="exactly one of nodes, slurm, kubernetes, scheduler",
         ),
-        of_file(
-            "cluster: nodes from two places",
-            {"cluster/lab": "title: lab\nnodes:\n  - {address: h1}\nslurm: {}\n"},
-            ["cluster=lab", "data_dir=/data"],
+        of_cluster(
+            "nodes from two places",
+            "nodes:\n  - {address: h1}\nslurm: {}\n",
             "a cluster says in one way where its hosts come from",
             key="cluster",
             given="nodes and slurm",
             allowed="exactly one of nodes, slurm, kubernetes, scheduler",
         ),
-        of_file(
-            "cluster: a time limit that YAML takes for a number",
-            {"cluster/lab": "title: lab\nslurm: {time: 30}\n"},
-            ["cluster=lab", "data_dir=/data"],
+        of_cluster(
+            "a time limit that YAML takes for a number",
+            "slurm: {time: 30}\n",
             "wrong type of value",
             key="cluster.slurm.time",
             given="30",
@@ -666,10 +622,9 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             allowed="true",
             do="or another runtime: process, apptainer, pyxis",
         ),
-        of_file(
-            "cluster: unknown field",
-            {"cluster/lab": "title: lab\nhosts: []\n"},
-            ["cluster=lab", "data_dir=/data"],
+        of_cluster(
+            "unknown field",
+            "hosts: []\n",
             "unknown key",
             key="cluster.hosts",
             do=f"one of: {', '.join(sorted(field.name for field in fields(Cluster)))}",
@@ -684,40 +639,31 @@ def test_a_suite(tmp_path: Path, suite: str, problem: str, rest: dict[str, str])
             given="data",
             allowed="an absolute path",
         ),
-        of_file(
-            "case: a key is missing",
-            {"model/toy": TOY.replace("lr: 0.1\n", "")},
-            ["model=toy", "data_dir=/data"],
-            "the case must set this key",
-            key="lr",
-            allowed=ABOVE_0,
+        of_case(
+            "a key is missing", TOY.replace("lr: 0.1\n", ""), "the case must set this key", key="lr", allowed=ABOVE_0
         ),
-        of_file(
-            "case: a component is missing",
-            {"model/toy": TOY.replace("task: {_target_: cases.toy.Task}\n", "")},
-            ["model=toy", "data_dir=/data"],
+        of_case(
+            "a component is missing",
+            TOY.replace("task: {_target_: cases.toy.Task}\n", ""),
             "the case must set this key",
             key="task",
         ),
-        of_file(
-            "case: nothing reads a key",
-            {"model/toy": TOY + "train_batch_sise: 3\n"},
-            ["model=toy", "data_dir=/data"],
+        of_case(
+            "nothing reads a key",
+            TOY + "train_batch_sise: 3\n",
             "nothing reads this key",
             key="train_batch_sise",
             do="did you mean 'train_batch_size'?",
         ),
-        of_file(
-            "case: without an end",
-            {"model/toy": TOY.replace("max_steps: 5\n", "")},
-            ["model=toy", "data_dir=/data"],
+        of_case(
+            "without an end",
+            TOY.replace("max_steps: 5\n", ""),
             "nothing would ever end this training",
             key="max_steps | max_epochs | max_samples_termination | max_time | target",
         ),
-        of_file(
-            "case: refers to nothing",
-            {"model/toy": TOY.replace("${depth}", "${dept}")},
-            ["model=toy", "data_dir=/data"],
+        of_case(
+            "refers to nothing",
+            TOY.replace("${depth}", "${dept}"),
             "Interpolation key 'dept' not found",
             key="network.depth",
         ),

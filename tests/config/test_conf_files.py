@@ -15,7 +15,7 @@ from flagperf.config.files.search_path import CONF
 from flagperf.config.schema.keys import is_under
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.leaves import leaves
-from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sample_data import is_sample_folder
 
 FILES = sorted(path.relative_to(CONF).with_suffix("").as_posix() for path in CONF.rglob("*.yaml"))
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
@@ -42,9 +42,9 @@ def begins_with_its_command(name: str) -> bool:
     group, _, option = name.partition("/")
     framework, _, _ = option.rpartition("/")
     python = f".venv-{framework}/bin/python" if framework else "python"
-    writer = f"# {python} -m cases.fingerprint {option}"
+    writers = {group: f"# {python} -m cases.{group} {option}" for group in ("fingerprint", "golden")}
     named = f"{group}={option}" if group in ("model", "hardware", "vendor") and option in of(group) else ""
-    return lines[0].startswith("# flagperf" if group != "fingerprint" else writer) and named in lines[0]
+    return lines[0].startswith(writers.get(group, "# flagperf")) and named in lines[0]
 
 
 def has_its_package_line(name: str) -> bool:
@@ -83,7 +83,7 @@ def test_case(path: Path) -> None:
         assert isinstance(job, JobConfig), job
         assert (job.changes, job.config["title"] != "", job.config["unit"] != "") == ((), True, True)
         assert [key for key in job.config["mutable"] if any(is_under(key, [never]) for never in NEVER)] == []
-        assert is_sample(job.config) == (job.size != "full")
+        assert is_sample_folder(job.config) == (job.size != "full")
         assert (job.extent is not None) == (job.size == "full")
         if job.size == "full":
             assert [key for key in job.config["mutable"] if not _is_there(key, job.config)] == []
@@ -104,6 +104,9 @@ def _is_there(key: str, config: Mapping[str, Any]) -> bool:
 def test_hardware(hardware: str) -> None:
     """`flagperf check` composes all hardware of a shipped vendor (tests/cli/test_check_vendor.py)."""
     assert yaml.safe_load(text(f"hardware/{hardware}"))["vendor"] in of("vendor")
+    figures = re.findall(r"^ *(?:memory_bandwidth|bandwidth|latency|fp8):.*", text(f"hardware/{hardware}"), re.M)
+    assert [line for line in figures if not re.search(r": +\S+ +# \S", line)] == []  # each with its source
+    assert len(figures) >= 5
 
 
 @pytest.mark.parametrize("group", ["cluster", "runtime", "framework"])
@@ -120,7 +123,7 @@ def test_experiment(experiment: str) -> None:
     multirun = f"flagperf -m +experiment={experiment}\n" in text(f"experiment/{experiment}")
     jobs = compose_jobs([f"+experiment={experiment}", "dry_run=true"], multirun=multirun)
     file = yaml.safe_load(text(f"experiment/{experiment}"))
-    said = leaves({key: value for key, value in file.items() if key not in ("defaults", "hydra", "suite")})
+    values = leaves({key: value for key, value in file.items() if key not in ("defaults", "hydra", "suite")})
     choices = {
         key.removeprefix("override /"): option for entry in file.get("defaults", []) for key, option in entry.items()
     }
@@ -131,7 +134,7 @@ def test_experiment(experiment: str) -> None:
     cases = CASES if named == ["glob(*)"] else named if "model" in swept else named * len(jobs)
     assert "suite" in file or [job.case for job in jobs] == cases
     for job in jobs:
-        assert {key: leaves(job.config).get(key) for key in said} == said
+        assert {key: leaves(job.config).get(key) for key in values} == values
         assert {group: job.config[group] for group in choices} == choices
         assert {change.source for change in job.changes} <= {f"experiment {experiment}"}
 

@@ -36,10 +36,10 @@ def test_devices_are_numbered_as_monitors_number_them() -> None:
 )
 def test_a_product_of_another_stack(hardware: str, expected: tuple[object, ...]) -> None:
     job = compose(["vendor=intel", f"hardware={hardware}", "data_dir=/data", "dry_run=true"])
-    maker = job.vendor
-    options = maker.container
-    assert (maker.device, maker.backend, maker.plugin, options.runtime, options.devices) == expected
-    assert ("stacks" in job.config["vendor"], maker.stacks, job.changes) == (False, {}, ())
+    vendor = job.vendor
+    options = vendor.container
+    assert (vendor.device, vendor.backend, vendor.plugin, options.runtime, options.devices) == expected
+    assert ("stacks" in job.config["vendor"], vendor.stacks, job.changes) == (False, {}, ())
 
 
 def test_a_stack_that_the_vendor_lacks_is_refused(tmp_path: Path) -> None:

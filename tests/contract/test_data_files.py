@@ -52,7 +52,7 @@ def test_the_place_does_not_count(tmp_path: Path) -> None:
     assert data_fingerprint(there) == found
 
 
-def test_a_quick_look_lists_some_of_the_folders(tmp_path: Path) -> None:
+def test_a_quick_scan_lists_some_of_the_folders(tmp_path: Path) -> None:
     """Of 64 folders every second is listed, in the order of their names, wherever the files lie."""
     config = {"data_dir": str(tmp_path), "data": {"require": {"train/*/*": 1}}}
     write(tmp_path, *(f"train/{number:02}/{name}.jpg" for number in reversed(range(64)) for name in "ab"))

@@ -49,7 +49,7 @@ def test_who_shares_what() -> None:
     assert mesh.groups("dp_replicate") == [[0, 4], [1, 5], [2, 6], [3, 7]]
     assert [mesh.data_rank(rank) for rank in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [mesh.part(rank) for rank in range(8)] == [0, 1, 2, 3, 0, 1, 2, 3]  # copies are those along dp_replicate
-    assert [rank for rank in range(8) if mesh.counts_data(rank)] == [0, 2, 4, 6]
+    assert [rank for rank in range(8) if mesh.counts_samples(rank)] == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize(("batch", "accumulation"), [(4, 4), (8, 2)])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from flagperf.config.compose import compose
-from flagperf.config.schema.values import Deadlines
+from flagperf.config.schema.limits import Deadlines
 from flagperf.contract.perflog import EVENTS, PREFIX, Event, PerfLog, parse
 from flagperf.results.evidence import Evidence
 from flagperf.results.rank_log import RankLog, read_rank_logs
@@ -177,8 +177,8 @@ def test_what_is_read_fits_the_protocol(event: object, value: object, metadata: 
         return
     assert parse(found.line()) is not None
     watch = Watch([0, 1], Deadlines(1, 1, 1, 1, 1), 0.0)
-    watch.saw(found.rank, found, 1.0)
-    PhaseTimes().saw(found)
+    watch.observe(found.rank, found, 1.0)
+    PhaseTimes().observe(found)
     terminal = Console(file=io.StringIO())
     with Progress(RUN, terminal) as progress:
         progress.event(found)

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.asyncio
 
 
 async def test_a_daemon_that_hangs_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = str(tmp_path / "docker.sock")
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{place}")
+    path = str(tmp_path / "docker.sock")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(place)
+        silent.bind(path)
         silent.listen()
         async with LocalTransport("here") as transport:
             docker = DockerHost(transport, patience=300)

@@ -181,8 +181,8 @@ async def test_each_command_is_logged(caplog: pytest.LogCaptureFixture, tmp_path
         with pytest.raises(HostError):
             await here.run(Command(("sleep", "9")), timeout=0.1)
         await here.start(Command(("echo", "x" * 400)), log=str(tmp_path / "log"), grace=1)
-    said = [re.sub(r"after \d+\.\d{3} s", "after _ s", message) for message in caplog.messages]
-    assert said == [
+    messages = [re.sub(r"after \d+\.\d{3} s", "after _ s", message) for message in caplog.messages]
+    assert messages == [
         "here: exit status 3 after _ s: sh -c ':; exit 3'",
         "here: failed after _ s: sleep 9",
         f"here: started after _ s: echo {'x' * 295}",

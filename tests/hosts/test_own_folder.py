@@ -36,31 +36,31 @@ def link(path: Path, target: Path, owner: int = 0) -> Path:
 
 
 REFUSED: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "made by another user": (lambda place: folder(place / "work", owner=NOBODY), "{place}/work belongs to user nobody"),
-    "a link": (lambda place: link(place / "work", folder(place / "real")), "{place}/work is a link"),
+    "made by another user": (lambda root: folder(root / "work", owner=NOBODY), "{root}/work belongs to user nobody"),
+    "a link": (lambda root: link(root / "work", folder(root / "real")), "{root}/work is a link"),
     "a link to nothing": (
-        lambda place: link(place / "work", place / "real"),
-        "mkdir: cannot create directory ‘{place}/work’: File exists",
+        lambda root: link(root / "work", root / "real"),
+        "mkdir: cannot create directory ‘{root}/work’: File exists",
     ),
     "below a folder of another user": (
-        lambda place: folder(place / "theirs", owner=NOBODY) / "work",
-        "{place}/theirs belongs to user nobody, who could swap what lies in it",
+        lambda root: folder(root / "theirs", owner=NOBODY) / "work",
+        "{root}/theirs belongs to user nobody, who could swap what lies in it",
     ),
     "below a folder that all may write to": (
-        lambda place: folder(place / "open", 0o777) / "work",
-        "{place}/open can be written by others, who could swap what lies in it, and has no sticky bit",
+        lambda root: folder(root / "open", 0o777) / "work",
+        "{root}/open can be written by others, who could swap what lies in it, and has no sticky bit",
     ),
     "below a folder that a group may write to": (
-        lambda place: folder(place / "shared", 0o775) / "work",
-        "{place}/shared can be written by others, who could swap what lies in it, and has no sticky bit",
+        lambda root: folder(root / "shared", 0o775) / "work",
+        "{root}/shared can be written by others, who could swap what lies in it, and has no sticky bit",
     ),
     "below another user's link": (
-        lambda place: link(place / "theirs", folder(place / "real"), NOBODY) / "work",
-        "{place}/theirs belongs to user nobody, who could swap what lies in it",
+        lambda root: link(root / "theirs", folder(root / "real"), NOBODY) / "work",
+        "{root}/theirs belongs to user nobody, who could swap what lies in it",
     ),
     "below our link to another user's folder": (
-        lambda place: link(place / "ours", folder(folder(place / "theirs", owner=NOBODY) / "real")) / "work",
-        "{place}/theirs belongs to user nobody, who could swap what lies in it",
+        lambda root: link(root / "ours", folder(folder(root / "theirs", owner=NOBODY) / "real")) / "work",
+        "{root}/theirs belongs to user nobody, who could swap what lies in it",
     ),
 }
 
@@ -70,7 +70,7 @@ async def looked(work_dir: Path) -> None:
     here = LocalTransport("node1")
     facts = await read_facts(here, f"{work_dir}/run", work_dir=str(work_dir))
     assert facts.fields["host"]
-    await remove_dead_folders(here, str(work_dir), make=True, known=facts.claims)
+    await remove_dead_folders(here, str(work_dir), make=True, claims=facts.claims)
 
 
 @pytest.mark.parametrize(("make", "why"), REFUSED.values(), ids=REFUSED.keys())
@@ -86,16 +86,16 @@ async def test_a_folder_that_others_reach_into_is_refused(
     ):
         with pytest.raises(HostError) as caught:
             await attempt
-        assert str(caught.value) == f"node1: {problem}: {why.format(place=tmp_path)}\n  do:      {ADVICE}"
+        assert str(caught.value) == f"node1: {problem}: {why.format(root=tmp_path)}\n  do:      {ADVICE}"
     assert not (work_dir / "run").exists()
 
 
 ACCEPTED: dict[str, Callable[[Path], Path]] = {
-    "not there yet": lambda place: place / "a" / "work",
-    "ours, readable by others": lambda place: folder(place / "work", 0o755),
-    "below a folder with the sticky bit": lambda place: folder(place / "open", 0o1777) / "work",
-    "below our link": lambda place: link(place / "ours", folder(place / "real")) / "work",
-    "with a space": lambda place: place / "a b" / "work",
+    "not there yet": lambda root: root / "a" / "work",
+    "ours, readable by others": lambda root: folder(root / "work", 0o755),
+    "below a folder with the sticky bit": lambda root: folder(root / "open", 0o1777) / "work",
+    "below our link": lambda root: link(root / "ours", folder(root / "real")) / "work",
+    "with a space": lambda root: root / "a b" / "work",
 }
 
 
@@ -105,9 +105,9 @@ async def test_our_own_folder_is_made_for_us_alone(make: Callable[[Path], Path],
     await claim(here, f"{work_dir}/run")
     assert [path.stat().st_mode & 0o777 for path in (work_dir, work_dir / "run")] == [0o700, 0o700]
     assert await claimed_folders(here, str(work_dir)) == {f"{work_dir}/run": "this"}
-    told = (await read_facts(here, str(work_dir), work_dir=str(work_dir))).claims
-    assert told is not None
-    assert await claimed_folders(here, "/not asked", known=told) == {f"{work_dir}/run": "this"}
+    claims = (await read_facts(here, str(work_dir), work_dir=str(work_dir))).claims
+    assert claims is not None
+    assert await claimed_folders(here, "/not asked", claims=claims) == {f"{work_dir}/run": "this"}
     await claim(here, f"{work_dir}/run")  # the next round of the same run
 
 

@@ -34,9 +34,9 @@ def folder() -> Iterator[Path]:
         path.unlink() if path.is_symlink() or not path.is_dir() else path.rmdir()
 
 
-def with_links(folder: Path, place: Path) -> None:
+def with_links(folder: Path, target: Path) -> None:
     for name in OPENED:
-        (folder / name).symlink_to(place / name)
+        (folder / name).symlink_to(target / name)
 
 
 def with_pipes(folder: Path, _: Path) -> None:
@@ -82,8 +82,8 @@ async def test_a_link_to_our_own_folder_is_none(folder: Path) -> None:
     link = Path(f"{folder}-link")
     link.symlink_to(folder)
     try:
-        found = await dead_process_folders(LocalTransport("here"))
-        assert (str(folder) in found, str(link) in found) == (True, False)
+        folders = await dead_process_folders(LocalTransport("here"))
+        assert (str(folder) in folders, str(link) in folders) == (True, False)
     finally:
         link.unlink()
 
@@ -94,5 +94,5 @@ async def test_no_command_starts_where_others_could_swap_its_folder(tmp_path: Pa
     starting = shell(START, "true", "", "true", f"{tmp_path}/log", "5", "10", "true")
     command = type(starting)((*words, *starting.argv))
     done: Completed = await LocalTransport("here").run(command, timeout=10)
-    said = "/tmp can be written by others, who could swap what lies in it, and has no sticky bit\n"
-    assert (done.exit_status, done.stdout, done.stderr) == (3, "", said)
+    problem = "/tmp can be written by others, who could swap what lies in it, and has no sticky bit\n"
+    assert (done.exit_status, done.stdout, done.stderr) == (3, "", problem)

@@ -17,8 +17,8 @@ SCRIPTS = sorted((Path(__file__).parents[2] / "flagperf").rglob("*.sh"))
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_a_script_says_what_it_does_and_is_sent_without_that(path: Path) -> None:
-    shebang, what, *_ = path.read_text().splitlines()
-    assert (shebang, what[:2]) == ("#!/bin/sh", "# ")
+    shebang, description, *_ = path.read_text().splitlines()
+    assert (shebang, description[:2]) == ("#!/bin/sh", "# ")
     sent = script(str(path.with_name("module.py")), path.name)
     assert path.read_text().endswith(f"\n{sent}") and not sent.startswith("#")
 

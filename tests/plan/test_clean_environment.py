@@ -57,8 +57,9 @@ def reaching(argv: tuple[str, ...], folder: Path, variables: dict[str, str]) -> 
     """What a command that prints its environment has of these variables, and what its log says."""
     given = {name: value.replace("{folder}", str(folder)) for name, value in variables.items()}
     done = subprocess.run(argv, env={"PATH": "/usr/bin:/bin", **given}, capture_output=True, text=True, check=True)
-    found = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
-    return {name: value for name, value in found.items() if name in {*variables, "FLAGPERF_BEFORE_SCRIPT"}}, done.stderr
+    environment = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
+    names = {*variables, "FLAGPERF_BEFORE_SCRIPT"}
+    return {name: value for name, value in environment.items() if name in names}, done.stderr
 
 
 def named(log: str) -> set[str]:
@@ -79,10 +80,10 @@ def test_what_is_listed_reaches_the_ranks(tmp_path: Path, shell: str) -> None:
     laid_out(tmp_path, run_of())
     (tmp_path / "sh").symlink_to(str(shutil.which(shell)))  # some systems have bash by that name
     argv = (str(tmp_path / "sh"), str(tmp_path / ENVIRONMENT), "env", "-0")
-    found, told = reaching(argv, tmp_path, {**PASSED, **ATTACKS, "TERM": "xterm", "SSH_TTY": "/dev/pts/1"})
-    assert found == PASSED
+    variables, left_out = reaching(argv, tmp_path, {**PASSED, **ATTACKS, "TERM": "xterm", "SSH_TTY": "/dev/pts/1"})
+    assert variables == PASSED
     assert not (tmp_path / "executed").exists()
-    assert named(told) | {"BASH_FUNC_exec%%", "BASH_FUNC_tr%%"} == set(ATTACKS)  # sh passes on no functions
+    assert named(left_out) | {"BASH_FUNC_exec%%", "BASH_FUNC_tr%%"} == set(ATTACKS)  # sh passes on no functions
 
 
 def test_what_a_vendors_script_exports_is_looked_at_too(tmp_path: Path) -> None:
@@ -93,15 +94,17 @@ def test_what_a_vendors_script_exports_is_looked_at_too(tmp_path: Path) -> None:
     config = laid_out(tmp_path, run_of())
     plan = make_plan(run_of(), 1)
     start = with_script(replace(plan.nodes[0].launch, argv=("env", "-0")), str(script), config)
-    found, told = reaching(start.argv, tmp_path, {**PASSED, **ATTACKS, "PYTHONPATH": "/code", "LD_BIND_NOT": ""})
-    assert found == {
+    variables, left_out = reaching(
+        start.argv, tmp_path, {**PASSED, **ATTACKS, "PYTHONPATH": "/code", "LD_BIND_NOT": ""}
+    )
+    assert variables == {
         **PASSED,
         "NCCL_DEBUG": "WARN",
         "PYTHONPATH": "/opt/acme:/code",
         "FLAGPERF_BEFORE_SCRIPT": "/code",
     }
     assert not (tmp_path / "executed").exists()
-    assert named(told) >= {"PYTHON_EXEC", "LD_BIND_NOT"}
+    assert named(left_out) >= {"PYTHON_EXEC", "LD_BIND_NOT"}
 
 
 BETA = Node("beta", "10.0.0.2")

@@ -43,10 +43,10 @@ def words(options: ContainerOptions) -> list[str]:
 
 def arguments(options: ContainerOptions) -> dict[str, Any]:
     """Options of the SDK call."""
-    found = sdk_arguments(Container("c1", "img:1", ("python3", "-m", "x"), {}, {}, (), options))
+    actual = sdk_arguments(Container("c1", "img:1", ("python3", "-m", "x"), {}, {}, (), options))
     for name, value in {"name": "c1", "image": "img:1", "command": ["python3", "-m", "x"]}.items():
-        assert found.pop(name) == value
-    return {name: value for name, value in found.items() if value not in ({}, [])}
+        assert actual.pop(name) == value
+    return {name: value for name, value in actual.items() if value not in ({}, [])}
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_environment_labels_and_mounts_in_both_forms() -> None:
         "x",
         STRANGE,
     )
-    found = sdk_arguments(container)
-    assert (found["labels"], found["environment"], found["command"]) == ({"l": "1"}, {"A": STRANGE}, ["x", STRANGE])
-    assert found["mounts"] == [
+    actual = sdk_arguments(container)
+    assert (actual["labels"], actual["environment"], actual["command"]) == ({"l": "1"}, {"A": STRANGE}, ["x", STRANGE])
+    assert actual["mounts"] == [
         SdkMount("/d", "/data", type="bind", read_only=True),
         SdkMount("/logs", "/logs", type="bind", read_only=False),
         SdkMount("/x y", '/a,"b', type="bind", read_only=True),
@@ -212,9 +212,9 @@ def test_sample_data_is_kept_on_the_host_and_may_be_written() -> None:
     config = {**SAMPLE, "data_dir": str(folder)}
     job = example_job(config=config, container=ContainerOptions(), image=Image("img:1", "present"))
     paths = Paths(PurePosixPath("/w/r"), PurePosixPath("/w/r/round1"), PurePosixPath("/w/r/round1/h"))
-    found = make_container(job, Node("h", "1.2.3.4"), 0, paths, Command(("x",)))
-    assert found is not None
-    assert found.mounts[-1] == Mount(f"{job.cluster.work_dir}/sample", "/home/me/sample", read_only=False)
+    actual = make_container(job, Node("h", "1.2.3.4"), 0, paths, Command(("x",)))
+    assert actual is not None
+    assert actual.mounts[-1] == Mount(f"{job.cluster.work_dir}/sample", "/home/me/sample", read_only=False)
 
 
 def test_a_process_runtime_has_no_container() -> None:

@@ -183,7 +183,7 @@ def interfaces(job: JobConfig) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("own", "found"),
+    ("configured", "expected"),
     [
         pytest.param({}, {"GLOO_SOCKET_IFNAME": "eth1", "ACCL_SOCKET_IFNAME": "eth1"}, id="gloo's and the vendor's"),
         pytest.param(
@@ -198,25 +198,27 @@ def interfaces(job: JobConfig) -> dict[str, str]:
         ),
     ],
 )
-def test_interface_variables(own: dict[str, str], found: dict[str, str]) -> None:
+def test_interface_variables(configured: dict[str, str], expected: dict[str, str]) -> None:
     vendor = Vendor(
-        "acme", "Acme", "acl", "accl", None, None, interface_variables=("ACCL_SOCKET_IFNAME",), environment=own
+        "acme", "Acme", "acl", "accl", None, None, interface_variables=("ACCL_SOCKET_IFNAME",), environment=configured
     )
-    assert interfaces(example_job(nnodes=2, cluster=LAB, vendor=vendor)) == found
+    assert interfaces(example_job(nnodes=2, cluster=LAB, vendor=vendor)) == expected
 
 
 @pytest.mark.parametrize(
-    ("config", "own", "found"),
+    ("config", "vendor_variables", "expected"),
     [
         pytest.param({"deterministic": False}, {}, None, id="not deterministic"),
         pytest.param({"deterministic": True}, {}, ":4096:8", id="deterministic"),
         pytest.param({"deterministic": True}, {"WORKSPACE": ":16:8"}, ":16:8", id="the user's own"),
     ],
 )
-def test_variables_of_deterministic_runs(config: dict[str, bool], own: dict[str, str], found: str | None) -> None:
-    variables = {"environment": own, "deterministic_environment": {"WORKSPACE": ":4096:8"}}
+def test_variables_of_deterministic_runs(
+    config: dict[str, bool], vendor_variables: dict[str, str], expected: str | None
+) -> None:
+    variables = {"environment": vendor_variables, "deterministic_environment": {"WORKSPACE": ":4096:8"}}
     vendor = Vendor("acme", "Acme", "npu", "hccl", None, None, **variables)  # type: ignore[arg-type]
-    assert make_plan(example_job(vendor=vendor, config=config), 1).nodes[0].launch.env.get("WORKSPACE") == found
+    assert make_plan(example_job(vendor=vendor, config=config), 1).nodes[0].launch.env.get("WORKSPACE") == expected
 
 
 TUNING = """\
@@ -293,9 +295,9 @@ def test_checkpoints_are_resumed_where_they_are_sent_to() -> None:
 
 def test_a_run_has_another_name_on_other_hosts_only() -> None:
     job = example_job(nnodes=2, cluster=replace(LAB, nodes=(HERE, BETA)))
-    found = make_plan(job, 1, RUN1, on_hosts="run1-ab").nodes
+    nodes = make_plan(job, 1, RUN1, on_hosts="run1-ab").nodes
     name = job.name
-    assert [node.case_dir for node in found] == [f"{RUN1}/{name}", f"/var/tmp/fp/run1-ab/{name}"]
+    assert [node.case_dir for node in nodes] == [f"{RUN1}/{name}", f"/var/tmp/fp/run1-ab/{name}"]
 
 
 def test_too_few_hosts_are_refused() -> None:

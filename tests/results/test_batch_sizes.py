@@ -16,7 +16,7 @@ def search(
     memory: Callable[[int], float],
     limit: float | None,
     device: float,
-    sizes: Sequence[int] | None = None,
+    sizes: Sequence[int] | None,
 ) -> list[TriedSize]:
     """All sizes that are tried on a device with so many GiB, which a rank may fill to the limit."""
     tried: list[TriedSize] = []
@@ -29,18 +29,34 @@ def search(
     return tried
 
 
+POWERS = (1, 2, 4, 8, 16, 32, 64)
+
+
 @pytest.mark.parametrize(
-    ("start", "memory", "limit", "device", "found", "sizes"),
+    ("start", "memory", "limit", "device", "allowed", "found", "sizes"),
     [
-        pytest.param(32, lambda size: 2 + size / 8, 36, 40, 272, [32, 64, 256, 272], id="a straight line"),
-        pytest.param(32, lambda size: 2 + size / 8, 11, 40, 72, [32, 16, 72], id="twice as much might be over it"),
-        pytest.param(1, lambda size: 4.0 + size, 9, 40, 5, [1, 2, 5], id="there is no half of one"),
-        pytest.param(32, lambda size: 2 + size / 8, 5, 40, 24, [32, 16, 24], id="the first is over the limit"),
-        pytest.param(8, lambda size: 1.0 * size, 36, 4, 4, [8, 4, 6, 5], id="out of memory below the limit"),
-        pytest.param(8, lambda size: 1.0 * size, None, 21, 21, [8, 16, 32, 24, 20, 22, 21], id="no limit known"),
-        pytest.param(4, lambda size: 2 + size**2 / 50, 36, 40, 41, [4, 8, 32, 48, 40, 41], id="it grows faster"),
-        pytest.param(2, lambda _: 50.0, 36, 40, None, [2, 1], id="not even one"),
-        pytest.param(640, lambda size: size / 100, None, 9, 900, [640, 1280, 960, 800, 880, 920, 900], id="tokens"),
+        pytest.param(32, lambda size: 2 + size / 8, 36, 40, None, 272, [32, 64, 256, 272], id="a straight line"),
+        pytest.param(
+            32, lambda size: 2 + size / 8, 11, 40, None, 72, [32, 16, 72], id="twice as much might be over it"
+        ),
+        pytest.param(1, lambda size: 4.0 + size, 9, 40, None, 5, [1, 2, 5], id="there is no half of one"),
+        pytest.param(32, lambda size: 2 + size / 8, 5, 40, None, 24, [32, 16, 24], id="the first is over the limit"),
+        pytest.param(8, float, 36, 4, None, 4, [8, 4, 6, 5], id="out of memory below the limit"),
+        pytest.param(8, float, None, 21, None, 21, [8, 16, 32, 24, 20, 22, 21], id="no limit known"),
+        pytest.param(4, lambda size: 2 + size**2 / 50, 36, 40, None, 41, [4, 8, 32, 48, 40, 41], id="it grows faster"),
+        pytest.param(2, lambda _: 50.0, 36, 40, None, None, [2, 1], id="not even one"),
+        pytest.param(
+            640, lambda size: size / 100, None, 9, None, 900, [640, 1280, 960, 800, 880, 920, 900], id="tokens"
+        ),
+        pytest.param(4, lambda size: 2 + size / 8, 6.5, 40, POWERS, 32, [4, 8, 32], id="whole steps: a line"),
+        pytest.param(1, float, 20, 9, POWERS, 8, [1, 2, 8, 16], id="whole steps: out of memory below the limit"),
+        pytest.param(4, float, 5, 40, POWERS, 4, [4, 2], id="whole steps: twice as much is over it"),
+        pytest.param(1, float, None, 99, POWERS, 64, [1, 2, 4, 8, 16, 32, 64], id="whole steps: all fit"),
+        pytest.param(32, float, None, 3, POWERS, 2, [32, 16, 8, 4, 2], id="whole steps: the first is too large"),
+        pytest.param(
+            64, lambda _: 50.0, 36, 40, POWERS, None, [64, 32, 16, 8, 4, 2, 1], id="whole steps: not even one"
+        ),
+        pytest.param(6, float, None, 99, (6,), 6, [6], id="whole steps: a single size"),
     ],
 )
 def test_few_sizes_are_tried(
@@ -48,38 +64,12 @@ def test_few_sizes_are_tried(
     memory: Callable[[int], float],
     limit: float | None,
     device: float,
+    allowed: Sequence[int] | None,
     found: int | None,
     sizes: list[int],
 ) -> None:
-    tried = search(start, memory, limit, device)
-    assert ([one.size for one in tried], batch_sizes.largest(tried)) == (sizes, found)
-
-
-@pytest.mark.parametrize(
-    ("start", "memory", "limit", "device", "found", "tried"),
-    [
-        pytest.param(4, lambda size: 2 + size / 8, 6.5, 40, 32, [4, 8, 32], id="a line, and the next one is over it"),
-        pytest.param(1, lambda size: 1.0 * size, 20, 9, 8, [1, 2, 8, 16], id="out of memory below the limit"),
-        pytest.param(4, lambda size: 1.0 * size, 5, 40, 4, [4, 2], id="twice as much is over it"),
-        pytest.param(1, lambda size: 1.0 * size, None, 99, 64, [1, 2, 4, 8, 16, 32, 64], id="all fit"),
-        pytest.param(32, lambda size: 1.0 * size, None, 3, 2, [32, 16, 8, 4, 2], id="the first is too large"),
-        pytest.param(64, lambda _: 50.0, 36, 40, None, [64, 32, 16, 8, 4, 2, 1], id="not even one"),
-    ],
-)
-def test_only_what_gives_whole_steps_is_tried(
-    start: int,
-    memory: Callable[[int], float],
-    limit: float | None,
-    device: float,
-    found: int | None,
-    tried: list[int],
-) -> None:
-    made = search(start, memory, limit, device, (1, 2, 4, 8, 16, 32, 64))
-    assert ([one.size for one in made], batch_sizes.largest(made)) == (tried, found)
-
-
-def test_one_size_gives_whole_steps() -> None:
-    assert [one.size for one in search(6, float, None, 99, (6,))] == [6]
+    tried = search(start, memory, limit, device, allowed)
+    assert ([attempt.size for attempt in tried], batch_sizes.largest(tried)) == (sizes, found)
 
 
 def test_too_few_samples_are_no_upper_limit() -> None:

@@ -114,7 +114,7 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
     ),
     "another step": (
         lambda given: given["built"]["optimizer"].update(step="torch.optimum.mine"),
-        "optimizer torch.optim.sgd.SGD whose step is another one, from torch.optimum.mine",
+        "optimizer torch.optim.sgd.SGD with another step, from torch.optimum.mine",
     ),
     "a further group": (
         lambda given: given["built"]["optimizer"]["groups"].append(GROUP),
@@ -142,7 +142,7 @@ DIFFERENT: dict[str, tuple[Callable[[Given], object], str]] = {
     ),
     "a log that somebody forged badly": (
         lambda given: given["built"]["network"].update(classes=[CONV]),
-        "what it built cannot be read",
+        "its BUILT cannot be read",
     ),
     "no schedule": (
         lambda given: given["built"]["schedule"].update(scheduler=None),

@@ -238,7 +238,7 @@ def test_energy_that_one_node_does_not_know_has_its_reason() -> None:
     devices = {"power": {"energy_j": 100.0, "coverage": 1.0}}
     nodes = {"a": {"acme": devices}, "b": {"acme": {"not_available": "gone"}}, "c": {"cpu": {"mean": 0.1}}}
     assert job_energy(nodes, samples=10) == {
-        "devices": {"not_available": "b: gone; c: its monitors do not tell it", "coverage": 0.0}
+        "devices": {"not_available": "b: gone; c: its monitors do not report it", "coverage": 0.0}
     }
     alone = {"a": {"acme": devices, "pwr": {"not_available": "none"}}}
     assert sorted(job_energy(alone, samples=None)) == ["devices"]

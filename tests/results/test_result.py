@@ -22,7 +22,7 @@ from flagperf.results.summary import summary_of
 
 
 def read(folder: Path, status: str = "finished", **config: Any) -> Result:
-    return result.result_of_logs({**CONFIG, **config}, (), 1, folder, status=status)
+    return result.result_of_logs({**CONFIG, **config}, (), 1, folder, result.Ending(status))
 
 
 KILLED = Failure("signal SIGKILL", "node1", 1, 9, "training", signal="SIGKILL", last_lines=("step 3", "step 4"))
@@ -38,7 +38,7 @@ def test_a_round_is_read_whole(tmp_path: Path) -> None:
 def test_what_the_launcher_knows(tmp_path: Path) -> None:
     write_round(tmp_path)
     found = result.result_of_logs(
-        CONFIG, (), 3, tmp_path, status="failed", failure=KILLED, seconds=12.0, sweep={"lr": "0.1"}
+        CONFIG, (), 3, tmp_path, result.Ending("failed", failure=KILLED, seconds=12.0), {"lr": "0.1"}
     )
     assert (found.round, found.status, found.failure, found.seconds, found.sweep) == (
         3, "failed", KILLED, 12.0, {"lr": "0.1"},
@@ -77,7 +77,11 @@ def test_limits_that_the_user_set_are_asked_for(tmp_path: Path) -> None:
     """max_steps of the case is a limit; max_steps of the command line is a promise."""
     write_round(tmp_path, stop_reason="max_epochs", epochs=100, converged=False)
     asked = result.result_of_logs(
-        {**CONFIG, "max_steps": 500}, [Change("max_steps", None, 500, "command line")], 1, tmp_path, status="finished"
+        {**CONFIG, "max_steps": 500},
+        [Change("max_steps", None, 500, "command line")],
+        1,
+        tmp_path,
+        result.Ending("finished"),
     )
     assert (read(tmp_path, max_steps=500).reasons, asked.reasons) == (
         (),
@@ -150,7 +154,7 @@ def test_target_of_a_training_that_a_limit_ended(
 ) -> None:
     write_round(tmp_path, stop_reason="max_steps", converged=False, final_acc1=final)
     changes = [Change("max_steps", None, 100, source)]
-    found = result.result_of_logs({**CONFIG, "max_steps": 100}, changes, 1, tmp_path, status="finished")
+    found = result.result_of_logs({**CONFIG, "max_steps": 100}, changes, 1, tmp_path, result.Ending("finished"))
     assert (found.verdict, found.target_reached) == ("VALID", reached)
 
 

@@ -12,6 +12,7 @@ from second_verdict import judge
 from flagperf.contract.extent import Extent
 from flagperf.contract.outcome import Failure, refusal
 from flagperf.contract.perflog import Event
+from flagperf.contract.records import Achievable
 from flagperf.contract.target import Target
 from flagperf.errors import InterruptedRunError
 from flagperf.results.evidence import Evidence
@@ -243,6 +244,21 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         lambda: evidence(peak_memory=64.0),
         "INVALID",
         ("peak memory 64.0 GiB is over the hardware's 40 GiB",),
+    ),
+    "faster than the product allows": (
+        lambda: dataclasses.replace(
+            evidence(), achievable=Achievable(bound=390.0), config={"hardware": {"name": "X1"}}
+        ),
+        "SUSPECT",
+        (
+            "p_core is 400, above the 390 that the traced step and the data sheet of X1 allow: a peak, a count of "
+            "operations or bytes, or the figure is wrong",
+        ),
+    ),
+    "as fast as the product allows": (
+        lambda: dataclasses.replace(evidence(), achievable=Achievable(bound=400.0)),
+        "VALID",
+        (),
     ),
     "claims a target it missed": (
         lambda: evidence(final_acc1=90.0),

@@ -12,9 +12,9 @@ from flagperf.errors import ConfigError
 from flagperf.run.blame import (
     RankExit,
     cause,
+    early_exits,
     first_cause,
     last_lines,
-    left_early,
     raised,
     rank_exits,
     refused,
@@ -108,7 +108,7 @@ STOPPED = (
     ],
 )
 def test_left_early(log: str, finished: set[int], ended_well: bool, early: list[int]) -> None:
-    assert left_early(log, (4, 5), finished, ended_well, PYTORCH.failures) == early
+    assert early_exits(log, (4, 5), finished, ended_well, PYTORCH.failures) == early
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <modu
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "expected"),
     [
         pytest.param(f"{TRACEBACK}RuntimeError: out of luck\n", "RuntimeError: out of luck", id="an exception"),
         pytest.param(
@@ -154,8 +154,8 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in <modu
         pytest.param("an Error: in a line\n", None, id="none"),
     ],
 )
-def test_raised(log: str, said: str | None) -> None:
-    assert raised(log) == said
+def test_raised(log: str, expected: str | None) -> None:
+    assert raised(log) == expected
 
 
 def test_refused() -> None:

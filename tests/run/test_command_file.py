@@ -21,10 +21,10 @@ def test_a_command_comes_back_with_the_users_files(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     keep(given, run)
-    found = read(run)
-    assert found == given
-    assert found.line() == f"flagperf -m --config-dir '{bench}' --config-dir {tmp_path}/empty model=glm lr=1,2"
-    (kept,) = kept_folders(found, run)
+    command_read = read(run)
+    assert command_read == given
+    assert command_read.line() == f"flagperf -m --config-dir '{bench}' --config-dir {tmp_path}/empty model=glm lr=1,2"
+    (kept,) = kept_folders(command_read, run)
     files = {path.relative_to(kept).as_posix(): path.read_text() for path in kept.rglob("*.yaml")}
     assert files == {"cluster/lab.yaml": "title: lab\n", "vendor/acme/glm/A1.yaml": "# x\n"}
 

@@ -64,15 +64,15 @@ LEFT = Failure("exit code 0 before the training had ended", "left", 0, 0, "start
 
 def at(second: int, status: int) -> str:
     """What torchrun prints of its only rank."""
-    one = BLOCK.format(index=0, rank=int(status < 0), local=0, status=status, signal="")
-    return report(one.replace("07:20:01", f"07:20:0{second}"))
+    block = BLOCK.format(index=0, rank=int(status < 0), local=0, status=status, signal="")
+    return report(block.replace("07:20:01", f"07:20:0{second}"))
 
 
 def just_now(report: str) -> str:
     """A report whose times are less than ten seconds ago."""
     began = time.time() - 10
     return re.sub(
-        r"2026-11-21_07:20:0(\d)", lambda found: f"{datetime.fromtimestamp(began + int(found[1])):%F_%T}", report
+        r"2026-11-21_07:20:0(\d)", lambda match: f"{datetime.fromtimestamp(began + int(match[1])):%F_%T}", report
     )
 
 
@@ -165,13 +165,13 @@ async def test_a_rank_that_the_kernel_killed(
 
 
 async def test_a_configuration_that_a_rank_refuses(tmp_path: Path) -> None:
-    said = "ConfigError: no such file\n  where:   config.yaml\n  key:     init_checkpoint\n  given:   /a\n"
-    async with ended(tmp_path, ("", NOTICE.format(status=2, rank=0)), ("", said), (0, 1)) as nodes:
+    text = "ConfigError: no such file\n  where:   config.yaml\n  key:     init_checkpoint\n  given:   /a\n"
+    async with ended(tmp_path, ("", NOTICE.format(status=2, rank=0)), ("", text), (0, 1)) as nodes:
         nodes[1].job = dataclasses.replace(nodes[1].job, where=lambda key: f"the file of {key}")
-        found = await failed_exit(nodes)
+        match = await failed_exit(nodes)
     details = {"where": "the file of init_checkpoint", "key": "init_checkpoint", "given": "/a"}
-    assert found == Failure("no such file", "right", 1, 1, "start", 2, details=details)
-    assert found.line == (
+    assert match == Failure("no such file", "right", 1, 1, "start", 2, details=details)
+    assert match.line == (
         "rank 1 on right (node rank 1): no such file, during start: init_checkpoint=/a (the file of init_checkpoint)"
     )
 

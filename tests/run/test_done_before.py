@@ -35,11 +35,11 @@ def test_taken_over(tmp_path: Path, results: list[object], changed: dict[str, ob
     earlier = tmp_path / "earlier" / before.name
     (earlier / "round1").mkdir(parents=True)
     (earlier / "round1" / "rank0.out.log").write_text("log")
-    done = summary.summarize(before, results, earlier)  # type: ignore[arg-type]
+    done = summary.summary_of(before.name, results, before.config, before.changes)  # type: ignore[arg-type]
     summary.write(done, earlier)
     (tmp_path / "new" / now.name).mkdir(parents=True)
-    found = taken_over(now, tmp_path / "new")
-    assert found == (done if is_done else None)
+    summary_taken = taken_over(now, tmp_path / "new")
+    assert summary_taken == (done if is_done else None)
     assert (tmp_path / "new" / now.name / "round1" / "rank0.out.log").exists() == is_done
 
 
@@ -49,7 +49,8 @@ def test_a_batch_size_that_was_found(tmp_path: Path) -> None:
     now = replace(configured(tmp_path), sized=lambda size: configured(tmp_path, train_batch_size=size))
     earlier = tmp_path / "earlier" / before.name
     earlier.mkdir(parents=True)
-    done = summary.summarize(before, [replace(found, identity=before.identity) for found in DONE], earlier)
+    results = [replace(result, identity=before.identity) for result in DONE]
+    done = summary.summary_of(before.name, results, before.config, before.changes)
     summary.write(done, earlier)
     assert taken_over(now, tmp_path / "new") == done
 

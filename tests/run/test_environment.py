@@ -42,11 +42,11 @@ DO = "  do:      make other, name another with runtime.python=PATH, or train in 
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("own", [True, False], ids=["the launcher's own", "another"])
-async def test_versions_of_the_frameworks_packages(tmp_path: Path, own: bool) -> None:
+@pytest.mark.parametrize("has_own", [True, False], ids=["the launcher's own", "another"])
+async def test_versions_of_the_frameworks_packages(tmp_path: Path, has_own: bool) -> None:
     """An interpreter by another name is started to know."""
     async with LocalTransport("here") as here:
-        launch = Command((sys.executable if own else str(linked(tmp_path / "python")),))
+        launch = Command((sys.executable if has_own else str(linked(tmp_path / "python")),))
         assert await environment(example_job(framework=replace(OTHER, module="yaml")), here, launch) == VERSIONS
 
 
@@ -58,8 +58,8 @@ def linked(path: Path, folder: Path | None = None) -> Path:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("own", [True, False], ids=["the launcher's own", "another"])
-async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, own: bool) -> None:
+@pytest.mark.parametrize("has_own", [True, False], ids=["the launcher's own", "another"])
+async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, has_own: bool) -> None:
     """With what was found where, what is needed, and what to do. The torch is one of a package list alone."""
     packages = tmp_path / "packages"
     (packages / "torch-1.13.1+vendor.dist-info").mkdir(parents=True)
@@ -67,12 +67,12 @@ async def test_all_that_is_missing_is_said_at_once(tmp_path: Path, own: bool) ->
     needs = {"python": "3.99", "torch": "2.0", "pyyaml": "5", "no-such-library": "1.0"}
     stack = replace(OTHER, module="yaml", packages=("torch",), needs=needs, version="2.1")
     vendor = Vendor("acme", "ACME", "acme", "acmecl", "torch_acme", None)
-    python = sys.executable if own else str(linked(tmp_path / "python", packages))
-    torch = importlib.metadata.version("torch") if own else "1.13.1+vendor"
+    python = sys.executable if has_own else str(linked(tmp_path / "python", packages))
+    torch = importlib.metadata.version("torch") if has_own else "1.13.1+vendor"
     async with LocalTransport("here") as here:
         with pytest.raises(HostError) as refused:
             await environment(example_job(framework=stack, vendor=vendor), here, Command((python,)))
-    old = "" if own else f"torch {torch}, of which sums needs 2.0 or newer; "
+    old = "" if has_own else f"torch {torch}, of which sums needs 2.0 or newer; "
     assert str(refused.value) == (
         f"here: {python} has no module torch_acme; "
         f"python {platform.python_version()}, of which sums needs 3.99 or newer; {old}"
@@ -192,24 +192,24 @@ def test_lines_of_a_requirements_file(version: str, line: str, fits: bool) -> No
 def test_the_lowest_versions_are_those_of_the_oldest_environment() -> None:
     """`make oldest` installs them, and tests train on it."""
     extras = ("train-oldest", "train-older")
-    found: dict[str, Any] = {"python": "3.8"}
+    installed: dict[str, Any] = {"python": "3.8"}
     for line in importlib.metadata.requires("flagperf") or []:
         requirement, _, condition = line.partition(";")
         if any(extra in condition for extra in extras):
             name, *lowest = re.findall(r"^[\w-]+|(?<=[>=]=)[\d.]*\d", requirement)
-            found[name] = "".join(lowest)
+            installed[name] = "".join(lowest)
     lowest = {**PYTORCH.needs, **PYTORCH.case_needs}
-    assert {name: found[name] for name in lowest} == lowest
+    assert {name: installed[name] for name in lowest} == lowest
 
 
 def test_an_environment_of_the_frameworks_own_is_used_where_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
-    assert [local_python(one) for one in (PYTORCH, OTHER)] == [sys.executable, sys.executable]
+    assert [local_python(framework) for framework in (PYTORCH, OTHER)] == [sys.executable, sys.executable]
     (tmp_path / ".venv-other/bin").mkdir(parents=True)
     (tmp_path / ".venv-other/bin/python").symlink_to(os.path.realpath(sys.executable))
-    assert [local_python(one) for one in (PYTORCH, OTHER)] == [
+    assert [local_python(framework) for framework in (PYTORCH, OTHER)] == [
         sys.executable,
         str(tmp_path / ".venv-other/bin/python"),
     ]

@@ -45,8 +45,8 @@ def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobConfig:
 
 
 def composed(folder: Path, *words: str) -> JobConfig:
-    own = ["nproc=2", f"result_dir={folder}", "run_name=run", "monitor.interval=0.1"]
-    return compose([*words, *own], [FAULTS / "conf"])
+    overrides = ["nproc=2", f"result_dir={folder}", "run_name=run", "monitor.interval=0.1"]
+    return compose([*words, *overrides], [FAULTS / "conf"])
 
 
 async def run_round(job: JobConfig, folder: Path, number: int = 1) -> Outcome:
@@ -121,7 +121,8 @@ async def test_rounds_lie_beside_each_other(workload: JobConfig) -> None:
     assert {path.name for path in second.folder.parent.glob("round*")} == {"round1", "round2"}
     logs = {number: read_rank_logs(second.folder.parent / f"round{number}") for number in (1, 2)}
     submitted = {
-        number: [log.all("SUBMIT_INFO")[0].value["config"]["seed"] for log in found] for number, found in logs.items()
+        number: [log.all("SUBMIT_INFO")[0].value["config"]["seed"] for log in rank_logs]
+        for number, rank_logs in logs.items()
     }
     assert submitted == {1: [0, 0], 2: [1, 1]}
 

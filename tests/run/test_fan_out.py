@@ -6,7 +6,7 @@ import pytest
 
 from flagperf.contract.outcome import Failure, refusal
 from flagperf.errors import ConfigError, FlagperfError, HostError, SeveralErrors
-from flagperf.run.fan_out import in_one
+from flagperf.run.fan_out import combined_error
 
 ONE, TWO = HostError("a", "is off", advice="switch it on"), HostError("b", "is away")
 WRONG = ConfigError("more ranks than devices", where="host c", key="nproc", given=8)
@@ -15,7 +15,7 @@ BOTH = "2 hosts cannot be used, in phase 'check':\na: is off\n  do:      switch 
 
 
 @pytest.mark.parametrize(
-    ("errors", "told", "exit_code"),
+    ("errors", "text", "exit_code"),
     [
         pytest.param([ONE], str(ONE), 3, id="one"),
         pytest.param([ONE, TWO], BOTH, 3, id="two"),
@@ -31,9 +31,9 @@ BOTH = "2 hosts cannot be used, in phase 'check':\na: is off\n  do:      switch 
         pytest.param([ONE, TWO, FULL], str(FULL), None, id="the launcher's disk among them"),
     ],
 )
-def test_errors_of_a_phase(errors: list[BaseException], told: str, exit_code: int | None) -> None:
-    error = in_one("check", errors)
-    assert str(error) == told
+def test_errors_of_a_phase(errors: list[BaseException], text: str, exit_code: int | None) -> None:
+    error = combined_error("check", errors)
+    assert str(error) == text
     assert (error.exit_code if isinstance(error, FlagperfError) else None) == exit_code
 
 

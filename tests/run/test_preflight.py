@@ -162,7 +162,7 @@ TREE = "digits, laid out as\n    <data_dir>/*.png"
 @pytest.mark.asyncio
 @pytest.mark.parametrize("transport", [LocalTransport("here"), OtherHost("there")], ids=["here", "there"])
 @pytest.mark.parametrize(
-    ("folder", "files", "pattern", "found"),
+    ("folder", "files", "pattern", "problem"),
     [
         pytest.param("a folder", "1.png 2.png", "*.png", None, id="enough"),
         pytest.param("a folder", "1.png 2.jpg", "*.png", "has 1 of at least 2 entries that match *.png", id="too few"),
@@ -181,21 +181,21 @@ TREE = "digits, laid out as\n    <data_dir>/*.png"
     ],
 )
 async def test_data(
-    tmp_path: Path, transport: LocalTransport, folder: str, files: str, pattern: str, found: str | None
+    tmp_path: Path, transport: LocalTransport, folder: str, files: str, pattern: str, problem: str | None
 ) -> None:
     data = {"name": "digits", "tree": "<data_dir>/*.png", "require": {pattern: 2}}
     data_dir = f"{tmp_path}/{folder}"
     for path in (Path(data_dir, name) for name in files.split(" ") if name):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    if found == "is not a folder":
+    if problem == "is not a folder":
         data_dir += "/b"
     refused = None
     try:
         await check_data(example_job(config={"data": data}), transport, data_dir)
     except ConfigError as error:
         refused = error
-    assert (refused and refused.problem) == (found and f"data_dir {found}")
+    assert (refused and refused.problem) == (problem and f"data_dir {problem}")
     if refused:
         assert (refused.key, str(refused.given), refused.allowed) == ("data_dir", data_dir.rstrip("/"), TREE)
 

@@ -75,11 +75,11 @@ def step(number: int) -> Event:
 )
 def test_time_left(limits: dict[str, Any], left: float | None) -> None:
     estimate = TimeLeft(example_job(config=limits))
-    estimate.saw(Event("TRAIN_START"), 100.0)
-    estimate.saw(step(5), 106.0)  # the first steps are slower
+    estimate.observe(Event("TRAIN_START"), 100.0)
+    estimate.observe(step(5), 106.0)  # the first steps are slower
     assert estimate.seconds(106.0) == (9.0 if "max_time" in limits else None)
-    estimate.saw(Event("EPOCH_END", {"epoch": 1, "step": 5}), 106.0)
-    estimate.saw(step(10), 111.0)
+    estimate.observe(Event("EPOCH_END", {"epoch": 1, "step": 5}), 106.0)
+    estimate.observe(step(10), 111.0)
     assert estimate.seconds(111.0) == left
 
 
@@ -95,8 +95,8 @@ def test_time_left(limits: dict[str, Any], left: float | None) -> None:
 )
 def test_last_step(limits: dict[str, Any], last: int | None) -> None:
     estimate = TimeLeft(example_job(config=limits))
-    estimate.saw(step(3), 106.0)  # the last that was logged of the first epoch
-    estimate.saw(Event("EPOCH_END", {"epoch": 1, "step": 5}), 106.0)
+    estimate.observe(step(3), 106.0)  # the last that was logged of the first epoch
+    estimate.observe(Event("EPOCH_END", {"epoch": 1, "step": 5}), 106.0)
     assert estimate.last_step == last
 
 
@@ -208,7 +208,7 @@ ON_SAMPLES = {
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "is_shown"),
     [
         pytest.param({}, True, id="a case of one's own, full by name"),
         pytest.param({"data_dir": "/data"}, False, id="real data"),
@@ -216,14 +216,14 @@ ON_SAMPLES = {
         pytest.param({"size": "tiny"}, False, id="a tiny size, which claims its target"),
     ],
 )
-def test_the_target_on_sample_data_is_told_when_it_is_reached(changed: dict[str, Any], told: bool) -> None:
+def test_the_target_on_sample_data_is_told_when_it_is_reached(changed: dict[str, Any], is_shown: bool) -> None:
     job, out = example_job(config={**ON_SAMPLES, **changed}, target=Target("acc1", 0.5, "higher")), io.StringIO()
     with Progress(job, Console(file=out, width=200)) as progress:
         for step in (2, 3):
             progress.event(Event("EVALUATE", {"step": step, "acc1": step / 5}))
     lines = [line.split(" s  ", 1)[1] for line in out.getvalue().splitlines()]
     evaluations = [f"evaluate step {step}  acc1 {step / 5} (target 0.5)" for step in (2, 3)]
-    assert lines == [*evaluations, *([f"{'':9}{REACHED}"] if told else [])]
+    assert lines == [*evaluations, *([f"{'':9}{REACHED}"] if is_shown else [])]
 
 
 def test_last_lines_of_a_log_are_no_markup() -> None:

@@ -22,7 +22,7 @@ def test_nothing_to_resume() -> None:
 
 
 @pytest.mark.parametrize(
-    ("repeat_seed", "number", "found"),
+    ("repeat_seed", "number", "expected"),
     [
         pytest.param("own", 1, "round1", id="the first round"),
         pytest.param("own", 2, "round2", id="a later round: that with its seed"),
@@ -30,13 +30,13 @@ def test_nothing_to_resume() -> None:
         pytest.param("same", 3, "round1", id="one seed: always the first"),
     ],
 )
-def test_found(tmp_path: Path, repeat_seed: str, number: int, found: str | None) -> None:
+def test_found(tmp_path: Path, repeat_seed: str, number: int, expected: str | None) -> None:
     case = tmp_path / "sums-pytorch-cpux1x2"
     for name in ("round1", "round2"):
         (case / name / "checkpoint").mkdir(parents=True)
         (case / name / "checkpoint" / "step000000010.pt").touch()
     job = with_checkpoints(example_job(config={"resume": str(tmp_path), "repeat_seed": repeat_seed}), number)
-    assert job.resume == (str(case / found / "checkpoint") if found else None)
+    assert job.resume == (str(case / expected / "checkpoint") if expected else None)
     assert make_plan(job, number, tmp_path).config["resume"] == job.resume
 
 
@@ -85,8 +85,8 @@ def test_another_training_is_refused(tmp_path: Path) -> None:
         allowed="0.1",
         do="begin anew, without resume, to train with another recipe",
     )
-    said = refusal_of(replace(same, strategy="flagperf.trainer.pytorch.parallel.Sharded"))
-    assert said.startswith("the checkpoint was written by another strategy\n")
+    text = refusal_of(replace(same, strategy="flagperf.trainer.pytorch.parallel.Sharded"))
+    assert text.startswith("the checkpoint was written by another strategy\n")
 
 
 def test_none_is_refused(tmp_path: Path) -> None:

@@ -36,11 +36,11 @@ log = logging.getLogger("flagperf.part")
 def test_a_warning_is_printed_once_whatever_is_kept(tmp_path: Path, level: str, kept: list[str]) -> None:
     out = io.StringIO()
     with run_log(tmp_path, level, Console(file=out)):
-        for one in ("debug", "info", "warning", "warning", "error"):
-            getattr(log, one)(SAID[one])
+        for name in ("debug", "info", "warning", "warning", "error"):
+            getattr(log, name)(SAID[name])
     lines = (tmp_path / "flagperf_run.log").read_text().splitlines()
     matches = [match for match in (re.fullmatch(LINE, line) for line in lines) if match]
-    assert [(match[1].lower(), match[2]) for match in matches] == [(one, SAID[one]) for one in kept]
+    assert [(match[1].lower(), match[2]) for match in matches] == [(name, SAID[name]) for name in kept]
     assert out.getvalue() == "           warning 2 ranks share a core\n"
     assert len(lines) - len(matches) == (level in ("debug", "info"))  # "flagperf started."
     log.warning("after the run")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flagperf.config.schema.values import Deadlines
+from flagperf.config.schema.limits import Deadlines
 from flagperf.contract.perflog import Event
 from flagperf.run.watch import Watch
 
@@ -54,5 +54,5 @@ def test_overdue(seen: list[Seen], now: float, overdue: str | None) -> None:
     watch = Watch([0, 1, 2], DEADLINES, started=0)
     for when, rank, event in seen:
         name, _, phase = event.partition(" ")
-        watch.saw(rank, Event(name, {"phase": phase}, rank=rank), when)
+        watch.observe(rank, Event(name, {"phase": phase}, rank=rank), when)
     assert watch.overdue(now) == overdue

@@ -67,8 +67,8 @@ def test_a_run_uses_its_hosts(folder: Path) -> None:
     code, shown, errors = flagperf(*words, folder=folder)
     assert code == 2
     assert errors.startswith("flagperf: data_dir does not exist\n  where:   command line\n")
-    said = [line.strip() for line in shown.splitlines() if "hall" in line]
-    assert said == ["hall gives a host of short", "hall has its host back"]
+    lines_of_hall = [line.strip() for line in shown.splitlines() if "hall" in line]
+    assert lines_of_hall == ["hall gives a host of short", "hall has its host back"]
 
 
 @pytest.mark.parametrize(

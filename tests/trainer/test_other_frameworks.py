@@ -222,7 +222,7 @@ rank = 1 if os.fork() == 0 else 0
 cluster = {"cluster": {"worker": sys.argv[1:]}, "task": {"type": "worker", "index": rank}}
 os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "TF_CONFIG": json.dumps(cluster)}
 from flagperf.trainer.tensorflow2.ranks import World
-world = World.of().joined("gloo", 100)
+world = World.of().join("gloo", 100)
 world.wait()
 if rank == 1:
     os._exit(0)

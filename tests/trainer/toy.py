@@ -230,8 +230,9 @@ def fork_ranks(function: Callable[[Path], Any], folder: Path, ranks: int = 2) ->
     cores = sorted(os.sched_getaffinity(0))
 
     def rank_process(rank: int) -> None:
-        os.sched_setaffinity(0, {cores[rank % len(cores)]})
-        torch.set_num_threads(1)  # one core, one thread: OpenMP's pool does not survive a fork
+        torch.set_num_threads(1)  # OpenMP's pool does not survive a fork …
+        if ranks > 1:  # … and several ranks would divide the cores: give each one; a lone one may move between them
+            os.sched_setaffinity(0, {cores[rank % len(cores)]})
         names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
         os.environ.update({name: str(value) for name, value in names.items()})
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))

@@ -263,7 +263,7 @@ def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zo
             log.write_text(log.read_text() + Event("FINISHED", values, time_ms=1_021_000).line() + "\n")
         write_monitors(folder)
         (tmp_path / "job" / "config.yaml").write_text(yaml.safe_dump(CONFIG))
-        result.write(result.result_of_logs(CONFIG, (), 1, folder, status="finished"), folder)
+        result.write(result.result_of_logs(CONFIG, (), 1, folder, result.Ending("finished")), folder)
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -283,7 +283,7 @@ def test_energy_and_monitors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zo
         "energy of devices: energy_per_sample_j",
     }
     assert [row.how for name, row in rows.items() if name == "energy of rapl"] == [
-        "not measured: node0_noderank0: its monitors do not tell it"
+        "not measured: node0_noderank0: its monitors do not report it"
     ]
 
 

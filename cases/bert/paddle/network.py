@@ -1,4 +1,4 @@
-"""BERT (arXiv:1810.04805) as it is pre-trained, of Paddle's layers, with words predicted only where they are masked."""
+"""BERT (arXiv:1810.04805) for pre-training, of Paddle's layers, with predictions of the masked words only."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class BertForMaskedPlaces(nn.Layer):  # type: ignore[misc]
         return words, self.follows(functional.tanh(self.pooler(hidden[:, 0])))
 
     def _embedded(self, tokens: Tensor) -> Tensor:
-        """The words' rows. The row of the padding gets no gradient from here: the network of PyTorch has it so."""
-        own = functional.embedding(tokens, self.words.weight, padding_idx=PAD)  # zeros where the padding is
-        padding = (tokens == PAD).astype(own.dtype).unsqueeze(-1)
-        return own + padding * self.words.weight[PAD].detach()
+        """The rows of the words. As in PyTorch's network, the row of the padding gets no gradient from here."""
+        rows = functional.embedding(tokens, self.words.weight, padding_idx=PAD)  # zeros where the padding is
+        padding = (tokens == PAD).astype(rows.dtype).unsqueeze(-1)
+        return rows + padding * self.words.weight[PAD].detach()

@@ -1,4 +1,4 @@
-"""Pre-training: the loss of the masked words and of the next sentence; the metric is how many words are found."""
+"""Pre-training: the loss of the masked words and of the next sentence; the metric is the share of correct words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import paddle
 from numpy.typing import NDArray
 from paddle import Tensor, nn
 from paddle.nn import functional
+from typing_extensions import override
 
 from cases.bert.paddle.network import Config
 from cases.bert.paddle.weights import from_transformers
@@ -28,9 +29,9 @@ class Pretraining(Task):
 
     def parameters(self, network: nn.Layer) -> list[dict[str, Any]]:
         """Weight decay acts on matrices and embeddings, not on biases and layer norms: these have one dimension."""
-        own = network.parameters()
-        decayed = [parameter for parameter in own if parameter.ndim > 1]
-        others = [parameter for parameter in own if parameter.ndim == 1]
+        parameters = network.parameters()
+        decayed = [parameter for parameter in parameters if parameter.ndim > 1]
+        others = [parameter for parameter in parameters if parameter.ndim == 1]
         return [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
 
     def initial_weights(self, checkpoint: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
@@ -40,7 +41,7 @@ class Pretraining(Task):
     def loss(self, network: nn.Layer, batch: Batch) -> Tensor:
         """Mean over the masked words, and mean over the pairs of texts.
 
-        Paddle's own mean counts words without a label too, unless the label that stands for none is positive.
+        Paddle's own mean also counts ignored words, unless `ignore_index` is positive.
         """
         words, follows = network(*(batch[name] for name in INPUTS))
         labels = batch["masked_words"].flatten()
@@ -48,6 +49,7 @@ class Pretraining(Task):
         words_loss = functional.cross_entropy(words, labels, ignore_index=NOT_MASKED, reduction="sum") / masked
         return words_loss + functional.cross_entropy(follows, batch["not_next"])
 
+    @override
     def samples(self, batch: Batch) -> int:
         return int(batch["input_ids"].shape[0])
 
@@ -61,18 +63,18 @@ class Pretraining(Task):
         return 2.0 * (sizes.num_hidden_layers * layer + heads)
 
     def count(self, network: nn.Layer, batch: Batch) -> Tensor:
-        """Words that are found, words, their loss, the loss of the pairs, and pairs."""
+        """Correct words, all masked words, their loss, the loss of the pairs, and the number of pairs."""
         words, follows = network(*(batch[name] for name in INPUTS))
         labels = batch["masked_words"].flatten()
         masked = labels != NOT_MASKED
-        found = (words.argmax(-1) == labels) & masked
+        correct = (words.argmax(-1) == labels) & masked
         words_loss = functional.cross_entropy(words, labels, ignore_index=NOT_MASKED, reduction="sum")
         follows_loss = functional.cross_entropy(follows, batch["not_next"], reduction="sum")
         pairs = paddle.to_tensor(float(self.samples(batch)))
-        counted = (found.sum(), masked.sum(), words_loss, follows_loss, pairs)
+        counted = (correct.sum(), masked.sum(), words_loss, follows_loss, pairs)
         return paddle.stack([number.astype("float64") for number in counted])
 
     def measure(self, counted: NDArray[Any]) -> dict[str, float]:
-        """`mlm_accuracy`: the share of masked words that are found. `eval_loss`: the loss over all examples."""
-        found, words, words_loss, follows_loss, pairs = counted.tolist()
-        return {"mlm_accuracy": round(found / words, 6), "eval_loss": words_loss / words + follows_loss / pairs}
+        """`mlm_accuracy`: the share of masked words that are predicted correctly. `eval_loss`: over all examples."""
+        correct, words, words_loss, follows_loss, pairs = counted.tolist()
+        return {"mlm_accuracy": round(correct / words, 6), "eval_loss": words_loss / words + follows_loss / pairs}

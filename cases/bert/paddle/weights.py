@@ -51,12 +51,12 @@ TABLES = ("words.weight", "places.weight", "segments.weight")  # matrices that a
 
 
 def from_transformers(theirs: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Our names → arrays in Paddle's layout. A name that is not in the table stays as it is."""
+    """Our names → arrays in Paddle's layout. A name outside of the table does not change."""
     ours = {}
     for name, weight in theirs.items():
         if not name.startswith(DECODER):
-            own, array = renamed(name), np.asarray(weight)
-            ours[own] = array.T if array.ndim == 2 and own not in TABLES else array
+            renamed_to, array = renamed(name), np.asarray(weight)
+            ours[renamed_to] = array.T if array.ndim == 2 and renamed_to not in TABLES else array
     return ours
 
 
@@ -64,6 +64,6 @@ def renamed(name: str) -> str:
     """Our name of a parameter. NVIDIA's scripts call a layer that they may fuse with its activation `dense_act`."""
     name = name.replace(".dense_act.", ".dense.")
     for theirs, ours in NAMES:
-        if (found := re.match(theirs, name)) is not None:
-            return "words_bias" if name == "cls.predictions.bias" else found.expand(ours) + name[found.end() :]
+        if (match := re.match(theirs, name)) is not None:
+            return "words_bias" if name == "cls.predictions.bias" else match.expand(ours) + name[match.end() :]
     return name

@@ -12,6 +12,7 @@ from typing import Any, Tuple
 import numpy as np
 from mindspore.dataset import vision
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from cases.image_classification.folders import labelled
 from cases.image_classification.refusals import unreadable
@@ -30,7 +31,7 @@ class Images(Dataset):
 
     Args:
         root: the folder of a split.
-        num_classes: of the network; the split has as many at most.
+        num_classes: of the network; the split has no more.
     """
 
     def __init__(self, root: str, num_classes: int, image_size: int) -> None:
@@ -40,6 +41,7 @@ class Images(Dataset):
     def __len__(self) -> int:
         return len(self.labels)
 
+    @override
     def read(self, index: int, generator: np.random.Generator) -> tuple[Pixels, Any]:
         try:
             image = vision.read_image(self.paths[index], vision.ImageReadMode.COLOR)
@@ -49,7 +51,7 @@ class Images(Dataset):
         return np.ascontiguousarray(cut.transpose(2, 0, 1)), np.int32(self.labels[index])
 
     def cut(self, image: Pixels, generator: np.random.Generator) -> Pixels:
-        """An image [height, width, 3] as it is seen, [image_size, image_size, 3]."""
+        """The part of an image [height, width, 3] that the network gets, [image_size, image_size, 3]."""
         raise NotImplementedError
 
 
@@ -66,6 +68,7 @@ class RandomCrops(Images):
         self.scale, self.flip = (scale[0], scale[1]), flip
         self.resize = vision.Resize([image_size] * 2)  # an operation costs more to make than to apply
 
+    @override
     def cut(self, image: Pixels, generator: np.random.Generator) -> Pixels:
         top, left, height, width = random_box(image.shape[0], image.shape[1], self.scale, generator)
         crop: Pixels = self.resize(np.ascontiguousarray(image[top : top + height, left : left + width]))
@@ -83,14 +86,15 @@ class CentreCrops(Images):
         super().__init__(root, num_classes, image_size)
         self.resize, self.centre = vision.Resize(resize_size), vision.CenterCrop(image_size)
 
-    def cut(self, image: Pixels, generator: np.random.Generator) -> Pixels:  # noqa: ARG002
+    @override
+    def cut(self, image: Pixels, generator: np.random.Generator) -> Pixels:
         return self.centre(self.resize(image))  # type: ignore[no-any-return]
 
 
 def random_box(height: int, width: int, scale: tuple[float, float], generator: np.random.Generator) -> Box:
     """A part of an image with a random share of its area and a random shape, as torchvision draws it.
 
-    Where none is found within the image, the largest one around its centre with an allowed shape.
+    After ATTEMPTS boxes outside of the image: the largest box of an allowed shape around its centre.
     """
     low, high = (math.log(ratio) for ratio in RATIOS)
     for _ in range(ATTEMPTS):

@@ -47,6 +47,7 @@ class ResNet(nn.Cell):  # type: ignore[misc]
         self.fc = nn.Dense(channels, num_classes, Uniform(bound), Uniform(bound))
 
     def construct(self, images: Tensor) -> Tensor:
+        """Scores, [images, classes]."""
         hidden = self.maxpool(ops.relu(self.bn1(self.conv1(images))))
         for stage in self.layers():
             hidden = stage(hidden)
@@ -77,16 +78,17 @@ class Bottleneck(nn.Cell):  # type: ignore[misc]
                 cells = {"thinned": nn.MaxPool2d(1, stride), **cells}
             self.downsample = nn.SequentialCell(OrderedDict(cells))
 
-    def construct(self, given: Tensor) -> Tensor:
-        hidden = ops.relu(self.bn1(self.conv1(given)))
+    def construct(self, inputs: Tensor) -> Tensor:
+        """The output of the block, [images, channels, height, width]."""
+        hidden = ops.relu(self.bn1(self.conv1(inputs)))
         hidden = ops.relu(self.bn2(self.conv2(hidden)))
         hidden = self.bn3(self.conv3(hidden))
-        beside = given if self.downsample is None else self.downsample(given)
+        beside = inputs if self.downsample is None else self.downsample(inputs)
         return ops.relu(hidden + beside)
 
 
 def convolution(given: int, channels: int, size: int, stride: int) -> nn.Conv2d:
-    """A convolution without bias, as many zeros on both sides as keep the size where the stride is 1."""
+    """A convolution without bias; its padding keeps the size where the stride is 1."""
     initial = HeNormal(mode="fan_out", nonlinearity="relu")
     padding = size // 2
     return nn.Conv2d(given, channels, size, stride, "pad", padding, has_bias=False, weight_init=initial)

@@ -22,6 +22,6 @@ class Stairs(LearningRateSchedule):  # type: ignore[misc]
         self.lr, self.gamma, self.steps = lr, gamma, epochs * steps_per_epoch
 
     def construct(self, global_step: Tensor) -> Tensor:
-        """The rate of the step that comes after so many."""
+        """The rate of the step after the given number of steps."""
         fallen = ops.floor_divide(global_step, self.steps)
         return self.lr * ops.pow(self.gamma, fallen.astype(mindspore.float32))

@@ -8,23 +8,21 @@ from typing import Any, Sequence
 import mindspore
 from mindspore import Tensor, nn, ops
 from numpy.typing import NDArray
+from typing_extensions import override
 
+from cases.image_classification.accuracy import CountedAccuracy
 from cases.image_classification.mindspore.network import multiplications
 from cases.image_classification.mindspore.weights import from_torchvision
-from flagperf.trainer.loop.task import Task
 
 Batch = Sequence[Tensor]  # images [n, 3, height, width], labels [n]
 
 
-class ImageClassification(Task):
+class ImageClassification(CountedAccuracy):
     """Batches of images and labels of cases.image_classification.mindspore.data.
 
     Args:
-        pixel_mean, pixel_std: of red, green and blue in [0, 1]; what the network sees is (pixel - mean) / std.
+        pixel_mean, pixel_std: of red, green and blue in [0, 1]; the network gets (pixel - mean) / std.
     """
-
-    metrics = ("acc1", "acc5")
-    counts = 3
 
     def __init__(self, num_classes: int, pixel_mean: Sequence[float], pixel_std: Sequence[float]) -> None:
         self.num_classes = num_classes
@@ -40,30 +38,23 @@ class ImageClassification(Task):
         """Weights of torchvision's ResNet, saved as arrays."""
         return from_torchvision(checkpoint)
 
-    def seen(self, images: Tensor) -> Tensor:
-        """What the network sees of images."""
+    def normalised(self, images: Tensor) -> Tensor:
+        """Images as the network gets them."""
         return (images.astype(mindspore.float32) / 255 - self.pixel_mean) / self.pixel_std
 
+    @override
     def loss(self, network: nn.Cell, batch: Batch) -> Tensor:
         images, labels = batch
-        return ops.cross_entropy(network(self.seen(images)).astype(mindspore.float32), labels)
-
-    def samples(self, batch: Batch) -> int:
-        return int(batch[1].shape[0])
+        return ops.cross_entropy(network(self.normalised(images)).astype(mindspore.float32), labels)
 
     def operations(self, network: nn.Cell, config: Mapping[str, Any]) -> float:  # noqa: ARG002
         """Two for each multiplication of convolutions and of the last layer, as PyTorch's counter has them."""
         return 2.0 * multiplications(network)
 
     def count(self, network: nn.Cell, batch: Batch) -> tuple[int | Tensor, ...]:
-        """Images, and those whose class is the best or among the best five."""
+        """Images, and those whose class has the best score, or one of the best five."""
         images, labels = batch
-        scores = network(self.seen(images)).astype(mindspore.float32)
+        scores = network(self.normalised(images)).astype(mindspore.float32)
         _, best = ops.topk(scores, min(5, self.num_classes))
         hits = best == labels.reshape(-1, 1)
         return len(labels), hits[:, :1].sum(), hits.sum()
-
-    def measure(self, counted: NDArray[Any]) -> dict[str, float]:
-        """Top-1 (`acc1`) and top-5 (`acc5`) accuracy in percent."""
-        images, first, five = counted.tolist()
-        return {"acc1": round(100 * first / images, 4), "acc5": round(100 * five / images, 4)}

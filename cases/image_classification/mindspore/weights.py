@@ -22,11 +22,11 @@ NAMES = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "runn
 def from_torchvision(weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Arrays by the names of MindSpore, from those of a state dict of torchvision."""
     normalisations = {name[: -len(".running_mean")] for name in weights if name.endswith(".running_mean")}
-    found = {}
+    renamed = {}
     for name, array in weights.items():
-        cell, _, own = name.rpartition(".")
+        cell, _, parameter = name.rpartition(".")
         if cell not in normalisations:
-            found[name] = array
-        elif own in NAMES:
-            found[f"{cell}.{NAMES[own]}"] = array
-    return found
+            renamed[name] = array
+        elif parameter in NAMES:
+            renamed[f"{cell}.{NAMES[parameter]}"] = array
+    return renamed

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tensorflow as tf
+from typing_extensions import override
 
 from cases.image_classification.folders import labelled
 from cases.image_classification.refusals import unreadable
@@ -23,29 +24,31 @@ class Images(Dataset):
 
     Args:
         root: the folder of a split.
-        num_classes: of the network; the split has as many at most.
+        num_classes: of the network; the split has no more.
     """
 
     def __init__(self, root: str, num_classes: int, image_size: int) -> None:
         self.root, self.image_size = root, image_size
-        found = labelled(root, num_classes, KINDS)
-        self.classes = found.classes
-        self.paths = tf.constant(found.paths)
-        self.labels = tf.constant(found.labels, tf.int64)
+        images = labelled(root, num_classes, KINDS)
+        self.classes = images.classes
+        self.paths = tf.constant(images.paths)
+        self.labels = tf.constant(images.labels, tf.int64)
 
     def __len__(self) -> int:
         return int(self.labels.shape[0])
 
+    @override
     def read(self, index: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         data = tf.io.read_file(self.paths[index])
         pixels = tf.clip_by_value(tf.round(self.cut(data, seed)), 0, 255)
         return tf.ensure_shape(tf.cast(pixels, tf.uint8), [self.image_size, self.image_size, 3]), self.labels[index]
 
+    @override
     def unreadable(self, index: int, reason: str) -> ConfigError:
         return unreadable(self.paths[index].numpy().decode(), reason)
 
     def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """The image of a file's content as it is seen, [image_size, image_size, 3], numbers from 0 to 255."""
+        """The part of a file's image that the network gets, [image_size, image_size, 3], numbers from 0 to 255."""
         raise NotImplementedError
 
 
@@ -61,6 +64,7 @@ class RandomCrops(Images):
         super().__init__(root, num_classes, image_size)
         self.scale, self.flip = tuple(scale), flip
 
+    @override
     def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         image = decoded(data)
         begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
@@ -89,7 +93,8 @@ class CentreCrops(Images):
         super().__init__(root, num_classes, image_size)
         self.resize_size = resize_size
 
-    def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
+    @override
+    def cut(self, data: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         image = decoded(data)
         sides = tf.shape(image)[:2]
         large = tf.image.resize(image, sides * self.resize_size // tf.reduce_min(sides), antialias=True)

@@ -55,7 +55,7 @@ def bottleneck(
 
 
 def convolution(given: keras.KerasTensor, channels: int, size: int, stride: int, name: str) -> keras.KerasTensor:
-    """A convolution without bias, as many zeros on both sides as keep the size where the stride is 1."""
+    """A convolution without bias; its padding keeps the size where the stride is 1."""
     if size > 1:
         given = layers.ZeroPadding2D(size // 2)(given)
     initial = keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal")

@@ -26,11 +26,11 @@ class WarmupSteps(keras.optimizers.schedules.LearningRateSchedule):  # type: ign
         self.falls = [float(epoch * steps_per_epoch) for epoch in boundaries]
 
     def __call__(self, step: Any) -> tf.Tensor:
-        """The rate of the step that comes after so many."""
+        """The rate of the step after the given number of steps."""
         done = tf.cast(step, tf.float32)
         fallen = tf.reduce_sum(tf.cast(done >= tf.constant(self.falls, tf.float32), tf.float32))
         return tf.where(done < self.grown, self.lr * done / max(self.grown, 1.0), self.lr * self.gamma**fallen)
 
     def get_config(self) -> dict[str, Any]:
-        """What it was made of, in steps."""
+        """The arguments of the schedule, in steps."""
         return {"lr": self.lr, "gamma": self.gamma, "grown": self.grown, "falls": self.falls}

@@ -27,16 +27,16 @@ NAMES = {
 
 def from_torchvision(weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Arrays by the paths of Keras, from those of a state dict of torchvision."""
-    found = {}
+    renamed = {}
     for name, array in weights.items():
-        layer, _, own = name.rpartition(".")
+        layer, _, parameter = name.rpartition(".")
         layer = layer.replace(".", "-")
-        if own == "weight" and array.ndim == 4:
-            found[f"{layer}/kernel"] = array.transpose(2, 3, 1, 0)
-        elif own == "weight" and array.ndim == 2:
-            found[f"{layer}/kernel"] = array.T
+        if parameter == "weight" and array.ndim == 4:
+            renamed[f"{layer}/kernel"] = array.transpose(2, 3, 1, 0)
+        elif parameter == "weight" and array.ndim == 2:
+            renamed[f"{layer}/kernel"] = array.T
         elif layer == "fc":
-            found[f"{layer}/bias"] = array
-        elif own in NAMES:
-            found[f"{layer}/{NAMES[own]}"] = array
-    return found
+            renamed[f"{layer}/bias"] = array
+        elif parameter in NAMES:
+            renamed[f"{layer}/{NAMES[parameter]}"] = array
+    return renamed

@@ -1,4 +1,4 @@
-"""What `flagperf doctor` asks a host's docker: does it answer, has it the image, and what did dead runs leave there?"""
+"""The checks of `flagperf doctor` on a host's docker: the daemon, the image, its Python, and leftovers of dead runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from flagperf.cli.doctor.software import alone, said_start, starting
+from flagperf.cli.doctor.software import alone, started_modules, starting
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
@@ -25,20 +25,21 @@ BUILDER = "docker --version && docker buildx version >/dev/null"
 BUILDX_SINCE = 23  # from this version of docker, BuildKit needs the plug-in buildx
 
 
-Claimed = Callable[[], Awaitable[dict[str, leftovers.FolderState]]]  # gives the folders that runs claimed on the host
+Claimed = Callable[[], Awaitable[dict[str, leftovers.FolderState]]]  # returns the folders that runs claimed on a host
 
 
 class DockerChecks:
-    """The checks of one host that need its docker, one after the other."""
+    """The checks of a host that need its docker. They run one after another."""
 
     def __init__(self, job: JobConfig, node: Node, transport: Transport, claimed: Claimed) -> None:
         self.job, self.node, self.transport, self.claimed = job, node, transport, claimed
-        self.layers: list[str] | None = None  # of the image; None: it is not there
+        self.layers: list[str] | None = None  # of the image; None: the host has no such image
         self._docker = DockerHost(transport)
         self._answers = False
-        self._unseen = ""  # why nothing is known of its containers, though there may be some
+        self._unseen = ""  # the reason why its containers could not be listed
 
     async def rows(self) -> list[Row]:
+        """A row for each check of the daemon, of the image, of its Python, and of leftover containers."""
         checks = [("docker", self._daemon), ("leftovers", self._leftovers)]
         if self.job.image is not None:
             checks[1:1] = [("image", self._image), ("python", self._python)]
@@ -65,7 +66,7 @@ class DockerChecks:
         image = self.job.image
         assert image is not None
         if not self._answers:
-            return Finding("not looked at: docker does not answer", looked=False)
+            return Finding("not looked at: docker does not answer", skipped=True)
         self.layers = await image_layers(self._docker, image.reference)
         if self.layers is not None:
             return Finding(f"{image.reference} is there")
@@ -79,11 +80,11 @@ class DockerChecks:
         )
 
     async def _python(self) -> Finding:
-        """Whether the image's Python starts, with the modules that the ranks import first."""
+        """The check that the image's Python starts, and imports the first modules of the ranks."""
         from docker.errors import APIError
 
         if self.layers is None:
-            return Finding("not looked at: the image is not there", looked=False)
+            return Finding("not looked at: the image is not there", skipped=True)
         plan = alone(self.job, self.node)
         assert plan.container is not None and self.job.container is not None
         await image_versions(self.job, self._docker, plan)
@@ -92,10 +93,10 @@ class DockerChecks:
             status, output = await self._docker.call(partial(run_to_end, container=container), again=False)
         except APIError as error:
             raise refusal(self.node.name, container, error) from error
-        return Finding(f"the image's Python starts, and imports {said_start(self.node.name, status, output)}")
+        return Finding(f"the image's Python starts, and imports {started_modules(self.node.name, status, output)}")
 
     async def _missing_builder(self) -> str:
-        """What to install for a build; empty when nothing is missing."""
+        """Advice on a missing program for a build; "" where nothing is missing."""
         done = await self.transport.run(Command(("sh", "-c", BUILDER)), timeout=LOOK_TIMEOUT)
         version = re.search(r"version (\d+)", done.stdout)
         if version is None:
@@ -113,13 +114,13 @@ class DockerChecks:
             states |= {
                 f"container {name}": state for name, state in (await container_states(self._docker.call)).items()
             }
-        dead, kept = ([what for what, state in states.items() if state == which] for which in ("dead", "kept"))
+        dead, kept = ([item for item, state in states.items() if state == wanted] for wanted in ("dead", "kept"))
         unseen = f"; containers were not looked at: {self._unseen}" if self._unseen else ""
-        found = [f"of dead runs: {', '.join(dead)}"] if dead else []
+        texts = [f"of dead runs: {', '.join(dead)}"] if dead else []
         advice = [f"flagperf clean cluster={self.job.cluster.name}"] if dead else []
         if kept:
-            found.append(f"logs that were not collected: {', '.join(kept)}")
+            texts.append(f"logs that were not collected: {', '.join(kept)}")
             advice.append(leftovers.advice(kept))
-        if found:
-            return Finding("; ".join(found) + unseen, "\n".join(advice))
-        return Finding((f"{len(states)} of other runs" if states else "none") + unseen, looked=not unseen)
+        if texts:
+            return Finding("; ".join(texts) + unseen, "\n".join(advice))
+        return Finding((f"{len(states)} of other runs" if states else "none") + unseen, skipped=bool(unseen))

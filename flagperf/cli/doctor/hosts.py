@@ -1,4 +1,4 @@
-"""flagperf doctor: can this job run on this cluster? a line for each check, and what to do
+"""flagperf doctor: check that a job can run on its cluster, with advice for each problem
 
 usage: flagperf doctor [OVERRIDES…]
 
@@ -30,7 +30,7 @@ from flagperf.config.rules.secrets import read_secrets
 from flagperf.config.schema.cluster import Node
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
-from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sample_data import is_sample_folder
 from flagperf.errors import ConfigError
 from flagperf.hosts.connect import make_transports
 from flagperf.hosts.facts import Facts, read_facts
@@ -51,12 +51,12 @@ DATA_ADVICE = "bring the data there, or say where it lies: data_dir, or the node
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what may keep a job from running on its cluster."""
+    """Print a line for each check of the job's cluster."""
     return look_at_cluster(options, examine)
 
 
 async def examine(job: JobConfig) -> list[Row]:
-    """Look at every host of the cluster. Problems become rows; none is raised."""
+    """Check every host of the cluster. Problems become rows, and raise no errors."""
     of_scheduler = await scheduler(job.cluster.source).examine(job)
     if of_scheduler is not None:
         return [*of_scheduler, *_cluster_rows(job)]
@@ -68,7 +68,7 @@ async def examine(job: JobConfig) -> list[Row]:
 
 
 class _Host:
-    """One host while it is looked at."""
+    """The checks of a host."""
 
     def __init__(self, job: JobConfig, node: Node, transport: Transport) -> None:
         self.job, self.node, self.transport = job, node, transport
@@ -104,7 +104,7 @@ class _Host:
         ]
 
     async def _check(self, name: str, check: Check) -> bool:
-        """Make a check and add its row. Returns False when it failed."""
+        """Make a check and add its row. Returns False where the check failed."""
         self.rows.append(row := await look(self.node.name, name, check))
         return row.state != "failed"
 
@@ -147,9 +147,9 @@ class _Host:
         return Finding(f"{self._work_dir}: only this user can reach into it")
 
     async def _claimed(self) -> dict[str, FolderState]:
-        """The folders that runs claimed there; two checks ask for them, and the host is asked once."""
+        """The folders that runs claimed on the host. Two checks need them; the host is asked once."""
         if self._claims is None:
-            asked = claimed_folders(self.transport, self.job.cluster.work_dir, known=self.facts.claims)
+            asked = claimed_folders(self.transport, self.job.cluster.work_dir, claims=self.facts.claims)
             self._claims = asyncio.ensure_future(asked)
         return await self._claims
 
@@ -175,27 +175,27 @@ class _Host:
         return Finding(f"{self.facts.devices} for {self.job.nproc} ranks a node")
 
     async def _data(self) -> Finding:
-        place = self.node.data_dir or self.job.data_dir
-        if place == DATA_DIR:
-            return Finding("not looked at: no data_dir is given", looked=False)
+        folder = self.node.data_dir or self.job.data_dir
+        if folder == DATA_DIR:
+            return Finding("not looked at: no data_dir is given", skipped=True)
         try:
-            await preflight.check_data(self.job, self.transport, place)
+            await preflight.check_data(self.job, self.transport, folder)
         except ConfigError as error:
             advice = "\n".join(filter(None, [DATA_ADVICE, error.advice]))
             raise ConfigError(
-                error.problem, key="data_dir", given=place, allowed=error.allowed, advice=advice
+                error.problem, key="data_dir", given=folder, allowed=error.allowed, advice=advice
             ) from error
-        if is_sample(self.job.config):
-            return Finding(f"{place} (made when it is needed)")
-        counted = self.transport.local and place == self.job.data_dir and self.job.extent is not None
-        other = await asyncio.to_thread(other_data, self.job) if counted else ""
-        return Finding(f"{place}: {other}" if other else place, DATA_ADVICE if other else "")
+        if is_sample_folder(self.job.config):
+            return Finding(f"{folder} (made when it is needed)")
+        is_countable = self.transport.local and folder == self.job.data_dir and self.job.extent is not None
+        difference = await asyncio.to_thread(other_data, self.job) if is_countable else ""
+        return Finding(f"{folder}: {difference}" if difference else folder, DATA_ADVICE if difference else "")
 
     async def _interface(self) -> Finding:
         if self.transport.local:
             return Finding("not needed")
-        wanted = self.job.cluster.rendezvous.interface
-        if name := wanted or self.facts.interface(self.transport.address):
+        configured = self.job.cluster.rendezvous.interface
+        if name := configured or self.facts.interface(self.transport.address):
             return Finding(f"{name} has {self.transport.address}")
         advice = "name it in the cluster's file: rendezvous.interface"
         return Finding(f"none has the address {self.transport.address}", advice)
@@ -218,8 +218,8 @@ class _Host:
 
     async def _python(self) -> Finding:
         plan = alone(self.job, self.node)
-        found = await environment(self.job, self.transport, plan.launch, plan.wrapper)
-        return Finding(", ".join(f"{name} {version}" for name, version in found.items()))
+        versions = await environment(self.job, self.transport, plan.launch, plan.wrapper)
+        return Finding(", ".join(f"{name} {version}" for name, version in versions.items()))
 
     @property
     def _work_dir(self) -> str:
@@ -227,7 +227,7 @@ class _Host:
 
 
 def _cluster_rows(job: JobConfig) -> list[Row]:
-    """Rows that say why the job cannot be planned on the cluster, or which of its secrets cannot be had."""
+    """Rows on errors of the job's plan on the cluster, and on secrets that cannot be read."""
     rows = []
     checks: dict[str, Callable[[], object]] = {
         "cluster": lambda: make_plan(job, 1),
@@ -252,13 +252,12 @@ def _folder_rows(hosts: list[_Host]) -> list[Row]:
 
 def _image_rows(hosts: list[_Host]) -> list[Row]:
     """A row for each host whose image differs from that of the first host that has one."""
-    there = [host for host in hosts if host.docker.layers is not None]
+    with_image = [host for host in hosts if host.docker.layers is not None]
+    problem = f"another image than on {with_image[0].node.name}" if with_image else ""
     return [
-        Row(
-            host.node.name, "image", "failed", f"another image than on {there[0].node.name}", "remove it on one of them"
-        )
-        for host in there
-        if host.docker.layers != there[0].docker.layers
+        Row(host.node.name, "image", "failed", problem, "remove it on one of them")
+        for host in with_image
+        if host.docker.layers != with_image[0].docker.layers
     ]
 
 

@@ -1,4 +1,4 @@
-"""Does the Python of the ranks start in an image, with the framework and the vendor's plug-in?"""
+"""The command that starts the Python of the ranks in an image, with the framework and the vendor's plug-in."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ print(", ".join(f"{module.__name__} {getattr(module, '__version__', '')}".strip(
 
 
 def alone(job: JobConfig, node: Node) -> NodePlan:
-    """The plan of a node, as if it were the only one."""
+    """The plan of a node as the only node of the job."""
     return make_plan(replace(job, nnodes=1, cluster=replace(job.cluster, nodes=(node,))), 1).nodes[0]
 
 
 def starting(job: JobConfig, launch: Command) -> Command:
-    """A command that imports what the ranks import first."""
+    """A command that imports the first modules of the ranks."""
     plugin = (job.vendor.plugin,) if job.vendor.plugin else ()
     return Command((launch.argv[0], "-c", START, job.framework.module, *plugin), launch.env)
 
 
-def said_start(where: str, status: int | None, output: str) -> str:
+def started_modules(where: str, status: int | None, output: str) -> str:
     """The modules that were imported. Raises HostError where they were not."""
     lines = output.strip().splitlines() or ["no output"]
     if status != 0:

@@ -1,4 +1,4 @@
-"""Which files a configuration is made of: Hydra's rules of defaults lists, over the files of the search path."""
+"""Finds the files of a configuration by Hydra's rules of defaults lists, in the folders of the search path."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hydra.core.override_parser.types import Override, OverrideType, ValueType
 from hydra.errors import HydraException
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
+from typing_extensions import override
 
 from flagperf.config.files.layer import Choice, Tree
 from flagperf.config.files.read_once import read_yaml
@@ -26,56 +27,61 @@ HEADER = 512  # characters of a file in which Hydra looks for its package
 
 
 class Files(ConfigRepository):
-    """The files of some folders, the first of which wins. Each is read once, and not to be changed meanwhile."""
+    """The files of folders; the first folder has precedence. Each file is read once."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = folders
         self._read: dict[str, ConfigResult | None] = {}
 
     def parts_of(self, choices: Sequence[Choice]) -> tuple[list[Tree], dict[str, str]]:
-        """What each file of a configuration says, the lowest first; and the option chosen of each group.
+        """The values of each file of a configuration, lowest precedence first; and the chosen option of each group.
 
         Raises:
-            HydraException, OmegaConfBaseException, ValueError, YAMLError: a file is wrong, or an option not there.
+            HydraException, OmegaConfBaseException, ValueError, YAMLError: a file is wrong, or an option missing.
         """
         version.setbase("1.3")
-        found = create_defaults_list(
+        defaults_list = create_defaults_list(
             self, "config", list(map(_override, choices)), prepend_hydra=False, skip_missing=False
         )
-        return [self._part(one) for one in found.defaults], dict(found.overrides.known_choices)  # type: ignore[arg-type]
+        return [self._part(default) for default in defaults_list.defaults], dict(defaults_list.overrides.known_choices)  # type: ignore[arg-type]
 
     def parts_beside(self, name: str) -> list[Tree] | None:
-        """What a file says, with the files beside it that its defaults list names; None where the list says more."""
+        """The values of a file and of the files beside it in its defaults list; None: the list has other files."""
         try:
-            found = create_defaults_list(self, name, [], prepend_hydra=False, skip_missing=False).defaults
+            defaults = create_defaults_list(self, name, [], prepend_hydra=False, skip_missing=False).defaults
         except HydraException:
             return None
         folder = name.rpartition("/")[0]
-        beside = all(Path(one.config_path or "").parent.as_posix() == folder for one in found)
-        return [self._part(one) for one in found] if beside else None
+        same_folder = all(Path(default.config_path or "").parent.as_posix() == folder for default in defaults)
+        return [self._part(default) for default in defaults] if same_folder else None
 
+    @override
     def load_config(self, config_path: str) -> ConfigResult | None:
         if config_path not in self._read:
             self._read[config_path] = self._load(config_path)
         return self._read[config_path]
 
+    @override
     def group_exists(self, config_path: str) -> bool:
         return any((folder / config_path).is_dir() for folder in self.folders)
 
+    @override
     def config_exists(self, config_path: str) -> bool:
         return self._find(config_path) is not None
 
-    def get_group_options(self, group_name: str, results_filter: object = None) -> list[str]:  # noqa: ARG002
+    @override
+    def get_group_options(self, group_name: str, results_filter: object = None) -> list[str]:
         return options(group_name, self.folders)
 
+    @override
     def get_sources(self) -> list[ConfigSource]:
         return []
 
     def _part(self, default: ResultDefault) -> Tree:
-        """The values of a file, below the key that its package is."""
-        found = self.load_config(default.config_path or "")
-        assert found
-        tree: Tree = found.config  # type: ignore[assignment]  # Hydra itself does not look at it
+        """The values of a file, below the key of its package."""
+        result = self.load_config(default.config_path or "")
+        assert result
+        tree: Tree = result.config  # type: ignore[assignment]  # Hydra itself does not look at it
         for name in reversed(default.package.split(".") if default.package else ()):
             tree = {name: tree}
         return tree
@@ -93,14 +99,14 @@ class Files(ConfigRepository):
 
 @lru_cache(maxsize=1024)
 def _result(name: str, path: Path, _mtime_ns: int, _size: int) -> ConfigResult:
-    """A file as Hydra wants it: its values, its package and its defaults list. Hydra changes none of them."""
+    """A file in Hydra's form: values, package and defaults list. Hydra does not change them."""
     tree = read_yaml(path)
     tree = {} if tree is None else tree
     if not isinstance(tree, dict):
         raise ConfigError("not a mapping of keys to values", where=str(path))
     _check(tree)
     config = OmegaConf.create({"defaults": tree["defaults"]} if "defaults" in tree else {})
-    rules = Files(())  # Hydra's, for which the folders do not matter
+    rules = Files(())  # for Hydra's rules, which need no folders
     defaults = rules._create_defaults_list(name, rules._extract_defaults_list(name, config))
     values = {key: value for key, value in tree.items() if key != "defaults"}
     header = ConfigSource._get_header_dict(path.read_text(encoding="utf-8")[:HEADER])
@@ -108,7 +114,7 @@ def _result(name: str, path: Path, _mtime_ns: int, _size: int) -> ConfigResult:
 
 
 def _override(choice: Choice) -> Override:
-    """The choice, as Hydra's parser would give it."""
+    """A choice in the form of Hydra's parser."""
     option = choice.option if isinstance(choice.option, str) else list(choice.option)
     kind = OverrideType.ADD if choice.added else OverrideType.CHANGE
     text = f"{choice.group}={option}"
@@ -116,7 +122,7 @@ def _override(choice: Choice) -> Override:
 
 
 def _check(tree: Any) -> None:
-    """Let OmegaConf say what is wrong with a file whose keys or values are not plain."""
+    """Let OmegaConf raise its error for a file whose keys or values are not plain."""
     if not _is_plain(tree):
         OmegaConf.create(tree)
 

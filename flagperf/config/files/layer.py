@@ -1,4 +1,4 @@
-"""A configuration as a plain tree, and how one is laid over another: by OmegaConf's rules."""
+"""A configuration as a plain tree. Trees are merged by OmegaConf's rules."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from flagperf.errors import ConfigError
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-Tree = Mapping[str, Any]  # not to be changed: layers share its parts
+Tree = Mapping[str, Any]  # never changed, because layers share parts
 
 
 class Choice(NamedTuple):
-    """An option of a group, such as vendor and nvidia; or options that are laid over all."""
+    """An option of a group, such as vendor and nvidia; or several options."""
 
     group: str
     option: str | tuple[str, ...]
-    package: str | None = None  # where the values of the option go; None: where its file says
+    package: str | None = None  # key for the values of the option; None: by its file
     added: bool = False  # at the end of the defaults list of config.yaml
 
 
 class Layer:
-    """One composition: the configuration, and the option chosen of each group."""
+    """One composition: the configuration, and the chosen option of each group."""
 
     def __init__(self, tree: Tree, choices: Mapping[str, str]) -> None:
         self.tree = tree
         self.choices = choices
 
     def get(self, key: str) -> Any:
-        """The value of a dotted key, with interpolations resolved; None when there is no such key."""
+        """The value of a dotted key, with interpolations resolved; None for a missing key."""
         try:
             value = resolved(at(self.tree, key), self.tree)
         except KeyError:
@@ -49,7 +49,7 @@ class Layer:
         return None if value == MISSING else value
 
     def with_values(self, values: Mapping[str, Any]) -> Layer:
-        """This layer with values set on top. Mappings are merged."""
+        """This layer with further values. Mappings are merged."""
         tree = self.tree
         for key, value in values.items():
             try:
@@ -59,15 +59,15 @@ class Layer:
         return Layer(tree, self.choices)
 
     def with_part(self, key: str, other: Layer) -> Layer:
-        """This layer with the top-level key as another one has it."""
+        """This layer with a top-level key of another layer."""
         return Layer({**self.tree, key: other.tree[key]}, {**self.choices, key: other.choices[key]})
 
     def with_key(self, key: str, other: Layer) -> Layer:
-        """This layer with a dotted key as another one has it, before ${…} is resolved."""
+        """This layer with a dotted key of another layer, with unresolved ${…}."""
         return Layer(_replaced(self.tree, key.split("."), at(other.tree, key)), self.choices)
 
     def resolved(self, where: Where | None = None) -> dict[str, Any]:
-        """The whole configuration without interpolations, to keep; `where` names the file in a message."""
+        """A copy of the whole configuration without interpolations. `where` names the file in a message."""
         try:
             tree: dict[str, Any] = resolved(self.tree, self.tree)
         except NotPlainError:
@@ -79,7 +79,7 @@ class Layer:
 
     @cached_property
     def leaves(self) -> Leaves:
-        """Dotted key → value as it is written."""
+        """Dotted key → value as written."""
         return leaves(self.tree)
 
     @cached_property
@@ -97,10 +97,10 @@ class Layer:
 
 
 def merged(below: Tree, above: Tree) -> Tree:
-    """One tree over another: mappings are merged, any other value takes the place of what lies below.
+    """One tree over another: mappings are merged, any other value replaces the value below.
 
     Raises:
-        OmegaConfBaseException: they do not fit.
+        OmegaConfBaseException: the trees do not fit.
     """
     try:
         return _merged(below, above)
@@ -128,13 +128,18 @@ def _over(old: Any, new: Any) -> Any:
 
 
 def _with_value(tree: Tree, parts: Sequence[str], value: Any) -> Tree:
-    """The tree with a value set, and mappings on the way to it made."""
-    name, *rest = parts
+    """The tree with a value, and with missing parent mappings."""
+    name, *further = parts
     old = tree.get(name)
-    if not name or "[" in name or (rest and (isinstance(old, list) or is_reference(old))) or is_reference(str(value)):
+    if (
+        not name
+        or "[" in name
+        or (further and (isinstance(old, list) or is_reference(old)))
+        or is_reference(str(value))
+    ):
         raise NotPlainError(name)
-    if rest:
-        return {**tree, name: _with_value(old if isinstance(old, dict) else {}, rest, value)}
+    if further:
+        return {**tree, name: _with_value(old if isinstance(old, dict) else {}, further, value)}
     return {**tree, name: _over(old, value) if isinstance(value, (dict, list)) else value}
 
 
@@ -149,13 +154,13 @@ def _updated(tree: Tree, key: str, value: Any) -> Tree:
 
 
 def _replaced(tree: Tree, parts: Sequence[str], value: Any) -> Tree:
-    name, *rest = parts
-    return {**tree, name: _replaced(tree[name], rest, value) if rest else value}
+    name, *further = parts
+    return {**tree, name: _replaced(tree[name], further, value) if further else value}
 
 
 @contextmanager
 def config_errors(where: Where | None = None) -> Iterator[None]:
-    """Turn what Hydra, OmegaConf and YAML raise about files into ConfigError."""
+    """Turn errors of Hydra, OmegaConf and YAML about files into ConfigError."""
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
 

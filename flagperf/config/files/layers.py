@@ -1,7 +1,7 @@
 """The layers of a job, composed by Hydra: case and size, then tuning, then experiment.
 
 Hydra's defaults list can refer to choices, not to values such as `nnodes=2`. So the choices are composed
-first, the tuning is looked up by the hardware and scale that they give, and then all is composed again with it.
+first. Then the tuning is found by their hardware and scale, and all is composed again with the tuning.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from pathlib import Path
 
 from flagperf.config.files.layer import Choice, Layer, Tree, config_errors, merged
 from flagperf.config.files.search_path import CONF, find, options
-from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.files.user_files import check_user_files
+from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import GROUPS, SUITE
 from flagperf.contract.leaves import differing
 from flagperf.errors import ConfigError
 
 EXTENSION = "vendor.extension"  # a vendor's own code
-CASE_GROUPS = GROUPS[:-1]  # of which a case is composed; an experiment lies over it
-OF_MANY = ("hydra", SUITE)  # keys of experiments that make many jobs, of which this is one
+CASE_GROUPS = GROUPS[:-1]  # groups of a case; experiments are separate
+OF_MANY = ("hydra", SUITE)  # keys of experiments with many jobs; no part of one job
 
 
 @dataclass(frozen=True)
 class Layers:
-    """What a job is composed of."""
+    """The layers of a job."""
 
-    case: Layer  # case and size, on the vendor, hardware and cluster chosen; a shipped case as flagperf ships it
-    final: Layer  # … with what the user's files change of a shipped case, with tuning and experiment
-    by_files: tuple[str, ...]  # keys that the user's files changed of what is shipped under the same names
+    case: Layer  # case and size, on the chosen platform; a shipped case without the user's files
+    final: Layer  # … with the user's files, tuning and experiment
+    by_files: tuple[str, ...]  # keys that the user's files changed in shipped files of the same names
     by_tuning: tuple[str, ...]  # keys that the tuning changed
     by_experiment: tuple[str, ...]
-    tuning: str | None  # "vendor/nvidia/glm/A100x2x8"; in a reduced size the one whose extension is used
-    note: str | None  # which tuning was used, or which exist
-    files: tuple[str, ...]  # all files that took part, the one that wins first
+    tuning: str | None  # "vendor/nvidia/glm/A100x2x8"; in a reduced size only for its extension
+    note: str | None  # the used tuning, or the existing ones
+    files: tuple[str, ...]  # all files, highest precedence first
 
 
 class Load:
-    """Composes files of some folders, of which the last is the shipped one. Each composition is kept."""
+    """Composes files of folders; the last folder is the shipped one. Each composition is kept."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         from flagperf.config.files.defaults import Files  # heavy
@@ -49,7 +49,7 @@ class Load:
         self._made: dict[tuple[Choice, ...], Layer] = {}
 
     def __call__(self, *choices: Choice) -> Layer:
-        """What the choices compose."""
+        """The layer of these choices."""
         if choices not in self._made:
             with config_errors():
                 parts, chosen = self._files.parts_of(choices)
@@ -59,26 +59,26 @@ class Load:
         return self._made[choices]
 
     def tuned(self, tuning: str, *choices: Choice) -> Layer:
-        """The same with a tuning over all but experiments. Where it holds values alone, only they are composed."""
+        """The layer of these choices with a tuning below the experiments. Values alone are merged directly."""
         with config_errors():
             parts = None if any(choice.added for choice in choices) else self._files.parts_beside(tuning)
             if parts is None:
-                return self(_of_tuning(tuning), *choices)
+                return self(_tuning_choice(tuning), *choices)
             chosen = self(*choices)
             return Layer(reduce(merged, parts, chosen.tree), chosen.choices)
 
 
 def compose_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path]) -> Layers:
-    """Compose case and size, look for the tuning, and compose again with it."""
-    named = [*overrides.choices.items(), *(("experiment", name) for name in overrides.experiments)]
-    check_user_files((f"{group}/{option}" for group, option in named), folders)
+    """Compose case and size, find the tuning, and compose again with the tuning."""
+    names = [*overrides.choices.items(), *(("experiment", name) for name in overrides.experiments)]
+    check_user_files((f"{group}/{option}" for group, option in names), folders)
     experiments = [Choice("experiment", overrides.experiments, added=True)] if overrides.experiments else []
-    wanted = [*_chosen(overrides.choices), *experiments]
-    chosen = load(*wanted)
+    choice_list = [*_chosen(overrides.choices), *experiments]
+    chosen = load(*choice_list)
     if model := _model_of(overrides.framework, chosen.choices, folders):
         check_user_files([f"model/{model}"], folders)
-        wanted = [*_chosen({**overrides.choices, "model": model}), *experiments]
-        chosen = load(*wanted)
+        choice_list = [*_chosen({**overrides.choices, "model": model}), *experiments]
+        chosen = load(*choice_list)
     choices = chosen.choices
     case = load(*_chosen({group: choices[group] for group in CASE_GROUPS})) if overrides.experiments else chosen
     shipped = _as_shipped(case, folders)
@@ -86,11 +86,11 @@ def compose_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path])
     tuning, note = _find_tuning(choices, f"{nnodes}x{nproc}", folders)
     files = _files(overrides, choices, tuning)
     check_user_files(files, folders)
-    final = load.tuned(tuning, *wanted) if tuning else chosen
-    if tuning and choices["size"] != "full":  # its values are made for the full case; code is the same in any size
-        final, tuned = chosen, final
-        if tuned.get(EXTENSION) != chosen.get(EXTENSION):
-            final, note = chosen.with_key(EXTENSION, tuned), f"{note}, of which this size uses {EXTENSION} alone"
+    final = load.tuned(tuning, *choice_list) if tuning else chosen
+    if tuning and choices["size"] != "full":  # its values are for the full size; its code is for any size
+        final, with_tuning = chosen, final
+        if with_tuning.get(EXTENSION) != chosen.get(EXTENSION):
+            final, note = chosen.with_key(EXTENSION, with_tuning), f"{note}, of which this size uses {EXTENSION} alone"
         else:
             tuning = note = None
             files = _files(overrides, choices, None)
@@ -107,20 +107,19 @@ def compose_layers(overrides: JobOverrides, load: Load, folders: Sequence[Path])
 
 
 def _as_shipped(case: Layer, folders: Sequence[Path]) -> Layer:
-    """The same choices, where a shipped file of the name exists, composed of shipped files alone.
+    """The same choices, composed of shipped files where files of the names are shipped.
 
-    So whatever a user's file does to a shipped case, by any way that Hydra has, is a difference. A case of the user's
-    own, and what only the user has, such as a vendor, stay as they are.
+    So every effect of a user's file on a shipped case is a difference. A user's own options stay as they are.
     """
     if len(folders) == 1 or not find(f"model/{case.choices['model']}", (CONF,)):
         return case
     shipped = [group for group in CASE_GROUPS if find(f"{group}/{case.choices[group]}", (CONF,))]
     chosen = {"size": "full"} | {group: case.choices[group] for group in shipped}
-    found = _load_shipped(*_chosen(chosen))
+    shipped_layer = _load_shipped(*_chosen(chosen))
     for group in ("vendor", "hardware", "cluster", "runtime"):
         if group not in shipped:
-            found = found.with_part(group, case)
-    return found
+            shipped_layer = shipped_layer.with_part(group, case)
+    return shipped_layer
 
 
 @cache
@@ -129,14 +128,14 @@ def _load_shipped(*choices: Choice) -> Layer:
 
 
 def _model_of(framework: str | None, choices: Mapping[str, str], folders: Sequence[Path]) -> str | None:
-    """The case's file for a framework, where that is another than the one that the chosen file is written for."""
-    model, own = choices["model"], choices["framework"]
-    if framework in (None, own):
+    """The case's file for a framework; None: the chosen file is for this framework."""
+    model, default = choices["model"], choices["framework"]
+    if framework in (None, default):
         return None
     if find(f"model/{framework}/{model}", folders):
         return f"{framework}/{model}"
-    others = (name for name in options("framework", folders) if find(f"model/{name}/{model}", folders))
-    allowed = ", ".join((own, *others))
+    other_frameworks = (name for name in options("framework", folders) if find(f"model/{name}/{model}", folders))
+    allowed = ", ".join((default, *other_frameworks))
     raise ConfigError(
         f"the case {model} is not made for this framework", key="framework", given=framework, allowed=allowed
     )
@@ -146,7 +145,7 @@ def _chosen(choices: Mapping[str, str]) -> list[Choice]:
     return [Choice(group, option) for group, option in choices.items()]
 
 
-def _of_tuning(tuning: str) -> Choice:
+def _tuning_choice(tuning: str) -> Choice:
     group, _, option = tuning.rpartition("/")
     return Choice(group, option, package="_global_", added=True)
 
@@ -164,17 +163,19 @@ def _find_tuning(choices: Mapping[str, str], scale: str, folders: Sequence[Path]
 
 
 def _files(overrides: JobOverrides, choices: Mapping[str, str], tuning: str | None) -> tuple[str, ...]:
-    """The files of a composition, the one that wins first."""
+    """The files of a composition, highest precedence first."""
     of_tuning = (tuning, f"{tuning.rpartition('/')[0]}/{choices['hardware']}") if tuning else ()
     model = choices["model"]
-    others = (f"{group}/{choice}" for group, choice in choices.items() if not re.match(r"hydra/|model$|size", group))
+    group_files = (
+        f"{group}/{choice}" for group, choice in choices.items() if not re.match(r"hydra/|model$|size", group)
+    )
     return (
         *(f"experiment/{name}" for name in reversed(overrides.experiments)),
         *of_tuning,
         f"size/{choices['size']}/{model}",
         f"size/{choices['size']}",
         f"model/{model}",
-        *others,
+        *group_files,
         "training",
         "config",
     )

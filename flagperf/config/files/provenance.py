@@ -1,4 +1,4 @@
-"""Who set a value: what differs from the case, and which file or override set it."""
+"""Finds the source of a value: the file or override that set the value."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from flagperf.secret import shown
 
 
 def changes(case: Leaves, final: Leaves, source: Callable[[str], str]) -> tuple[Change, ...]:
-    """Every value of the case that a user's file, a tuning, an experiment or the command line changed.
-
-    What is secret in it is hidden.
-    """
+    """All changes of the case by a user's file, a tuning, an experiment or the command line, without secrets."""
     return tuple(
         Change(key, shown(case.get(key), key), shown(final.get(key), key), source(key))
         for key in differing(case, final)
@@ -32,7 +29,7 @@ def origin(names: Sequence[str], folders: Sequence[Path], from_command_line: Col
     """A function from a dotted key to the file that set it, or "command line". A file is read when a message needs it.
 
     Args:
-        names: the files of the composition, such as "vendor/nvidia", the one that wins first.
+        names: the files of the composition, such as "vendor/nvidia", highest precedence first.
         folders: the search path.
         from_command_line: the keys that the command line set.
     """

@@ -1,4 +1,4 @@
-"""YAML files, each parsed once however many jobs are composed: parsing was most of a composition."""
+"""Parses each YAML file once for all jobs: parsing took most of the time of a composition."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from omegaconf._utils import get_yaml_loader
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds, by OmegaConf's rules; not to be changed. An empty file holds None.
+    """The content of a YAML file, by OmegaConf's rules; None for an empty file. Callers must not change it.
 
     Raises:
-        YAMLError: it is no YAML, or has a key twice. The error names the file.
+        YAMLError: the file is not YAML, or has a key twice. The error names the file.
     """
-    found = path.stat()
-    return _parsed(path, found.st_mtime_ns, found.st_size)
+    status = path.stat()
+    return _parsed(path, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=1024)
 def _parsed(path: Path, _mtime_ns: int, _size: int) -> Any:
     text = path.read_text(encoding="utf-8")
     try:
-        return yaml.load(text, _fast_loader())  # made of a safe one
+        return yaml.load(text, _fast_loader())  # a subclass of a safe loader
     except yaml.YAMLError:
-        with path.open(encoding="utf-8") as file:  # by its name the error tells where, in words not of libyaml
+        with path.open(encoding="utf-8") as file:  # for the file name and PyYAML's words in the error
             return yaml.load(file, get_yaml_loader())
 
 
 @cache
 def _fast_loader() -> Any:
-    """OmegaConf's loader, on libyaml where PyYAML has it."""
+    """OmegaConf's loader, based on libyaml if PyYAML has libyaml."""
     slow = get_yaml_loader()
     fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

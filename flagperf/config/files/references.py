@@ -1,4 +1,4 @@
-"""`${…}` in plain trees: a reference to another key is followed here, the rest of its grammar is OmegaConf's."""
+"""Resolves `${…}` in plain trees where it is the name of another key. OmegaConf resolves all other forms."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 OPENS = "${"
-MISSING = "???"  # a value that a file above has to set
+MISSING = "???"  # a value that another file must set
 REFERENCE = re.compile(r"\$\{(\w+(?:\.\w+)*)\}")
 
 
 class NotPlainError(Exception):
-    """Only OmegaConf knows what this text, or this place for a value, means."""
+    """Only OmegaConf can resolve this text or set this key."""
 
 
 def is_reference(value: object) -> bool:
-    """True for text with ${…}."""
+    """Whether a value is text with ${…}."""
     return isinstance(value, str) and OPENS in value
 
 
 def resolved(value: Any, root: Mapping[str, Any]) -> Any:
-    """The value without ${…}, in containers of its own.
+    """A copy of the value without ${…}.
 
     Args:
-        root: the tree in which references look up their keys.
+        root: the tree with the keys of references.
 
     Raises:
-        NotPlainError: a reference leads nowhere, or is more than the name of a key.
+        NotPlainError: the key of a reference is missing, or a reference is more than a key.
     """
     if isinstance(value, dict):
         return {key: resolved(item, root) for key, item in value.items()}
@@ -37,37 +37,37 @@ def resolved(value: Any, root: Mapping[str, Any]) -> Any:
 
 
 def at(root: Mapping[str, Any], key: str) -> Any:
-    """The value of a dotted key, through references that stand for its parents.
+    """The value of a dotted key. Its parents may be references.
 
     Raises:
-        KeyError: there is none.
-        NotPlainError: a reference on the way is more than a reference.
+        KeyError: the key is missing.
+        NotPlainError: a parent is text with more than a reference.
     """
-    found: Any = root
+    value: Any = root
     for part in key.split("."):
-        found = resolved(found, root) if is_reference(found) else found
-        if not isinstance(found, dict):
+        value = resolved(value, root) if is_reference(value) else value
+        if not isinstance(value, dict):
             raise KeyError(key)
-        found = found[part]
-    return found
+        value = value[part]
+    return value
 
 
 def _of_text(text: str, root: Mapping[str, Any]) -> Any:
     if "\\" in text or len(REFERENCE.findall(text)) < text.count(OPENS):
         raise NotPlainError(text)
-    if whole := REFERENCE.fullmatch(text):
-        return _of_key(whole[1], root)
-    return REFERENCE.sub(lambda found: _word(_of_key(found[1], root)), text)
+    if match := REFERENCE.fullmatch(text):
+        return _of_key(match[1], root)
+    return REFERENCE.sub(lambda match: _word(_of_key(match[1], root)), text)
 
 
 def _of_key(key: str, root: Mapping[str, Any]) -> Any:
     try:
-        found = resolved(at(root, key), root)
+        value = resolved(at(root, key), root)
     except (KeyError, RecursionError):
         raise NotPlainError(key) from None
-    if found == MISSING:
+    if value == MISSING:
         raise NotPlainError(key)
-    return found
+    return value
 
 
 def _word(value: Any) -> str:

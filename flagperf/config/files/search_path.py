@@ -1,4 +1,4 @@
-"""Where configuration files lie: in a checkout, in an installed wheel, and in the folders of --config-dir."""
+"""Finds configuration files: in a checkout, in an installed wheel, and in the folders of --config-dir."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PROTECTED = ("config", "training", *(f"{group}/*" for group in (*_GROUPS, *_GROU
 
 
 def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
-    """The folders in which a configuration file is looked up: the user's own first, the shipped ones last.
+    """The folders of configuration files: the user's folders first, the shipped folder last.
 
     A user's file may replace a shipped vendor, hardware, cluster, tuning or experiment of the same name. It may not
-    replace what makes results comparable: the cases, their data sets, mutable lists and sizes, and the frameworks.
+    replace a case, data set, mutable list, fingerprint, size or framework, because results could not be compared.
     """
     folders = tuple(Path(folder).expanduser().absolute() for folder in config_dirs)
     for folder in folders:
@@ -40,26 +40,28 @@ def search_path(config_dirs: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def options(group: str, folders: Sequence[Path]) -> list[str]:
-    """The choices that a group offers, sorted."""
+    """The options of a group, sorted."""
     return sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
 
 
 def cases(folders: Sequence[Path]) -> list[str]:
-    """All cases by their files, those on other frameworks after the others: "bert", …, "paddle/bert"."""
-    others = (f"{name}/{case}" for name in options("framework", folders) for case in options(f"model/{name}", folders))
-    return [*options("model", folders), *others]
+    """All cases by their files, cases for other frameworks last: "bert", …, "paddle/bert"."""
+    with_framework = (
+        f"{name}/{case}" for name in options("framework", folders) for case in options(f"model/{name}", folders)
+    )
+    return [*options("model", folders), *with_framework]
 
 
 def find(name: str, folders: Sequence[Path]) -> Path | None:
-    """The file that `name`, such as "vendor/nvidia", stands for."""
+    """The first file with a name such as "vendor/nvidia"; None: no such file."""
     return next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
 
 
 def with_name(option: str, case: str) -> str:
-    """The case beside an option: "paddle/bert" and "albert" make "paddle/albert"."""
+    """An option with another case: "paddle/bert" and "albert" make "paddle/albert"."""
     return "".join(option.rpartition("/")[:2]) + case
 
 
 def is_shipped(path: Path) -> bool:
-    """True for a file of flagperf itself."""
+    """Whether a file is one of flagperf's own."""
     return CONF in path.parents

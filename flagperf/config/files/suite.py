@@ -1,4 +1,4 @@
-"""The `suite` of an experiment: jobs one by one, each with overrides of its own, where a sweep has all combinations."""
+"""Reads the `suite` of an experiment: a list of jobs with their own overrides. A sweep has all combinations instead."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ from flagperf.errors import ConfigError
 
 Row = Mapping[str, Any]  # key → value of one job
 
-QUOTE = re.compile(r"(\\*)('|$)")  # where Hydra's grammar wants backslashes doubled, and a quote escaped
+QUOTE = re.compile(r"(\\*)('|$)")  # positions where Hydra's grammar needs double backslashes or an escaped quote
 
 
 def suite_of(experiment: str, folders: Sequence[Path]) -> list[Row]:
-    """The jobs that an experiment lists, in their order; none where it is no suite.
+    """The jobs of an experiment, in order; empty without a suite.
 
     Raises:
-        ConfigError: the list is none, or a job of it no mapping.
+        ConfigError: the suite is no list, or a job is no mapping.
     """
     check_user_files([f"experiment/{experiment}"], folders)
     path = find(f"experiment/{experiment}", folders)
-    found = (read_yaml(path) or {}).get(SUITE) if path else None
-    if found is None:
+    rows = (read_yaml(path) or {}).get(SUITE) if path else None
+    if rows is None:
         return []
     form = "a list of mappings, such as - {model: bert, scale: 1x8, repeat: 3, data_dir: /data/bert}"
-    if not isinstance(found, list) or not found:
-        raise ConfigError("a suite is a list of jobs", where=str(path), key=SUITE, given=found, allowed=form)
-    for number, row in enumerate(found, 1):
+    if not isinstance(rows, list) or not rows:
+        raise ConfigError("a suite is a list of jobs", where=str(path), key=SUITE, given=rows, allowed=form)
+    for number, row in enumerate(rows, 1):
         key = f"{SUITE}[{number}]"
         if not isinstance(row, dict) or not row or not all(isinstance(name, str) for name in row):
             raise ConfigError("a job of a suite is a mapping", where=str(path), key=key, given=row, allowed=form)
         if "experiment" in row:
             advice = f"put its values here, or give both: -m +experiment=[{experiment},{row['experiment']}]"
             raise ConfigError("a job of a suite names no experiment", where=str(path), key=key, advice=advice)
-    return found
+    return rows
 
 
 def named_by(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """What names each job: case, product and scale; and of the others what jobs differ in that are alike in these."""
-    named = []
+    """The naming keys of each job: case, product and scale, and all keys that tell jobs with equal ones apart."""
+    names = []
     for row in rows:
-        alike = [other for other in rows if all(other.get(key) == row.get(key) for key in IN_NAME)]
-        keys = (key for key in row if key in IN_NAME or any(other.get(key) != row[key] for other in alike))
-        named.append({key: _plain(row[key]) for key in keys})
-    return named
+        equal_rows = [other for other in rows if all(other.get(key) == row.get(key) for key in IN_NAME)]
+        keys = (key for key in row if key in IN_NAME or any(other.get(key) != row[key] for other in equal_rows))
+        names.append({key: _plain(row[key]) for key in keys})
+    return names
 
 
 def override(key: str, value: Any) -> str:
-    """`key=value`, as a command line would say it."""
+    """`key=value` in the form of the command line."""
     return f"{key}={_text(value)}"
 
 
@@ -64,7 +64,7 @@ def _plain(value: Any) -> str:
 def _text(value: Any) -> str:
     """A value in Hydra's grammar."""
     if isinstance(value, str):
-        return "'" + QUOTE.sub(lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"
+        return "'" + QUOTE.sub(lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value) + "'"
     if isinstance(value, dict):
         return "{" + _joined(f"{name}: {_text(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):

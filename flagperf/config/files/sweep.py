@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from flagperf.config.files.search_path import find, options
 from flagperf.config.files.suite import named_by, suite_of
 from flagperf.config.files.suite import override as suite_override
 from flagperf.config.files.user_files import sweep_of
+from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import GROUPS, RENAMED_OPTIONS, SCALE
 from flagperf.contract.leaves import leaves
 from flagperf.errors import ConfigError, meant
@@ -22,42 +22,29 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Override
 
-    # What a job is told together, what of it names the job, and the experiment that tells it; "": the command line.
+    # Overrides that belong together, their naming part, and the experiment that has them; "": the command line.
     _Point = tuple[tuple[Override, ...], dict[str, str], str]
 
 
-# A value that Hydra's grammar wants in quotes, such as /data/图片, but that can only be meant as it stands.
+# A value that needs quotes in Hydra's grammar, such as /data/图片, but has only one meaning.
 PLAIN = re.compile(r"([\w.+/]+)=([^'\",()\[\]{}$\\]+)")
 
 OWN = "your own is a file of that name in {0}/ of a folder, given by --config-dir DIR"
 
 
-@dataclass(frozen=True)
-class JobOverrides:
-    """What the overrides of one job say."""
-
-    choices: Mapping[str, str]  # group → option
-    experiments: tuple[str, ...]
-    framework: str | None  # None: the one that the case is written for
-    values: Mapping[str, Any]  # dotted key → value
-    added: frozenset[str]  # keys written with a plus: they need not exist yet
-    swept: Mapping[str, str]  # key → value as text
-    suites: Mapping[str, str]  # key → the experiment whose suite says it, in place of the command line
-
-
 def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path]) -> list[JobOverrides]:
-    """The jobs that the overrides make; the last value listed changes fastest."""
-    given = [_parse(text) for text in overrides]
-    experiments = _experiments(given, folders)
+    """The jobs of overrides; the value of the last sweep changes fastest."""
+    parsed = [_parse(text) for text in overrides]
+    experiments = _experiments(parsed, folders)
     axes: list[list[_Point]] = []
-    for override in (*given, *_of_experiments(given, experiments, multirun, folders)):
+    for override in (*parsed, *_of_experiments(parsed, experiments, multirun, folders)):
         if override.is_sweep_override():
             texts = _swept_texts(override, multirun, folders)
             swept = [_parse(f"{override.get_key_element()}={text}") for text in texts]
-            axes.append([((one,), {one.key_or_group: _swept_text(one)}, "") for one in swept])
+            axes.append([((point,), {point.key_or_group: _swept_text(point)}, "") for point in swept])
         else:
             axes.append([((override,), {}, "")])
-    axes += _of_suites(given, experiments, multirun, folders)
+    axes += _of_suites(parsed, experiments, multirun, folders)
     jobs = [_job(combination, folders) for combination in itertools.product(*axes)]
     if len({str(job.swept) for job in jobs}) < len(jobs):
         advice = "repeat=N repeats a job"
@@ -65,45 +52,45 @@ def make_jobs(overrides: Sequence[str], multirun: bool, folders: Sequence[Path])
     return jobs
 
 
-def _experiments(given: Sequence[Override], folders: Sequence[Path]) -> list[str]:
-    """The experiments that overrides name, but for those that are swept."""
-    named = [override for override in given if override.key_or_group == "experiment"]
+def _experiments(parsed: Sequence[Override], folders: Sequence[Path]) -> list[str]:
+    """The experiments in overrides, without swept ones."""
+    named = [override for override in parsed if override.key_or_group == "experiment"]
     single = [override.value() for override in named if not override.is_sweep_override()]
     names = itertools.chain.from_iterable(value if isinstance(value, list) else [value] for value in single)
     return [_option("experiment", name, folders) for name in names]
 
 
 def _of_experiments(
-    given: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
+    parsed: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
 ) -> Iterator[Override]:
-    """The sweeps that experiments hold, as Hydra's own `hydra.sweeper.params`, but for the keys that overrides set."""
+    """The sweeps of experiments (`hydra.sweeper.params`), without keys that overrides set."""
     for name in experiments:
         sweep = sweep_of(name, folders)
         if sweep and not multirun:
             raise _needs_multirun(name, f"a sweep over {', '.join(sweep)}")
         for key, text in sweep.items():
-            if key not in (override.key_or_group for override in given):
+            if key not in (override.key_or_group for override in parsed):
                 yield _parse(f"{key}={text}")
 
 
 def _of_suites(
-    given: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
+    parsed: Sequence[Override], experiments: Sequence[str], multirun: bool, folders: Sequence[Path]
 ) -> Iterator[list[_Point]]:
-    """The jobs that experiments list, a point each; an override of the command line takes the place of theirs."""
-    replaced = {override.key_or_group for override in given}
+    """The suites of experiments, one point for each job. An override of the command line replaces theirs."""
+    replaced = {override.key_or_group for override in parsed}
     for name in experiments:
         rows = suite_of(name, folders)
         if rows and not multirun:
             raise _needs_multirun(name, f"a suite of {len(rows)} jobs")
-        left = [{key: value for key, value in row.items() if key not in replaced} for row in rows]
-        told = [tuple(_parse(suite_override(key, value)) for key, value in row.items()) for row in left]
+        remaining = [{key: value for key, value in row.items() if key not in replaced} for row in rows]
+        points = [tuple(_parse(suite_override(key, value)) for key, value in row.items()) for row in remaining]
         if rows:
-            yield [(overrides, named, name) for overrides, named in zip(told, named_by(left), strict=True)]
+            yield [(overrides, named, name) for overrides, named in zip(points, named_by(remaining), strict=True)]
 
 
-def _needs_multirun(experiment: str, what: str) -> ConfigError:
+def _needs_multirun(experiment: str, kind: str) -> ConfigError:
     advice = f"flagperf -m +experiment={experiment} runs them all; a verb such as node takes the overrides of one job"
-    return ConfigError(f"this experiment is {what}", key="experiment", given=experiment, advice=advice)
+    return ConfigError(f"this experiment is {kind}", key="experiment", given=experiment, advice=advice)
 
 
 @cache
@@ -132,7 +119,7 @@ def _parse(text: str) -> Override:
 
 
 def _swept_texts(override: Override, multirun: bool, folders: Sequence[Path]) -> list[str]:
-    """The values of a sweep, as an override writes them."""
+    """The values of a sweep, in the form of overrides."""
     key, given = override.key_or_group, override.input_line
     if not multirun:
         advice = f"-m of a run makes one job per value; a list is {key}=[a,b]; text with a comma is {key}=\"'a,b'\""
@@ -152,8 +139,10 @@ def _swept_text(override: Override) -> str:
 
 
 def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> JobOverrides:
-    overrides = [override for said, _, _ in combination for override in said]
-    suites = {override.key_or_group: name for said, _, name in combination for override in said if name}
+    overrides = [override for group_overrides, _, _ in combination for override in group_overrides]
+    suites = {
+        override.key_or_group: name for group_overrides, _, name in combination for override in group_overrides if name
+    }
     choices: dict[str, str] = {}
     experiments: tuple[str, ...] = ()
     framework = None
@@ -173,10 +162,10 @@ def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> JobOverrides
         elif key in GROUPS:
             choices[key] = _option(key, value, folders)
         else:
-            given = leaves(value, f"{key}.") if isinstance(value, dict) else {key: value}
-            values.update(given)
+            flat = leaves(value, f"{key}.") if isinstance(value, dict) else {key: value}
+            values.update(flat)
             if override.is_add() or override.is_force_add():
-                added.update(given)
+                added.update(flat)
     keys = [override.key_or_group for override in overrides]
     if SCALE in keys and (twice := next((key for key in ("nnodes", "nproc") if key in keys), None)):
         raise ConfigError(
@@ -187,20 +176,20 @@ def _job(combination: Sequence[_Point], folders: Sequence[Path]) -> JobOverrides
 
 def _scale(text: Any) -> dict[str, int]:
     """ "2x8" → nnodes 2, nproc 8."""
-    found = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", str(text))
-    if not found:
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", str(text))
+    if not match:
         raise ConfigError("wrong form of value", key=SCALE, given=text, allowed="<nnodes>x<nproc>, such as 2x8")
-    return {"nnodes": int(found[1]), "nproc": int(found[2])}
+    return {"nnodes": int(match[1]), "nproc": int(match[2])}
 
 
 def _option(group: str, name: Any, folders: Sequence[Path]) -> str:
-    """The option, or a ConfigError with what the group offers."""
-    known = options(group, folders)
+    """The option. Raises ConfigError, with the options of the group, for an unknown one."""
+    offered = options(group, folders)
     on_framework = group == "model" and find(f"model/{name}", folders) is not None  # paddle/bert
-    if str(name) not in known and not on_framework:
+    if str(name) not in offered and not on_framework:
         renamed = RENAMED_OPTIONS.get((group, str(name)))
         advice = (
-            f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, known) or OWN.format(group)
+            f"FlagPerf's '{name}' is {group}={renamed} here" if renamed else meant(name, offered) or OWN.format(group)
         )
-        raise ConfigError(f"no such {group}", key=group, given=name, allowed=", ".join(known), advice=advice)
+        raise ConfigError(f"no such {group}", key=group, given=name, allowed=", ".join(offered), advice=advice)
     return str(name)

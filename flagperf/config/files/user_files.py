@@ -1,4 +1,4 @@
-"""Checks of the files in --config-dir folders that Hydra itself does not make."""
+"""Checks the files in --config-dir folders where Hydra does not."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from flagperf.config.files.read_once import read_yaml
 from flagperf.config.files.search_path import CONF, find, is_shipped
 from flagperf.errors import ConfigError
 
-FILES = "configuration files"  # the place of an error when no file is known
+FILES = "configuration files"  # the `where` of an error without a known file
 GLOBAL = "# @package _global_"
 ROOTED = ("model", "dataset", "size", "experiment")  # groups whose files write their keys from the root
 
 
 def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
-    """Refuse a file that cannot be read, whose keys do not go where its author thinks, or that sets more than it may.
+    """Refuse a file that cannot be read, has a wrong package line, or sets keys of another group.
 
     Args:
         names: files of a composition, such as "vendor/nvidia".
@@ -39,20 +39,20 @@ def check_user_files(names: Iterable[str], folders: Sequence[Path]) -> None:
 
 
 def own_files(names: Iterable[str], folders: Sequence[Path]) -> dict[str, str]:
-    """Which of the files of a composition are the user's own: name, such as "vendor/nvidia" → path.
+    """The user's own files of a composition: name, such as "vendor/nvidia" → path.
 
-    Experiments are left out: all that they change is a change against the case.
+    Experiments are left out: all their effects are changes against the case.
     """
-    found = {name: path for name in names if (path := find(name, folders)) and not is_shipped(path)}
+    paths = {name: path for name in names if (path := find(name, folders)) and not is_shipped(path)}
     return {
         name: f"{path}, in place of the shipped file" if (CONF / f"{name}.yaml").exists() else str(path)
-        for name, path in found.items()
+        for name, path in paths.items()
         if not name.startswith("experiment/")
     }
 
 
 def sweep_of(experiment: str, folders: Sequence[Path]) -> dict[str, str]:
-    """The sweep that an experiment holds as `hydra.sweeper.params`: key → values, as an override writes them."""
+    """The sweep of an experiment (`hydra.sweeper.params`): key → values in the form of overrides."""
     check_user_files([f"experiment/{experiment}"], folders)
     path = find(f"experiment/{experiment}", folders)
     part: Any = read_yaml(path) if path else None
@@ -66,7 +66,7 @@ def sweep_of(experiment: str, folders: Sequence[Path]) -> dict[str, str]:
 def _read(path: Path) -> tuple[list[str], bool]:
     """The top-level keys of a file, and whether they go to the root of the configuration.
 
-    Hydra counts the package line only ahead of all other lines.
+    Hydra reads the package line only before all other lines.
     """
     try:
         tree = read_yaml(path) or {}
@@ -77,12 +77,12 @@ def _read(path: Path) -> tuple[list[str], bool]:
         raise not_yaml(error) from None
     if not (isinstance(tree, dict) and all(isinstance(key, str) for key in tree)):
         raise ConfigError("not a mapping of keys to values", where=str(path))
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    return list(tree), re.match(r"\s*#\s*@package\s+_global_\s*$", first) is not None
+    first_line = next((line for line in text.splitlines() if line.strip()), "")
+    return list(tree), re.match(r"\s*#\s*@package\s+_global_\s*$", first_line) is not None
 
 
 def not_yaml(error: yaml.YAMLError) -> ConfigError:
-    """The error that names the file, and the line where the parser tells it."""
+    """The error with the file, and with the line if the parser knows it."""
     if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
         return ConfigError(f"not valid YAML: {error.problem}", where=f"{mark.name}:{mark.line + 1}")
     return ConfigError(f"not valid YAML: {getattr(error, 'reason', error)}", where=getattr(error, "name", FILES))

@@ -1,4 +1,4 @@
-"""A path as a user writes it, on the command line or in a file."""
+"""Reads a path of the command line or of a file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 from flagperf.errors import ConfigError
 
 
-def user_path(text: str, **said: str) -> Path:
-    """The path. Raises ConfigError, with what is said of it, for a "~name" where there is no such user."""
+def user_path(text: str, **details: str) -> Path:
+    """The path without ~. Raises ConfigError, with these details, for the "~name" of an unknown user."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise ConfigError("no such user", given=text, advice="a file of this name is ./" + text, **said) from None
+        raise ConfigError("no such user", given=text, advice="a file of this name is ./" + text, **details) from None

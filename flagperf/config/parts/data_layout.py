@@ -1,4 +1,4 @@
-"""Where a case's data lies, and whether a folder looks as the case expects."""
+"""Finds the data folder of a case, and checks its layout."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ DATA_DIR = "<data_dir>"  # stands for the folder in a dry run without data_dir
 
 
 def data_dir(final: Layer) -> tuple[str, str | None]:
-    """Where the data lies, and a note for the log unless the user chose the place."""
-    given = final.get("data_dir")
-    if given is not None:
-        if not (given.startswith("/") or _has_same_files(final)):
-            raise ConfigError("data_dir lies on other hosts", key="data_dir", given=given, allowed="an absolute path")
-        folder = Path(given).expanduser().absolute()
+    """The data folder, and a note for the log; None: the user gave an existing folder."""
+    user_dir = final.get("data_dir")
+    if user_dir is not None:
+        if not (user_dir.startswith("/") or _has_same_files(final)):
+            raise ConfigError(
+                "data_dir lies on other hosts", key="data_dir", given=user_dir, allowed="an absolute path"
+            )
+        folder = Path(user_dir).expanduser().absolute()
         return str(folder), _missing(folder, final)
     sample = final.get("data.sample")
     # A full case trains on generated data only when data_dir says so, or when it is synthetic and only shapes count.
@@ -39,9 +41,9 @@ def data_dir(final: Layer) -> tuple[str, str | None]:
 
 
 def _missing(folder: Path, final: Layer) -> str | None:
-    """What a dry run says of a folder that is not there. A run makes sample data where there is none yet."""
-    made = folder.is_relative_to(Path(final.get("sample_dir")).expanduser().absolute())
-    if made or folder.is_dir() or not (final.get("dry_run") and _has_same_files(final)):
+    """The note of a dry run about a missing folder. A run makes missing sample data."""
+    is_sample = folder.is_relative_to(Path(final.get("sample_dir")).expanduser().absolute())
+    if is_sample or folder.is_dir() or not (final.get("dry_run") and _has_same_files(final)):
         return None
     return f"data_dir {folder} is no folder of this machine: a run would be refused"
 
@@ -62,15 +64,17 @@ def data_section(config: Mapping[str, Any]) -> dict[str, Any]:
 
     ${…} is replaced in its globs, which are keys: OmegaConf resolves values only.
     """
-    found, weights = config.get("data", {}), Path(config["init_checkpoint"] or "")
-    require = {Template(pattern).safe_substitute(config): least for pattern, least in found.get("require", {}).items()}
+    section, weights = config.get("data", {}), Path(config["init_checkpoint"] or "")
+    require = {
+        Template(pattern).safe_substitute(config): least for pattern, least in section.get("require", {}).items()
+    }
     if weights.is_relative_to(config["data_dir"]):
         require[glob.escape(str(weights.relative_to(config["data_dir"])))] = 1
-    return {**found, "require": require}
+    return {**section, "require": require}
 
 
 def extent(config: Mapping[str, Any], where: Where) -> Extent | None:
-    """The extent that the data must have, all of whose fields are of the right type."""
+    """The required extent of the data, with checked types; None: not stated."""
     if stated := config["data"].get("extent"):
         build(Extent, stated, "data.extent", where)
     return extent_of(config)
@@ -93,7 +97,7 @@ def moved(value: Any, old: str, new: str) -> Any:
 
 
 def check_layout(data: Mapping[str, Any], folder: Path) -> None:
-    """Refuse a data_dir that is not there, or has fewer entries than the case's `data.require` asks for.
+    """Refuse a data_dir that is missing, or has fewer entries than `data.require`.
 
     Args:
         data: the case's `data` mapping: name, tree (shown in the message), require (glob → least number of entries).
@@ -105,13 +109,13 @@ def check_layout(data: Mapping[str, Any], folder: Path) -> None:
         raise ConfigError(problem, key="data_dir", given=folder, allowed=allowed)
     for pattern, least in data.get("require", {}).items():
         try:
-            found = sum(1 for _ in islice(folder.glob(pattern), least))
+            count = sum(1 for _ in islice(folder.glob(pattern), least))
         except PermissionError as error:
             raise ConfigError(
                 "data_dir cannot be read", key="data_dir", given=error.filename, advice=str(error)
             ) from None
-        if found < least:
-            problem = f"data_dir has {found} of at least {least} entries that match {pattern}"
+        if count < least:
+            problem = f"data_dir has {count} of at least {least} entries that match {pattern}"
             raise ConfigError(problem, key="data_dir", given=folder, allowed=allowed)
 
 
@@ -125,21 +129,21 @@ def has_layout(data: Mapping[str, Any], folder: Path) -> bool:
 
 
 class Entries(NamedTuple):
-    """How many entries of a data_dir match one of the globs that the case requires."""
+    """The number of entries of a data_dir that match a glob of `data.require`."""
 
     pattern: str
     least: int
-    found: int
+    matches: int
 
 
 def count_entries(data: Mapping[str, Any], folder: Path) -> list[Entries]:
-    """Count the entries of a data_dir that the case requires. Millions of them take some seconds."""
+    """Count the entries of a data_dir for each glob of `data.require`. Millions of entries take some seconds."""
     required = data.get("require", {}).items()
     return [Entries(pattern, least, sum(1 for _ in folder.glob(pattern))) for pattern, least in required]
 
 
 def expected(data: Mapping[str, Any]) -> str | None:
-    """What a case's data is, and its tree; None when the case does not say."""
+    """Name and tree of a case's data; None where the case has no tree."""
     tree = data.get("tree", "").splitlines()
     if not tree:
         return None

@@ -1,4 +1,4 @@
-"""What a case states of its network and recipe: fingerprint/<case>.yaml, written by `python -m cases.fingerprint`."""
+"""Reads the stated network and recipe of a case: fingerprint/<case>.yaml, written by `python -m cases.fingerprint`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = {"network", "forward", "optimizer", "schedule"}
 
 
 def stated_fingerprint(case: str, size: str, folders: Sequence[Path]) -> dict[str, Any] | None:
-    """What the case states of this size; None where it states nothing."""
+    """The stated fingerprint of a case and size; None: not stated."""
     path = find(f"fingerprint/{case}", folders)
     if path is None:
         return None
@@ -25,8 +25,8 @@ def stated_fingerprint(case: str, size: str, folders: Sequence[Path]) -> dict[st
         sizes = read_yaml(path)
     except yaml.YAMLError as error:
         raise not_yaml(error) from None
-    found = sizes.get(size) if isinstance(sizes, dict) else sizes
-    if found is not None and not (isinstance(found, dict) and set(found) == PARTS):
+    fingerprint = sizes.get(size) if isinstance(sizes, dict) else sizes
+    if fingerprint is not None and not (isinstance(fingerprint, dict) and set(fingerprint) == PARTS):
         raise ConfigError(
             "this is no fingerprint",
             where=str(path),
@@ -34,4 +34,4 @@ def stated_fingerprint(case: str, size: str, folders: Sequence[Path]) -> dict[st
             allowed=f"a mapping with {', '.join(sorted(PARTS))}",
             advice=f"python -m cases.fingerprint {case} writes the file",
         )
-    return found
+    return fingerprint

@@ -1,4 +1,4 @@
-"""Which image a run uses: chosen from what the vendor's and the cluster's files say. No docker is asked."""
+"""Chooses the image of a run from the files of vendor and cluster, without docker."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from flagperf.contract.build import Where
 from flagperf.errors import ConfigError
 
 DOCKERFILE = "Dockerfile"
-ON_BASE = VENDORS / "on_base"  # Dockerfiles, a folder a framework, that build on the image that `base` names
-REQUIREMENTS = "requirements.txt"  # what a training process needs; flagperf's own unless the vendor has the file
+ON_BASE = VENDORS / "on_base"  # a folder for each framework, with a Dockerfile that builds on the image `base`
+REQUIREMENTS = "requirements.txt"  # of a training process; the vendor's file, else flagperf's own list
 MORE_REQUIREMENTS = "more-requirements.txt"  # vendor.image.<framework>.requirements
 CHUNK = 1 << 20  # bytes of a file that are read at a time
-STAND_IN = "registry.example.com/flagperf:image"  # for an image of pods that is not named: only a dry run shows it
+STAND_IN = "registry.example.com/flagperf:image"  # for a missing image of pods, in a dry run
 
 
 def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, where: Where) -> Image:
-    """The image for a vendor's framework, in the version that was asked for.
+    """The image for a vendor's framework, in the requested version.
 
     Raises:
-        ConfigError: the policy lacks something, such as a Dockerfile; a ready image is to get packages; or the image
-            is for a version of the framework that the trainer does not run on.
+        ConfigError: the policy needs a missing file, such as a Dockerfile; packages are requested for a ready image; or
+            the trainer does not run on the image's version of the framework.
     """
     entry, version = entry_of(vendor, framework)
     source, extra = vendor.image.get(entry) or ImageSource(), framework.extra
@@ -40,8 +40,8 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
     policy = settings.policy or ("build" if built else "present")
     key = f"vendor.image.{entry}"
 
-    def refused(problem: str, key: str, given: object = None, advice: str | None = None, **more: str) -> ConfigError:
-        return ConfigError(problem, where=where(key), key=key, given=given, advice=advice, **more)
+    def refused(problem: str, key: str, value: object = None, advice: str | None = None, **details: str) -> ConfigError:
+        return ConfigError(problem, where=where(key), key=key, given=value, advice=advice, **details)
 
     lowest = next((framework.needs[name] for name in framework.packages if name in framework.needs), None)
     if version and lowest and is_older(version, lowest):
@@ -65,10 +65,10 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
         advice = f"name the vendor's image in {key}.name, or add {folder / DOCKERFILE}"
         if buildable:
             advice = f"policy {policy} needs a ready image in {key}.name; policy build makes one, of {folder}"
-        what = f"{framework.name} {framework.version}" if framework.version else framework.name
-        known = " or ".join(versions_of(vendor, framework))
-        others = {"allowed": f"framework.version={known}"} if known else {}
-        raise refused(f"vendor {vendor.name} names no image for {what}", f"{key}.name", advice=advice, **others)
+        wanted = f"{framework.name} {framework.version}" if framework.version else framework.name
+        versions = " or ".join(versions_of(vendor, framework))
+        alternatives = {"allowed": f"framework.version={versions}"} if versions else {}
+        raise refused(f"vendor {vendor.name} names no image for {wanted}", f"{key}.name", advice=advice, **alternatives)
     if source.requirements:
         problem = f"image {source.name} is used as it is, so no packages can be added"
         advice = f"take an image that has them, or build on it: {key}.base={source.name}"
@@ -79,10 +79,10 @@ def choose_image(vendor: Vendor, framework: Framework, settings: ImageSettings, 
 
 
 def pod_image(vendor: Vendor, framework: Framework, pods: Kubernetes, settings: ImageSettings, where: Where) -> Image:
-    """The image of pods: the one that the cluster's file names, else the vendor's ready one, else STAND_IN.
+    """The image of pods: from the cluster's file, else the vendor's ready image, else STAND_IN.
 
     Raises:
-        ConfigError: the vendor's is for a version of the framework that the trainer does not run on.
+        ConfigError: the trainer does not run on the version of the vendor's image.
     """
     if pods.image:
         return Image(pods.image, "present", settings)
@@ -93,45 +93,47 @@ def pod_image(vendor: Vendor, framework: Framework, pods: Kubernetes, settings: 
 
 
 def _folder(vendor: Vendor, framework: Framework, entry: str, source: ImageSource) -> Path:
-    """The folder of the Dockerfile: the one that is named, the vendor's own, or that which builds on any base."""
+    """The folder of the Dockerfile: the configured folder, the vendor's own, or the one for any base image."""
     if source.folder:
         return Path(source.folder).expanduser()
-    own, shared = VENDORS / vendor.name / "docker" / entry, ON_BASE / framework.name
-    there = [folder for folder in (own, *([shared] if source.base else [])) if (folder / DOCKERFILE).is_file()]
-    return there[0] if there else own
+    vendor_folder, shared = VENDORS / vendor.name / "docker" / entry, ON_BASE / framework.name
+    candidates = [
+        folder for folder in (vendor_folder, *([shared] if source.base else [])) if (folder / DOCKERFILE).is_file()
+    ]
+    return candidates[0] if candidates else vendor_folder
 
 
 def entry_of(vendor: Vendor, framework: Framework) -> tuple[str, str | None]:
-    """Key of `vendor.image` for a framework, and the version that it tells: pytorch, or pytorch_2_1 and 2.1.
+    """Key of `vendor.image` for a framework, and its version: pytorch and None, or pytorch_2_1 and 2.1.
 
-    The version that was asked for; else the key without one, where there is one, or else the newest.
+    The requested version, else the key without a version if it exists, else the newest version.
     """
     if framework.version is not None:
         return f"{framework.name}_{framework.version.replace('.', '_')}", framework.version
-    known = versions_of(vendor, framework)
-    if framework.name in vendor.image or not known:
+    versions = versions_of(vendor, framework)
+    if framework.name in vendor.image or not versions:
         return framework.name, None
-    newest = max(known, key=numbers)
-    return known[newest], newest
+    newest = max(versions, key=numbers)
+    return versions[newest], newest
 
 
 def versions_of(vendor: Vendor, framework: Framework) -> dict[str, str]:
-    """Version → key of `vendor.image`, of the images for a framework that are told apart by their versions."""
+    """Version → key of `vendor.image`, for the images of a framework with a version in their keys."""
     return {version: key for key in vendor.image if (version := version_of(key)) and key.startswith(framework.name)}
 
 
 def version_of(entry: str) -> str:
-    """The version that a key of `vendor.image` tells: 2.1 of pytorch_2_1; "" of pytorch."""
+    """The version in a key of `vendor.image`: "2.1" in pytorch_2_1; "" in pytorch."""
     return entry.partition("_")[2].replace("_", ".")
 
 
 def build_context(folder: Path, source: ImageSource, extra: str | None = None) -> Mapping[str, Path | bytes]:
-    """All that goes into a build: the files of the vendor's folder and the requirements, as path → file or content.
+    """The files of a build: path → file or content, from the vendor's folder and the requirements.
 
-    Links are followed, also those to folders.
+    Links are followed, also links to folders.
     """
-    found = (Path(root, name) for root, _, names in os.walk(folder, followlinks=True) for name in names)
-    files = (path for path in sorted(found) if path.is_file() and "__pycache__" not in path.parts)
+    paths = (Path(root, name) for root, _, names in os.walk(folder, followlinks=True) for name in names)
+    files = (path for path in sorted(paths) if path.is_file() and "__pycache__" not in path.parts)
     context: dict[str, Path | bytes] = {path.relative_to(folder).as_posix(): path for path in files}
     context.setdefault(REQUIREMENTS, "".join(f"{line}\n" for line in _own_requirements(extra)).encode())
     context[MORE_REQUIREMENTS] = "".join(f"{line}\n" for line in source.requirements).encode()
@@ -139,24 +141,24 @@ def build_context(folder: Path, source: ImageSource, extra: str | None = None) -
 
 
 def content_tag(context: Mapping[str, Path | bytes], source: ImageSource) -> str:
-    """Twelve hexadecimal digits that change with anything that goes into the image.
+    """Twelve hexadecimal digits of a hash over the files of a build.
 
-    Of a file's permissions only "executable" counts, because only that reaches the build.
+    Of a file's permissions only "executable" counts, because no other permission reaches the build.
     """
     digest = hashlib.sha256(repr(source.base).encode())
     for name, content in context.items():
         if isinstance(content, bytes):
             digest.update(repr((name, hashlib.sha256(content).hexdigest())).encode())
         else:
-            found = content.stat()
-            fingerprint = _fingerprint(content, found.st_size, found.st_mtime_ns)
-            digest.update(repr((name, fingerprint) + ("executable",) * bool(found.st_mode & 0o111)).encode())
+            status = content.stat()
+            fingerprint = _fingerprint(content, status.st_size, status.st_mtime_ns)
+            digest.update(repr((name, fingerprint) + ("executable",) * bool(status.st_mode & 0o111)).encode())
     return digest.hexdigest()[:12]
 
 
 @cache
 def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
-    """SHA-256 of a file. It is kept, because a file may have gigabytes and each job of a sweep asks for it."""
+    """SHA-256 of a file. Cached, because a file may have gigabytes and each job of a sweep needs the hash."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(CHUNK):
@@ -166,13 +168,13 @@ def _fingerprint(path: Path, _size: int, _mtime_ns: int) -> str:
 
 @cache
 def _own_requirements(extra: str | None) -> list[str]:
-    """What flagperf's trainer needs, as pyproject.toml says it: always, and in the extra of a framework."""
-    import importlib.metadata  # heavy, and needed for an image that is built
+    """The requirements of flagperf's package, with those of an extra."""
+    import importlib.metadata  # heavy; only builds need the module
 
-    found = []
+    requirements = []
     for line in importlib.metadata.requires("flagperf") or []:
         requirement, _, condition = (part.strip() for part in line.partition(";"))
-        named = re.search(r"extra == ['\"]([\w-]+)['\"]", condition)
-        if not named or named[1] == extra:
-            found.append(requirement)
-    return found
+        extra_match = re.search(r"extra == ['\"]([\w-]+)['\"]", condition)
+        if not extra_match or extra_match[1] == extra:
+            requirements.append(requirement)
+    return requirements

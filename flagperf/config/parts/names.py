@@ -1,4 +1,4 @@
-"""The names in a configuration: of the chosen options, of hosts, of users whose homes are meant."""
+"""Fills in and checks names: of chosen options, of hosts, and of users in paths with ~."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from flagperf.contract.leaves import Leaves
 from flagperf.errors import ConfigError
 
 ASCII_NAME = re.compile(r"[A-Za-z0-9._+-]+")
-NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups whose part of the config has a name
+NAMED = ("vendor", "hardware", "cluster", "runtime", "framework")  # groups with a key `name`
 
 
 def names(final: Layer) -> dict[str, Any]:
     """The names of the chosen options, and of nodes without a name: this machine's host name, or the address."""
-    found: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
+    values: dict[str, Any] = {f"{group}.name": final.choices[group] for group in NAMED}
     nodes = final.get("cluster.nodes")
     if isinstance(nodes, list):
-        found["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
-    return found
+        values["cluster.nodes"] = [_named(node) if isinstance(node, dict) else node for node in nodes]
+    return values
 
 
 def size(final: Layer, folders: Sequence[Path]) -> str:
-    """The size's name; "full" where no file says how it reduces the case, which then stays as it is written."""
+    """Name of the size; "full" where no file reduces the case to the chosen size."""
     chosen = final.choices["size"]
     return chosen if find(f"size/{chosen}/{final.choices['model']}", folders) else "full"
 
@@ -41,14 +41,14 @@ def _named(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def check_users(values: Leaves, where: Where) -> None:
-    """Refuse a path in the home of a user who is not there."""
+    """Refuse a path in the home of an unknown user."""
     for key, value in values.items():
         if isinstance(value, str) and value.startswith("~"):
             user_path(value, where=where(key), key=key)
 
 
 def check_ascii(key: str, name: str, where: str) -> None:
-    """Refuse the name of a case or product that could look like that of another one."""
+    """Refuse a name of a case or product that could look like another name."""
     if not ASCII_NAME.fullmatch(name):
         allowed = "ASCII letters, digits, and any of . _ + -"
         raise ConfigError(

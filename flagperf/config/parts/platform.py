@@ -1,4 +1,4 @@
-"""Where a job runs: framework, product, vendor, hosts and runtime, whose parts must fit each other."""
+"""Types and checks the platform of a job: framework, product, vendor, hosts and runtime."""
 
 from __future__ import annotations
 
@@ -22,38 +22,37 @@ from flagperf.contract.build import Where, build
 from flagperf.errors import ConfigError
 
 EXCLUSIVE = "cluster.slurm.exclusive"
-OWN_VARIABLES = (
-    re.compile(  # by which flagperf, and what starts the ranks, speak to processes: a user's would mislead them
-        r"FLAGPERF_\w+|PET_\w+|TORCHELASTIC_\w+|PYTHON_EXEC|MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"
-    )
+# Variables that flagperf and the ranks' launcher set for processes. A user's value would mislead the processes.
+OWN_VARIABLES = re.compile(
+    r"FLAGPERF_\w+|PET_\w+|TORCHELASTIC_\w+|PYTHON_EXEC|MASTER_(ADDR|PORT)|((LOCAL|GROUP|ROLE)_)?(RANK|WORLD_SIZE)"
 )
 
 
 def check_hardware_chosen(final: Layer, chosen: Container[str], folders: Sequence[Path]) -> None:
-    """Refuse a vendor without its hardware, before anything that follows from the wrong hardware.
+    """Refuse a vendor with another vendor's default hardware, before errors that follow from it.
 
-    `chosen`: the config groups whose option the command line names.
+    `chosen`: the config groups in the command line.
     """
-    vendor, of_whom = final.choices["vendor"], final.get("hardware.vendor")
-    if "hardware" in chosen or of_whom in (None, vendor):
+    vendor, product_vendor = final.choices["vendor"], final.get("hardware.vendor")
+    if "hardware" in chosen or product_vendor in (None, vendor):
         return
-    found = {product: find(f"hardware/{product}", folders) for product in options("hardware", folders)}
-    made = [
+    files = {product: find(f"hardware/{product}", folders) for product in options("hardware", folders)}
+    products = [
         name
-        for name, path in found.items()
+        for name, path in files.items()
         if path and re.search(rf"^vendor: *{vendor}\b", path.read_text("utf-8"), re.M)
     ]
-    allowed = ", ".join(made) or f"a file hardware/<product>.yaml with vendor: {vendor}"
+    allowed = ", ".join(products) or f"a file hardware/<product>.yaml with vendor: {vendor}"
     raise ConfigError(
         f"vendor={vendor} needs its hardware", key="hardware", allowed=allowed, advice=f"vendor={vendor} hardware=NAME"
     )
 
 
 def typed_parts(config: Mapping[str, Any], where: Where) -> Typed:
-    """The typed parts of a resolved configuration, which fit each other.
+    """The typed parts of a resolved configuration.
 
     Raises:
-        ConfigError: a value is wrong, or two of them do not fit.
+        ConfigError: a value is wrong, or two values do not fit.
     """
     parts = {field.name: config[field.name] for field in dataclasses.fields(Typed)}
     typed = build(Typed, {**parts, "target": parts["target"] or None}, "", where)
@@ -65,24 +64,24 @@ def typed_parts(config: Mapping[str, Any], where: Where) -> Typed:
     return typed
 
 
-def _check_hardware(made: Hardware, vendor: str, nproc: int, where: Where) -> None:
+def _check_hardware(hardware: Hardware, vendor: str, nproc: int, where: Where) -> None:
     """Refuse a product of another vendor, or with too few devices."""
-    check_ascii("hardware", made.name, where("hardware.title"))
-    most = made.devices_per_node
-    if made.vendor not in (None, vendor):
-        problem = f"hardware {made.name} is a product of vendor {made.vendor}, not of {vendor}"
-        advice = f"choose hardware of {vendor} (flagperf list hardware), or vendor={made.vendor}"
-        raise ConfigError(problem, key="hardware", given=made.name, advice=advice)
+    check_ascii("hardware", hardware.name, where("hardware.title"))
+    most = hardware.devices_per_node
+    if hardware.vendor not in (None, vendor):
+        problem = f"hardware {hardware.name} is a product of vendor {hardware.vendor}, not of {vendor}"
+        advice = f"choose hardware of {vendor} (flagperf list hardware), or vendor={hardware.vendor}"
+        raise ConfigError(problem, key="hardware", given=hardware.name, advice=advice)
     if most is not None and nproc > most:
-        allowed = f"at most {most}, the devices of a node with {made.name}"
+        allowed = f"at most {most}, the devices of a node with {hardware.name}"
         raise ConfigError("more ranks than devices", where=where("nproc"), key="nproc", given=nproc, allowed=allowed)
 
 
-def _check_cluster(made: Cluster, said: Mapping[str, Any], where: Where) -> None:
-    """Refuse a cluster without nodes and scheduler, and two nodes of one name."""
-    _check_source(said, where)
-    node_names = [node.name for node in made.nodes]
-    if not node_names and made.is_listed:
+def _check_cluster(cluster: Cluster, section: Mapping[str, Any], where: Where) -> None:
+    """Refuse a cluster without nodes and scheduler, and two nodes with one name."""
+    _check_source(section, where)
+    node_names = [node.name for node in cluster.nodes]
+    if not node_names and cluster.is_listed:
         raise ConfigError("the cluster has no nodes", where=where("cluster.nodes"), key="cluster.nodes")
     for index, name in enumerate(node_names):
         if name in node_names[:index]:
@@ -91,47 +90,47 @@ def _check_cluster(made: Cluster, said: Mapping[str, Any], where: Where) -> None
 
 
 def _check_source(cluster: Mapping[str, Any], where: Where) -> None:
-    """Refuse a cluster whose hosts come from nowhere, or from two places.
+    """Refuse a cluster with no source of hosts, or with several.
 
     Raises:
-        ConfigError: it has none of `SOURCES`, or several; or a scheduler has no name.
+        ConfigError: the cluster has none of `SOURCES`, or several; or a scheduler has no name.
     """
-    said = [source for source in SOURCES if cluster.get(source) is not None]
-    if said == ["scheduler"] and not isinstance(cluster["scheduler"].get("name"), str):
+    sources = [source for source in SOURCES if cluster.get(source) is not None]
+    if sources == ["scheduler"] and not isinstance(cluster["scheduler"].get("name"), str):
         key = "cluster.scheduler.name"
         raise ConfigError("a scheduler needs its name", where=where(key), key=key, advice="docs/adding-a-scheduler.md")
-    if len(said) == 1:
+    if len(sources) == 1:
         return
     raise ConfigError(
         "a cluster says in one way where its hosts come from",
-        where=where(f"cluster.{said[-1]}" if said else "cluster.title"),
+        where=where(f"cluster.{sources[-1]}" if sources else "cluster.title"),
         key="cluster",
-        given=" and ".join(said) or f"none of {', '.join(SOURCES)}",
+        given=" and ".join(sources) or f"none of {', '.join(SOURCES)}",
         allowed=f"exactly one of {', '.join(SOURCES)}",
     )
 
 
-def _check_vendor(made: Vendor, product: Hardware, where: Where) -> None:
-    """Refuse variables that flagperf itself sets, and a tool that cannot be read as its file says."""
+def _check_vendor(vendor: Vendor, product: Hardware, where: Where) -> None:
+    """Refuse variables that flagperf itself sets, and a wrong description of the vendor's tool."""
     for part in ("environment", "deterministic_environment"):
-        for name in getattr(made, part):
+        for name in getattr(vendor, part):
             if OWN_VARIABLES.fullmatch(name):
                 key = f"vendor.{part}"
                 problem, advice = "flagperf itself sets this variable, or leaves it out", "take it out"
                 raise ConfigError(problem, where=where(f"{key}.{name}"), key=key, given=name, advice=advice)
-    if made.monitor is not None:
-        make_table(made.monitor, product, where)
+    if vendor.monitor is not None:
+        make_table(vendor.monitor, product, where)
 
 
 def container_options(runtime: RuntimeSettings, vendor: Vendor, hosts: Cluster) -> ContainerOptions | None:
-    """How docker makes containers, by the runtime, then the vendor, then the cluster; None where it makes none."""
+    """The options of containers, merged from runtime, vendor and cluster; None: no containers of docker."""
     if runtime.kind != "docker" or hosts.kubernetes:
         return None
     return merged(runtime.container, vendor.container, hosts.container)
 
 
 def merged(*layers: ContainerOptions) -> ContainerOptions:
-    """Options of several sources: lists and mappings grow, of other values the last one given counts."""
+    """Options of several sources: lists and mappings are joined, of other values the last one counts."""
     result = ContainerOptions()
     for layer in layers:
         changes: dict[str, Any] = {}
@@ -148,7 +147,7 @@ def merged(*layers: ContainerOptions) -> ContainerOptions:
 
 
 def image(runtime: RuntimeSettings, vendor: Vendor, framework: Framework, hosts: Cluster, where: Where) -> Image | None:
-    """The image; None when the runtime needs none. Pods always have one."""
+    """The image; None where the runtime needs no image. Pods always have an image."""
     if hosts.kubernetes is not None:
         return pod_image(vendor, framework, hosts.kubernetes, hosts.image, where)
     if runtime.kind != "docker":
@@ -156,24 +155,24 @@ def image(runtime: RuntimeSettings, vendor: Vendor, framework: Framework, hosts:
     return choose_image(vendor, framework, hosts.image, where)
 
 
-def _check_runtime(made: RuntimeSettings, hosts: Cluster, dry_run: bool, where: Where) -> None:
-    """Refuse a runtime without the image that it needs, and one that the hosts do not have."""
-    if made.contained and made.image is None and not dry_run:
+def _check_runtime(runtime: RuntimeSettings, hosts: Cluster, dry_run: bool, where: Where) -> None:
+    """Refuse a runtime without its image, and a runtime that the hosts do not have."""
+    if runtime.contained and runtime.image is None and not dry_run:
         advice = "runtime.image=PATH, or a reference that the site's tool takes"
         raise ConfigError(
             "the runtime needs an image", where=where("runtime.image"), key="runtime.image", advice=advice
         )
-    if made.kind == "docker" and hosts.slurm is not None and not hosts.slurm.exclusive:
+    if runtime.kind == "docker" and hosts.slurm is not None and not hosts.slurm.exclusive:
         problem, key = "Slurm does not limit what docker's containers use: they need whole nodes", EXCLUSIVE
         advice = "or another runtime: process, apptainer, pyxis"
         raise ConfigError(problem, where=where(key), key=key, given=False, allowed="true", advice=advice)
-    if made.srun and hosts.slurm is None:
+    if runtime.srun and hosts.slurm is None:
         problem = "this runtime is one of Slurm"
-        raise ConfigError(problem, key="runtime", given=made.name, advice="cluster=slurm, or another runtime")
+        raise ConfigError(problem, key="runtime", given=runtime.name, advice="cluster=slurm, or another runtime")
 
 
 def check_hosts(job: JobConfig) -> None:
-    """Refuse more nodes than the cluster has. Of a scheduler they are asked when the job runs."""
+    """Refuse more nodes than the cluster lists. A scheduler gives its nodes only when the job runs."""
     hosts = len(job.cluster.nodes)
     if hosts < job.nnodes and job.cluster.is_listed:
         raise ConfigError(

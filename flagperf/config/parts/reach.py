@@ -1,4 +1,4 @@
-"""How the vendor's devices are reached, where the product or the framework of a case needs another way than usual."""
+"""Applies the vendor's alternative keys for a product's stack and for a framework."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ KEYS = tuple(field.name for field in fields(Reach))
 
 
 def with_reach(layers: Layers, where: Where) -> Layers:
-    """The layers with `vendor.stacks` of the product, then `vendor.frameworks` of the framework, in their places.
+    """The layers with the `vendor.stacks` of the product, then the `vendor.frameworks` of the framework.
 
-    They take the place of the vendor's own keys of the same names. It is what the vendor is there, and no change. A
-    tuning or an experiment that says one of the keys is left as it is.
+    They replace the vendor's keys of the same names. This is no change against the case. Keys of a tuning or an
+    experiment stay as they are.
 
     Raises:
-        ConfigError: the product names a stack that the vendor does not have.
+        ConfigError: the vendor has no such stack.
     """
     if stack := layers.final.get("hardware.stack"):
         stacks = layers.final.get("vendor.stacks") or {}
         if stack not in stacks:
             problem, key = "the vendor has no such stack", "hardware.stack"
             raise ConfigError(problem, where=where(key), key=key, given=stack, allowed=nearest(stack, stacks))
-        layers = _laid_over(layers, stacks[stack])
-    said = layers.final.get(f"vendor.frameworks.{layers.final.choices['framework']}")
-    return _laid_over(layers, {key: value for key, value in said.items() if key in KEYS} if said else {})
+        layers = _with_vendor_keys(layers, stacks[stack])
+    keys = layers.final.get(f"vendor.frameworks.{layers.final.choices['framework']}")
+    return _with_vendor_keys(layers, {key: value for key, value in keys.items() if key in KEYS} if keys else {})
 
 
-def _laid_over(layers: Layers, said: Any) -> Layers:
-    """The layers with some of the vendor's keys said otherwise."""
-    if not isinstance(said, dict):
+def _with_vendor_keys(layers: Layers, vendor_keys: Any) -> Layers:
+    """The layers with other values of the vendor's keys."""
+    if not isinstance(vendor_keys, dict):
         return layers
-    chosen = leaves(said, "vendor.")
+    chosen = leaves(vendor_keys, "vendor.")
     later = (*layers.by_tuning, *layers.by_experiment)
-    unsaid = {key: value for key, value in chosen.items() if not is_under(key, later)}
-    return replace(layers, case=layers.case.with_values(chosen), final=layers.final.with_values(unsaid))
+    unset = {key: value for key, value in chosen.items() if not is_under(key, later)}
+    return replace(layers, case=layers.case.with_values(chosen), final=layers.final.with_values(unset))

@@ -1,4 +1,4 @@
-"""How the ranks share the work, as a configuration says it: the strategy, its arguments, and the mesh."""
+"""Reads how the ranks share the work: the strategy, its arguments, and the mesh."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from flagperf.contract.settings import MeshSizes, Parallel
 from flagperf.contract.sharding import ARGUMENTS, Sharding, check_plan, check_sizes
 from flagperf.errors import ConfigError, meant, nearest
 
-OWN = tuple(field.name for field in fields(Parallel))  # which every strategy has
+OWN = tuple(field.name for field in fields(Parallel))  # keys of every strategy
 TARGET = "parallel._target_"
 
 
 def with_whole_network(final: Layer, case: Layer, later: Collection[str]) -> Layer:
-    """The layer with the mesh of data parallelism, where that takes the place of the strategy of the case.
+    """The layer with the mesh of data parallelism, where data parallelism replaces the case's strategy.
 
     Args:
-        later: the keys that were set after the case. They stay as they are.
+        later: keys that were set after the case. They stay as they are.
     """
     if not _replaced(final, case) or _path(final.get(TARGET)) not in DATA_PARALLEL:
         return final
@@ -33,12 +33,12 @@ def with_whole_network(final: Layer, case: Layer, later: Collection[str]) -> Lay
 
 
 def own_arguments(parallel: Mapping[str, Any], final: Layer, case: Layer, later: Collection[str]) -> dict[str, Any]:
-    """The part `parallel` without what the case says to a strategy whose place another one has taken."""
-    known = ARGUMENTS.get(_path(parallel["_target_"]))
-    if known is None or not _replaced(final, case):
+    """The section `parallel` without the case's arguments of a replaced strategy."""
+    arguments = ARGUMENTS.get(_path(parallel["_target_"]))
+    if arguments is None or not _replaced(final, case):
         return dict(parallel)
-    kept = (*OWN, *(field.name for field in fields(known)))
-    return {name: value for name, value in parallel.items() if name in kept or is_under(f"parallel.{name}", later)}
+    allowed = (*OWN, *(field.name for field in fields(arguments)))
+    return {name: value for name, value in parallel.items() if name in allowed or is_under(f"parallel.{name}", later)}
 
 
 def _replaced(final: Layer, case: Layer) -> bool:
@@ -50,44 +50,41 @@ def _path(target: str | None) -> str:
 
 
 def parallel(config: Mapping[str, Any], where: Where) -> Mesh:
-    """A mesh that fits the job, its strategy and its network, and gives the case's global batch.
+    """The mesh of the job, checked against its strategy, its network and the case's global batch.
 
     Raises:
-        ConfigError: it does not, or the strategy has no such argument.
+        ConfigError: the mesh does not fit, or the strategy has no such argument.
     """
-    said, target = config["parallel"], _path(config["parallel"]["_target_"])
-    build(MeshSizes, said["mesh"], "parallel.mesh", where)
-    mesh = Mesh.of(said["mesh"], config["nnodes"] * config["nproc"], where)
+    section, target = config["parallel"], _path(config["parallel"]["_target_"])
+    build(MeshSizes, section["mesh"], "parallel.mesh", where)
+    mesh = Mesh.of(section["mesh"], config["nnodes"] * config["nproc"], where)
     if target.startswith(f"{STRATEGIES}.") and target not in ARGUMENTS:
         problem, advice = "no such strategy", nearest(target, ARGUMENTS)
         raise ConfigError(problem, where=where(TARGET), key=TARGET, given=target, advice=advice)
     if target in DATA_PARALLEL:
-        mesh.check_whole(where)
+        mesh.check_undivided(where)
     if target in ARGUMENTS:
-        _check_arguments(said, ARGUMENTS[target], where)
+        _check_arguments(section, ARGUMENTS[target], where)
     if mesh.tp > 1 and ARGUMENTS.get(target) is Sharding:
         _check_division(config, mesh, where)
     mesh.check_global_batch(config, where)
     return mesh
 
 
-def _check_arguments(said: Mapping[str, Any], takes: type, where: Where) -> None:
-    given = {name: value for name, value in said.items() if name not in OWN}
+def _check_arguments(section: Mapping[str, Any], takes: type, where: Where) -> None:
+    arguments = {name: value for name, value in section.items() if name not in OWN}
     names = [field.name for field in fields(takes)]
-    if unknown := next((name for name in given if name not in names), None):
-        problem, key, allowed = (
-            "the strategy has no such argument",
-            f"parallel.{unknown}",
-            ", ".join((*OWN[1:], *names)),
-        )
+    if unknown := next((name for name in arguments if name not in names), None):
+        problem, key = "the strategy has no such argument", f"parallel.{unknown}"
+        allowed = ", ".join((*OWN[1:], *names))
         raise ConfigError(problem, where=where(key), key=key, allowed=allowed, advice=meant(unknown, names))
-    if isinstance(given.get("blocks"), str):
-        given["blocks"] = [given["blocks"]]
-    build(takes, given, "parallel", where)
+    if isinstance(arguments.get("blocks"), str):
+        arguments["blocks"] = [arguments["blocks"]]
+    build(takes, arguments, "parallel", where)
 
 
 def _check_division(config: Mapping[str, Any], mesh: Mesh, where: Where) -> None:
-    """Refuse layers that the ranks along tp cannot divide, as far as the configuration tells."""
+    """Refuse layers that the ranks along tp cannot divide, by the sizes in the configuration."""
     plan, network = config["parallel"].get("plan"), config["network"]
     check_plan(plan, where)
     for sizes, prefix in ((network, "network."), (network.get("config"), "network.config.")):

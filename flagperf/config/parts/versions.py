@@ -1,4 +1,4 @@
-"""Versions of packages, and what a line of a requirements file asks for."""
+"""Compares versions of packages with lines of a requirements file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ ABSENT = "not installed"  # in place of a version
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with: 2, 1 and 0 of 2.1.0a0+git."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    """The numbers at the begin of a version: 2, 1 and 0 of 2.1.0a0+git."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def is_older(version: str, lowest: str) -> bool:
-    """Whether a version is older than the lowest that is needed; one that cannot be read is not."""
-    found = numbers(version)
-    return bool(found) and found < numbers(lowest)
+    """Whether a version is older than the lowest allowed one; false for an unreadable version."""
+    known_numbers = numbers(version)
+    return bool(known_numbers) and known_numbers < numbers(lowest)
 
 
 def package_of(requirement: str) -> str:
-    """The name of the package that a line of a requirements file asks for; the line where it has none."""
-    from packaging.requirements import InvalidRequirement, Requirement  # heavy, and not for every job
+    """The name of the package in a line of a requirements file; an unreadable line itself."""
+    from packaging.requirements import InvalidRequirement, Requirement  # heavy; not every job needs the module
 
     try:
         return Requirement(requirement).name
@@ -30,12 +30,12 @@ def package_of(requirement: str) -> str:
 
 
 def satisfies(version: str, requirement: str) -> bool:
-    """Whether a version is what a line of a requirements file asks for; one that cannot be read is not."""
+    """Whether a version satisfies a line of a requirements file; false where either is unreadable."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.version import InvalidVersion
 
     try:
-        wanted = Requirement(requirement)
-        return version != ABSENT and wanted.specifier.contains(version, prereleases=True)
+        parsed = Requirement(requirement)
+        return version != ABSENT and parsed.specifier.contains(version, prereleases=True)
     except (InvalidRequirement, InvalidVersion):
         return False

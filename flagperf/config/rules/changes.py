@@ -1,4 +1,4 @@
-"""What a job changes of its case, what made each change, and which changes a closed run need not answer for."""
+"""Finds the changes of a job against its case, their sources, and those that are allowed in a closed run anyway."""
 
 from __future__ import annotations
 
@@ -10,48 +10,51 @@ from flagperf.config.files.layer import Layer
 from flagperf.config.files.layers import Layers
 from flagperf.config.files.provenance import changes
 from flagperf.config.files.search_path import find, is_shipped
-from flagperf.config.files.sweep import JobOverrides
+from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import is_under
 from flagperf.contract.build import Where
 from flagperf.contract.records import Change
 
-PRODUCT = ("hardware.device_names", "hardware.vendor", "hardware.peak_flops")  # what a product's name stands for
+# Keys that identify a product.
+PRODUCT = ("hardware.device_names", "hardware.vendor", "hardware.peak_flops", "hardware.memory_bandwidth")
 
 
 def changes_of(
     final: Layer, layers: Layers, overrides: JobOverrides, folders: Sequence[Path], where: Where
 ) -> tuple[Change, ...]:
-    """What differs from the case, each with what changed it.
+    """All changes against the case, with their sources.
 
     Args:
-        final: the layers with the values of the command line over them.
+        final: the layers with the values of the command line.
     """
     return changes(layers.case.leaves, final.leaves, _source(overrides, layers, folders, where))
 
 
 def described(overrides: JobOverrides, layers: Layers) -> set[str]:
-    """Keys of a shipped vendor or product that the user's own file says otherwise, and nothing after it.
+    """Keys of a shipped vendor or product that only the user's own file changed.
 
-    By what flagperf states of a product readers know it: that stays.
+    The keys that identify a product for readers are left out.
     """
     later = {*layers.by_tuning, *layers.by_experiment}
-    stated = {key for key in layers.by_files if is_under(key, PRODUCT) and layers.case.leaves.get(key)}
+    identifying = {key for key in layers.by_files if is_under(key, PRODUCT) and layers.case.leaves.get(key)}
     return {
         key
         for key in layers.by_files
         if is_under(key, ("vendor", "hardware"))
-        and key not in {*later, *stated}
+        and key not in {*later, *identifying}
         and not is_under(key, overrides.values)
     }
 
 
 def _source(overrides: JobOverrides, layers: Layers, folders: Sequence[Path], where: Where) -> Callable[[str], str]:
-    """A function from a changed key to what changed it, as text. A tuning may lie over the one for the hardware."""
+    """A function from a changed key to its source, as text. A tuning may include the tuning for the hardware."""
     tunings = {str(find(name, folders)): name for name in layers.files if re.match("vendor/.*/", name)}
 
     def source(key: str) -> str:
         if is_under(key, overrides.values):
-            of_suite = next((name for said, name in overrides.suites.items() if is_under(key, (said,))), None)
+            of_suite = next(
+                (name for key_of_suite, name in overrides.suites.items() if is_under(key, (key_of_suite,))), None
+            )
             return f"experiment {of_suite}" if of_suite else "command line"
         if key in layers.by_experiment:
             return f"experiment {', '.join(overrides.experiments)}"

@@ -1,4 +1,4 @@
-"""Which classes a configuration may name, and where. Each `_target_` is code that a rank or the launcher will run."""
+"""Checks the classes in a configuration. Each `_target_` is code that a rank or the launcher will run."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.rules.own_code import SHIPPED, STANDARD
-from flagperf.config.rules.settable import OPEN, CaseRules
-from flagperf.config.schema.keys import is_under
+from flagperf.config.rules.settable import CaseRules
+from flagperf.config.schema.keys import OPEN, is_under
 from flagperf.config.schema.platform import Framework
 from flagperf.contract.build import Where
 from flagperf.contract.leaves import Leaves
 from flagperf.contract.mesh import STRATEGIES
 from flagperf.errors import ConfigError
 
-OF_DATA = ("data.sample", "data.prepare")  # components of a case, beside the parts that its framework makes of it …
-WRITERS = ("sinks", "reports")  # … and those that write down what was trained, which may be anyone's
-OF_VENDOR = ("vendor.extension.replace",)  # a vendor's own parts; what they may be: config/rules/extension.py
-STRATEGY = "parallel"  # how the ranks share the work, which is the vendor's choice among what flagperf ships
-CLASS_PATHS = ("checkpoint_modules", "compile_modules", "float8_modules")  # settings whose text names a class
+OF_DATA = ("data.sample", "data.prepare")  # components of a case, beside the parts of its framework
+WRITERS = ("sinks", "reports")  # components that write results; any package may have them
+OF_VENDOR = ("vendor.extension.replace",)  # a vendor's own parts; rules/extension.py checks them
+STRATEGY = "parallel"  # the vendor's choice among flagperf's strategies
+CLASS_PATHS = ("checkpoint_modules", "compile_modules", "float8_modules")  # settings with paths of classes
 HARMLESS = tuple(
     f"builtins.{name}" for name in ("complex", "dict", "frozenset", "list", "range", "set", "slice", "tuple")
 )
-LOOKUPS = tuple(f"hydra.utils.get_{kind}" for kind in ("class", "method", "object"))  # they give what `path` names
-OURS = ("cases", "flagperf.trainer")
+LOOKUPS = tuple(f"hydra.utils.get_{kind}" for kind in ("class", "method", "object"))  # they return the object at `path`
+OWN_PACKAGES = ("cases", "flagperf.trainer")
 REFERENCE = re.compile(r"\$\{([\w.]+)")
 
 
 def check_places(tree: Mapping[str, Any], written: Leaves, case: Leaves, rules: CaseRules, where: Where) -> None:
-    """Refuse a class that stands where no component does, in either division.
+    """Refuse a class where no component is allowed, in either division.
 
     Args:
         tree: the resolved configuration.
-        written: the same before ${…} was resolved.
-        case: what the case itself says, before ${…} was resolved.
-        rules: name the mutable keys: hyper-parameters and switches, which are values and no code.
+        written: its leaves before ${…} was resolved.
+        case: the leaves of the case itself, before ${…} was resolved.
+        rules: have the mutable keys, which are values and no code.
 
     Raises:
-        ConfigError: the first such class, or text that would become one where it is resolved once more.
+        ConfigError: the first such class, or text that a second resolution would turn into a class.
     """
     stated = {text for key, value in case.items() for text in _texts(key, value)}
     below_parts = "framework.parts."
     parts = (*(key.removeprefix(below_parts) for key in case if key.startswith(below_parts)), *OF_DATA)
     referred = set(REFERENCE.findall(" ".join([*written, *map(str, written.values())])))
     for key, value in _texts("", tree):
-        place, _, name = key.rpartition(".")
+        parent, _, name = key.rpartition(".")
         if name == "_target_":
-            free = place in (*WRITERS, STRATEGY) or is_under(place, OF_VENDOR) or (key, value) in stated
-            below = is_under(place, rules.mutable) and not free
-            if below or not is_under(place, (*parts, *WRITERS, *OF_VENDOR, *referred)):
+            free = parent in (*WRITERS, STRATEGY) or is_under(parent, OF_VENDOR) or (key, value) in stated
+            below = is_under(parent, rules.mutable) and not free
+            if below or not is_under(parent, (*parts, *WRITERS, *OF_VENDOR, *referred)):
                 problem = "no class may stand below a mutable key" if below else "no component stands here"
                 places = f"a class in {', '.join((*parts, *WRITERS, *OF_VENDOR))}, or in what ${{…}} there refers to"
                 allowed = f"a plain value; {rules.file} lists the mutable keys" if below else places
@@ -62,37 +62,37 @@ def check_places(tree: Mapping[str, Any], written: Leaves, case: Leaves, rules: 
 
 
 def other_libraries(config: Mapping[str, Any], framework: Framework, where: Where) -> Iterator[ConfigError]:
-    """Components of the case that are neither from its framework's libraries nor from its own code."""
+    """Errors for components that are neither from the framework's libraries nor from the case's own code."""
     strategy = config[STRATEGY]["_target_"]
     if strategy is not None and not is_under(strategy, (STRATEGIES,)):
         problem, allowed = "this strategy is not one of flagperf's", f"null, or a class of {STRATEGIES}"
         key = f"{STRATEGY}._target_"
         yield ConfigError(problem, where=where(key), key=key, given=strategy, allowed=allowed, advice=OPEN)
-    libraries = (*OURS, *framework.libraries)
-    known = (*libraries, *_own_modules(config["code_dir"]), *HARMLESS, *LOOKUPS)
-    for key, path in _named("", config):
-        if is_under(key, (*framework.parts, *OF_DATA, *CLASS_PATHS)) and not is_under(path, known):
+    libraries = (*OWN_PACKAGES, *framework.libraries)
+    allowed_paths = (*libraries, *_own_modules(config["code_dir"]), *HARMLESS, *LOOKUPS)
+    for key, path in _class_paths("", config):
+        if is_under(key, (*framework.parts, *OF_DATA, *CLASS_PATHS)) and not is_under(path, allowed_paths):
             problem = "this class is neither of the case's libraries nor of its own code"
             allowed = f"a class of {', '.join(libraries)}, or of code_dir, PYTHONPATH or the working folder"
             yield ConfigError(problem, where=where(key), key=key, given=path, allowed=allowed, advice=OPEN)
 
 
 def _own_modules(code_dir: str | None) -> set[str]:
-    """What the user's folders of code hold, by the names under which Python finds it."""
-    given = [folder for folder in (code_dir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)) if folder]
-    folders = [Path.cwd(), *(Path(folder).expanduser() for folder in given)]
-    found = (
+    """Module names in the user's folders of code."""
+    code_folders = [folder for folder in (code_dir, *os.environ.get("PYTHONPATH", "").split(os.pathsep)) if folder]
+    folders = [Path.cwd(), *(Path(folder).expanduser() for folder in code_folders)]
+    paths = (
         path
         for folder in folders
         if os.access(folder, os.R_OK | os.X_OK) and folder.is_dir()
         for path in folder.iterdir()
     )
-    names = {path.name.split(".")[0] for path in found if path.is_dir() or path.suffix in (".py", ".so")}
+    names = {path.name.split(".")[0] for path in paths if path.is_dir() or path.suffix in (".py", ".so")}
     return names - {*SHIPPED, *STANDARD}
 
 
-def _named(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Key and path of each class that a value names."""
+def _class_paths(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Key and path of each class in a value."""
     if isinstance(value, Mapping):
         lookup = value.get("_target_") in LOOKUPS
         for name, item in value.items():
@@ -100,13 +100,13 @@ def _named(key: str, value: Any) -> Iterator[tuple[str, str]]:
             if name == "_target_" or below in CLASS_PATHS or (lookup and name in ("path", "_args_")):
                 yield from _texts(below, item)
             else:
-                yield from _named(below, item)
+                yield from _class_paths(below, item)
     for item in value if isinstance(value, list) else ():
-        yield from _named(key, item)
+        yield from _class_paths(key, item)
 
 
 def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    """All texts of a value, by dotted keys without positions in lists: sinks._target_."""
+    """All texts in a value, with dotted keys without list positions: sinks._target_."""
     if isinstance(value, str):
         yield key, value
     for item in value if isinstance(value, list) else ():

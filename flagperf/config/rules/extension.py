@@ -1,6 +1,6 @@
-"""A vendor's own code in a job: where it lies, what it may take the place of, and what shows that it does the same.
+"""Checks a vendor's own code in a job: its folder, the parts that it replaces, and the proof of its equal results.
 
-docs/adding-a-vendor.md tells of it. `flagperf check vendor=… model=…` writes the proofs that are read here.
+docs/adding-a-vendor.md describes extensions. `flagperf check vendor=… model=…` writes the proofs.
 """
 
 from __future__ import annotations
@@ -23,158 +23,166 @@ from flagperf.contract.sent_code import files
 from flagperf.errors import ConfigError
 
 KEY = "vendor.extension"
-REPLACED = ("network", "optimizer", "loader")  # parts that a vendor may have its own of
-WITHIN = 1e-3  # largest relative difference to the case's own parts, in fp32, that a proof allows
-PROOFS = "proofs"  # folder of proofs, beside that of the code
-PROOF = {  # what is read of a proof
+REPLACED = ("network", "optimizer", "loader")  # parts that a vendor may replace
+WITHIN = 1e-3  # largest allowed relative difference to the case's own parts, in fp32
+PROOFS = "proofs"  # folder of proofs, beside the folder of the code
+PROOF = {  # field of a proof → its type
     **dict.fromkeys(("files", "differences", "optimizer", "versions"), dict),
     "same_modules": bool,
     "classes": list,
 }
-COMPARED = (
-    "batches",
-    "loss",
-    "weights",
-    "buffers",
-    "evaluation",
-)  # its differences, beside that of a replaced optimizer
+COMPARED = ("batches", "loss", "weights", "buffers", "evaluation")  # differences in each proof
 NO_PROOF = "there is none of this code: flagperf check vendor=… model=… makes one"
 
 
 def with_folder(vendor: Vendor, folders: Sequence[Path]) -> Vendor:
-    """The vendor with the folder of its own code: the one that its file names, else vendors/<vendor> where it has code.
+    """The vendor with the folder of its own code: the configured folder, else a folder vendors/<vendor> with code.
 
     Args:
-        folders: the search path; `vendors` lies in a user's folder, and beside the shipped configuration.
+        folders: the search path. `vendors` is in a user's folder, and beside the shipped configuration.
     """
     if vendor.extension.folder:
         return vendor
-    places = (VENDORS if folder == CONF else folder / "vendors" for folder in folders)
-    found = next((place / vendor.name for place in places if (place / vendor.name / "code").is_dir()), None)
-    return replace(vendor, extension=replace(vendor.extension, folder=str(found))) if found else vendor
+    vendor_folders = (VENDORS if folder == CONF else folder / "vendors" for folder in folders)
+    with_code = next(
+        (folder / vendor.name for folder in vendor_folders if (folder / vendor.name / "code").is_dir()), None
+    )
+    return replace(vendor, extension=replace(vendor.extension, folder=str(with_code))) if with_code else vendor
 
 
 def check_extension(vendor: Vendor, framework: Framework, where: Where) -> None:
-    """Refuse an extension whose files are not there, or that takes the place of what stays the case's.
+    """Refuse an extension with missing files, or with a replacement of a fixed part.
 
     Raises:
-        ConfigError: what is wrong with it.
+        ConfigError: the extension cannot be used.
     """
-    own = vendor.extension
+    extension = vendor.extension
 
-    def refused(problem: str, key: str, given: object, **more: Any) -> ConfigError:
-        return ConfigError(problem, where=where(f"{KEY}.{key}"), key=f"{KEY}.{key}", given=given, **more)
+    def refused(problem: str, key: str, given: object, **details: Any) -> ConfigError:
+        return ConfigError(problem, where=where(f"{KEY}.{key}"), key=f"{KEY}.{key}", given=given, **details)
 
-    if own.has_code and not own.folder:
+    if extension.has_code and not extension.folder:
         advice = f"make vendors/{vendor.name}/code in your --config-dir folder; proofs lie beside it"
         raise refused("the vendor has no folder of its own code", "folder", "null", advice=advice)
-    if own.folder and not (own.code and own.code.is_dir()):
-        raise refused("there is no such folder", "folder", own.code)
-    if links := sorted(path for path in own.code.rglob("*") if path.is_symlink() and path.is_dir()) if own.code else []:
+    if extension.folder and not (extension.code and extension.code.is_dir()):
+        raise refused("there is no such folder", "folder", extension.code)
+    if (
+        links := sorted(path for path in extension.code.rglob("*") if path.is_symlink() and path.is_dir())
+        if extension.code
+        else []
+    ):
         problem = "a link to a folder: what is behind it would neither be sent nor looked at"
         raise refused(problem, "folder", links[0], advice="put the folder itself there")
-    if own.environment_script and not (own.code and (own.code / own.environment_script).is_file()):
-        script = own.code / own.environment_script if own.code else own.environment_script
+    if extension.environment_script and not (
+        extension.code and (extension.code / extension.environment_script).is_file()
+    ):
+        script = extension.code / extension.environment_script if extension.code else extension.environment_script
         allowed = "a file of the extension's folder code/"
         raise refused("there is no such file", "environment_script", script, allowed=allowed)
-    for part, said in own.replace.items():
+    for part, component in extension.replace.items():
         if part not in REPLACED:
-            why = "data, evaluation, metric, schedule and target stay the case's"
+            advice = "data, evaluation, metric, schedule and target stay the case's"
             raise refused(
-                "no vendor has its own of this part", "replace", part, allowed=", ".join(REPLACED), advice=why
+                "no vendor has its own of this part", "replace", part, allowed=", ".join(REPLACED), advice=advice
             )
-        if not isinstance(said.get("_target_"), str):
+        if not isinstance(component.get("_target_"), str):
             allowed = "the path of a class or function"
-            raise refused("this names no class", f"replace.{part}._target_", said.get("_target_"), allowed=allowed)
-    if (own.replace or own.network_hook) and not framework.extends:
-        key = "replace" if own.replace else "network_hook"
-        given = ", ".join(own.replace) or own.network_hook
+            raise refused("this names no class", f"replace.{part}._target_", component.get("_target_"), allowed=allowed)
+    if (extension.replace or extension.network_hook) and not framework.extends:
+        key = "replace" if extension.replace else "network_hook"
+        given = ", ".join(extension.replace) or extension.network_hook
         raise refused(f"there is no such thing with {framework.product}", key, given, advice="framework=pytorch")
 
 
 def recorded(vendor: Vendor, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What configuration and results keep of an extension; None where the job has none.
+    """The record of an extension in configuration and results; None: the job has no extension.
 
     Returns:
-        `replaced`: what → by what; `files`: path below code/ → SHA-256; `has_code`: whether it needs a proof;
-        `proof`: what the proof says, None where none holds; `no_proof`: why none does.
+        `replaced`: part → its replacement; `files`: path below code/ → SHA-256; `has_code`: whether it needs a proof;
+        `proof`: the valid proof or None; `no_proof`: why no proof is valid.
     """
-    own = vendor.extension
-    if own == replace(Extension(), folder=own.folder):
+    extension = vendor.extension
+    if extension == replace(Extension(), folder=extension.folder):
         return None
-    hashes = file_hashes(own.code) if own.code else {}
-    proof, why = find_proof(own, config, hashes) if own.has_code else (None, "")
+    hashes = file_hashes(extension.code) if extension.code else {}
+    proof, no_proof = find_proof(extension, config, hashes) if extension.has_code else (None, "")
     return {
-        "replaced": replaced(own),
+        "replaced": replaced(extension),
         "files": hashes,
-        "has_code": own.has_code,
+        "has_code": extension.has_code,
         "proof": proof,
-        "no_proof": why,
+        "no_proof": no_proof,
     }
 
 
 def without_proof(config: Mapping[str, Any], chosen: bool) -> tuple[Division, str | None]:
-    """The division of a job; and a note where nothing shows that a closed job's extension does what the case does.
+    """The division of a job; and a note where a closed job's extension has no proof.
 
-    Such a job is open. Where the user asks for a closed one it stays closed, and its result is INVALID.
+    Such a job becomes open. Where the user chose closed, the job stays closed, and its result is INVALID.
 
     Args:
         config: the resolved configuration.
-        chosen: whether the division was asked for.
+        chosen: whether the user chose the division.
     """
-    found, division = config.get("extension"), config["division"]
-    if not found or not found["has_code"] or found["proof"] or config["prove"] or division != "closed":
+    extension, division = config.get("extension"), config["division"]
+    if not extension or not extension["has_code"] or extension["proof"] or config["prove"] or division != "closed":
         return division, None
-    then = "its result is INVALID" if chosen else "the run is open"
-    note = f"no proof that the vendor's own code does what the case does ({found['no_proof']}): {then}"
+    effect = "its result is INVALID" if chosen else "the run is open"
+    note = f"no proof that the vendor's own code does what the case does ({extension['no_proof']}): {effect}"
     return ("closed" if chosen else "open"), note
 
 
-def replaced(own: Extension) -> dict[str, str]:
-    """What an extension brings, in the order in which ranks meet it."""
-    found = {
-        "environment_script": own.environment_script or "",
-        "requirements": ", ".join(own.requirements),
-        "modules": ", ".join(own.modules),
-        **{part: str(said["_target_"]) for part, said in own.replace.items()},
-        "network_hook": own.network_hook or "",
+def replaced(extension: Extension) -> dict[str, str]:
+    """The parts of an extension, in the order of their use in ranks."""
+    parts = {
+        "environment_script": extension.environment_script or "",
+        "requirements": ", ".join(extension.requirements),
+        "modules": ", ".join(extension.modules),
+        **{part: str(component["_target_"]) for part, component in extension.replace.items()},
+        "network_hook": extension.network_hook or "",
     }
-    return {what: by for what, by in found.items() if by}
+    return {part: path for part, path in parts.items() if path}
 
 
 def file_hashes(code: Path) -> dict[str, str]:
-    """Path below the folder → SHA-256, of each file that ranks get."""
+    """Path below the folder → SHA-256, for each file that ranks get."""
     return {path.relative_to(code).as_posix(): sha256_of(path) for path in files(code)}
 
 
 # ---------------------------------------------------------------- proofs
 
 
-def proof_path(own: Extension, config: Mapping[str, Any]) -> Path:
-    """Where the proof lies for this case, and for what the extension does there."""
-    said = [own.modules, own.replace, own.network_hook, own.names, config["framework"]["name"]]
-    name = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
-    assert own.code  # check_extension
-    return own.code.parent / PROOFS / f"{config['case']}-{name}.yaml"
+def proof_path(extension: Extension, config: Mapping[str, Any]) -> Path:
+    """Path of the proof for this case and this extension."""
+    effects = [
+        extension.modules,
+        extension.replace,
+        extension.network_hook,
+        extension.names,
+        config["framework"]["name"],
+    ]
+    name = hashlib.sha256(json.dumps(effects, sort_keys=True).encode()).hexdigest()[:8]
+    assert extension.code  # check_extension
+    return extension.code.parent / PROOFS / f"{config['case']}-{name}.yaml"
 
 
 def find_proof(
-    own: Extension, config: Mapping[str, Any], hashes: Mapping[str, str]
+    extension: Extension, config: Mapping[str, Any], hashes: Mapping[str, str]
 ) -> tuple[dict[str, Any] | None, str]:
-    """The proof that holds for the files as they are; or None, and why."""
+    """The valid proof for the current files, and ""; or None, and the reason."""
     try:
-        found = yaml.safe_load(proof_path(own, config).read_text(encoding="utf-8"))
+        proof = yaml.safe_load(proof_path(extension, config).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None, NO_PROOF
     except (OSError, ValueError, yaml.YAMLError) as error:
         return None, f"it cannot be read: {error}"
-    if not (isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in PROOF.items())):
+    if not (isinstance(proof, dict) and all(isinstance(proof.get(name), kind) for name, kind in PROOF.items())):
         return None, "it cannot be read"
-    if found.get("revision") != config.get("revision", 1):
+    if proof.get("revision") != config.get("revision", 1):
         return None, "the case was changed after it"
-    if changed := [name for name in {**hashes, **found["files"]} if hashes.get(name) != found["files"].get(name)]:
+    if changed := [name for name in {**hashes, **proof["files"]} if hashes.get(name) != proof["files"].get(name)]:
         return None, f"{', '.join(sorted(changed))} changed after it"
-    told = (found["differences"].get(name) for name in (*COMPARED, *({"optimizer"} & own.replace.keys())))
-    if not all(isinstance(value, float) and value <= WITHIN for value in told):
+    differences = (proof["differences"].get(name) for name in (*COMPARED, *({"optimizer"} & extension.replace.keys())))
+    if not all(isinstance(value, float) and value <= WITHIN for value in differences):
         return None, f"it does not say that all differences are at most {WITHIN:g}"
-    return found, ""
+    return proof, ""

@@ -1,4 +1,4 @@
-"""The secret values of a run: where they come from, and that they stand nowhere else."""
+"""Reads the secret values of a run, and refuses them in all places where files would keep them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.parts.platform import OWN_VARIABLES
 from flagperf.config.rules.own_code import DECIDES
 from flagperf.config.schema.cluster import Cluster, Secret
+from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import is_under
 from flagperf.config.schema.platform import Vendor
+from flagperf.config.schema.values import Typed
 from flagperf.contract.build import Where
 from flagperf.contract.leaves import leaves
 from flagperf.errors import ConfigError
@@ -24,8 +25,8 @@ LOGINS = (*ENVIRONMENTS, *(f"cluster.image.{name}" for name in ("index", "http_p
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a run knows of its secrets, and a vendor and a configuration without them."""
+class WithoutSecrets:
+    """The secrets of a run, and a vendor and a configuration without secrets."""
 
     secrets: Mapping[str, str]  # variable → value
     mask: Mask
@@ -33,27 +34,26 @@ class Kept:
     config: dict[str, Any]
 
 
-def keep_secrets(
-    config: dict[str, Any], vendor: Vendor, cluster: Cluster, overrides: JobOverrides, where: Where
-) -> Kept:
-    """Take the secrets out of a resolved configuration, and read those that the cluster's file names.
+def keep_secrets(config: dict[str, Any], typed: Typed, overrides: JobOverrides, where: Where) -> WithoutSecrets:
+    """Take the secrets out of a resolved configuration, and read the secrets of the cluster's file.
 
-    Of a dry run, which sends none, these are not read.
+    A dry run does not read the secrets of the cluster's file.
 
     Raises:
-        ConfigError: a secret cannot be had, or it stands where it would be kept.
+        ConfigError: a secret cannot be read, or is in a place that files keep.
     """
+    vendor, cluster = typed.vendor, typed.cluster
     check_names(cluster, vendor, where)
     named = dict.fromkeys(cluster.secrets, HIDDEN) if config["dry_run"] else read_secrets(cluster, where)
     used = {**(vendor.deterministic_environment if config["deterministic"] else {}), **vendor.environment}
-    secrets = {name: value for name, value in used.items() if _tells(name, value)} | named
+    secrets = {name: value for name, value in used.items() if _is_secret(name, value)} | named
     settings = cluster.image
     urls = (settings.index, settings.http_proxy, settings.https_proxy, settings.no_proxy)
     values = [*secrets.values(), *(url for url in urls if url and logins(url))]
-    _refuse_elsewhere(config, overrides, Mask(values), where)
-    return Kept(
+    _refuse_kept_secrets(config, overrides, Mask(values), where)
+    return WithoutSecrets(
         secrets=secrets,
-        mask=Mask([*values, *_inherited(config, cluster)]),
+        mask=Mask([*values, *_inherited(typed)]),
         vendor=replace(
             vendor,
             environment=_without_secrets(vendor.environment),
@@ -64,7 +64,7 @@ def keep_secrets(
 
 
 def check_names(cluster: Cluster, vendor: Vendor, where: Where) -> None:
-    """Refuse secrets that are none, and those that stand among the vendor's variables too."""
+    """Refuse variables that cannot be secret, and variables that the vendor sets, too."""
     for name, secret in cluster.secrets.items():
         key = f"cluster.secrets.{name}"
         if OWN_VARIABLES.fullmatch(name) or DECIDES.fullmatch(name) or name == "LD_PRELOAD":
@@ -84,16 +84,16 @@ def check_names(cluster: Cluster, vendor: Vendor, where: Where) -> None:
 
 
 def read_secrets(cluster: Cluster, where: Where) -> dict[str, str]:
-    """The values of the secrets that the cluster's file names.
+    """The values of the secrets in the cluster's file.
 
     Raises:
-        ConfigError: the launcher's environment lacks a variable; a file cannot be read; there is no value in it.
+        ConfigError: the launcher's environment lacks a variable, or a file cannot be read or is empty.
     """
     return {name: read_secret(secret, f"cluster.secrets.{name}", where) for name, secret in cluster.secrets.items()}
 
 
 def too_short(secrets: Mapping[str, str]) -> list[str]:
-    """A line for the log about each secret that is not looked for in what ranks print."""
+    """A line for the log about each secret that is too short to be found in the ranks' output."""
     return [
         f"{name}: a secret of fewer than {SHORTEST} characters is not looked for in what the ranks print"
         for name, value in secrets.items()
@@ -102,7 +102,7 @@ def too_short(secrets: Mapping[str, str]) -> list[str]:
 
 
 def read_secret(secret: Secret, key: str, where: Where) -> str:
-    """The value of one secret. Raises ConfigError where it cannot be had."""
+    """The value of one secret. Raises ConfigError where the value is missing."""
     if secret.variable is not None:
         key, given, value = f"{key}.variable", secret.variable, os.environ.get(secret.variable, "")
         problem = "the launcher's environment lacks this variable, or it is empty"
@@ -124,24 +124,24 @@ def read_secret(secret: Secret, key: str, where: Where) -> str:
     return value
 
 
-def _tells(name: str, value: str) -> bool:
+def _is_secret(name: str, value: str) -> bool:
     """Whether a variable of the vendor is secret, by its name or its value."""
     return is_secret(name) or bool(logins(value))
 
 
 def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not _tells(name, value)}
+    return {name: value for name, value in environment.items() if not _is_secret(name, value)}
 
 
-def _inherited(config: Mapping[str, Any], cluster: Cluster) -> list[str]:
-    """Secrets that processes may have of the launcher itself."""
-    if config["runtime"]["kind"] != "process" or not cluster.passes_environment_on:
+def _inherited(typed: Typed) -> list[str]:
+    """Secrets of the launcher's environment that the ranks may inherit."""
+    if typed.runtime.kind != "process" or not typed.cluster.passes_environment_on:
         return []
-    return [value for name, value in os.environ.items() if _tells(name, value)]
+    return [value for name, value in os.environ.items() if _is_secret(name, value)]
 
 
-def _refuse_elsewhere(config: Mapping[str, Any], overrides: JobOverrides, mask: Mask, where: Where) -> None:
-    """Refuse a secret where the ranks, or a folder's name, would keep it, and *** that an earlier run kept of one."""
+def _refuse_kept_secrets(config: Mapping[str, Any], overrides: JobOverrides, mask: Mask, where: Where) -> None:
+    """Refuse a secret in kept values and names of folders, and the text *** of an earlier run."""
     for key in overrides.swept:
         if is_under(key, LOGINS) and shown(overrides.values[key], key) != overrides.values[key]:
             problem, advice = "a sweep over a secret would name folders after it", "sweep over something else"

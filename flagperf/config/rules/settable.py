@@ -1,4 +1,4 @@
-"""What a configuration may set: known keys, values of the right type and range, and the rules of the divisions."""
+"""Checks the keys of a configuration: known keys, types and ranges of values, and the rules of the divisions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Any
 from flagperf.config.files.layer import Layer
 from flagperf.config.files.layers import Layers
 from flagperf.config.files.search_path import CONF, find, is_shipped, options
-from flagperf.config.files.sweep import JobOverrides
 from flagperf.config.parts.names import check_ascii
 from flagperf.config.schema.cluster import Cluster
+from flagperf.config.schema.job_overrides import JobOverrides
 from flagperf.config.schema.keys import (
     GROUPS,
     KEYS,
+    OPEN,
     OTHER_WORDS,
     PARTS,
     RENAMED,
@@ -27,33 +28,32 @@ from flagperf.config.schema.keys import (
 )
 from flagperf.config.schema.platform import Hardware, RuntimeSettings, Vendor
 from flagperf.contract.build import Where
-from flagperf.contract.hints import of_dataclass
+from flagperf.contract.hints import fields_of
 from flagperf.contract.leaves import ABSENT, Leaves
 from flagperf.contract.records import Change
 from flagperf.contract.settings import check_end
 from flagperf.errors import ConfigError, meant, near
 
-OPEN = "division=open allows it, and the report says so"
 TUNING_RULE = "a tuning may change mutable keys only"
 CLOSED_RULE = "a closed run may not change this key"
-# What the files of a vendor, a product and a runtime may say; a key that they leave out can still be set.
+# The keys of the files of a vendor, a product and a runtime. A key that a file leaves out can still be set.
 PART_FIELDS = {
     key: field
     for part, cls in (("vendor", Vendor), ("hardware", Hardware), ("runtime", RuntimeSettings))
-    for key, field in of_dataclass(cls, f"{part}.").items()
-    if key != f"{part}.name"  # that of the file
+    for key, field in fields_of(cls, f"{part}.").items()
+    if key != f"{part}.name"  # the name of the file
 }
-OPEN_FIELDS = tuple(key for key, field in PART_FIELDS.items() if field.type is dict)  # with names of the user's own
-REQUIRED = ("case", "unit", "throughput_unit")  # and the parts that the framework makes of it
+OPEN_FIELDS = tuple(key for key, field in PART_FIELDS.items() if field.type is dict)  # with free names below
+REQUIRED = ("case", "unit", "throughput_unit")  # beside the required parts of the framework
 
 
 @dataclass(frozen=True)
 class CaseRules:
-    """What the case lets a closed run change."""
+    """The keys of a case that a closed run may change."""
 
-    mutable: tuple[str, ...]  # a key stands for all below it too
-    file: Path  # of that list
-    case_files: tuple[Path, ...]  # the case's own, and that of its size
+    mutable: tuple[str, ...]  # each with all keys below
+    file: Path  # of the list
+    case_files: tuple[Path, ...]  # of the case and of its size
 
     @classmethod
     def of(cls, layers: Layers, folders: Sequence[Path], where: Where) -> CaseRules:
@@ -64,27 +64,27 @@ class CaseRules:
             problem = "the mutable list is the case's to choose"
             raise ConfigError(problem, where=where("defaults"), key="mutable", given=chosen, allowed=mutable)
         file = find(f"mutable/{mutable}", folders)
-        assert file  # it was composed
+        assert file  # the composition has read the file
         sizes = (layers.case.choices["size"], layers.final.choices["size"])  # the second may be the user's own
         names = dict.fromkeys([f"model/{model}", *(f"size/{size}/{model}" for size in sizes)])
         case_files = tuple(path for name in names if (path := find(name, folders)))
-        keys = tuple(key for key, why in layers.case.get("mutable").items() if why is not None)
+        keys = tuple(key for key, reason in layers.case.get("mutable").items() if reason is not None)
         return cls(keys, file, case_files)
 
     def check_keys(self, overrides: JobOverrides, layers: Layers, where: Where) -> None:
-        """Refuse keys that nothing reads, and a tuning that changes more than mutable keys, in either division.
+        """Refuse unknown keys, and a tuning with keys that are not mutable, in either division.
 
         Raises:
-            ConfigError: the first of them; `also` has the others.
+            ConfigError: the first error; `also` has the others.
         """
-        if found := list(self._wrong_keys(overrides, layers, where)):
-            found[0].also = tuple(found[1:])
-            raise found[0]
+        if errors := list(self._wrong_keys(overrides, layers, where)):
+            errors[0].also = tuple(errors[1:])
+            raise errors[0]
 
     def _wrong_keys(self, overrides: JobOverrides, layers: Layers, where: Where) -> Iterator[ConfigError]:
         known = _dotted([*layers.case.leaves, *PART_FIELDS])
         components = [key.removesuffix("._target_") for key in layers.case.leaves if key.endswith("._target_")]
-        free = [*self.mutable, *OPEN_FIELDS, "cluster"]  # what may be added; schema/cluster.py has the fields of one
+        free = [*self.mutable, *OPEN_FIELDS, "cluster"]  # keys with free names below
         unknown = [
             key
             for key in dict.fromkeys((*layers.by_tuning, *layers.by_experiment))
@@ -100,7 +100,7 @@ class CaseRules:
                 yield self._immutable(key, layers.final.leaves.get(key), TUNING_RULE, advice, where)
 
     def check_closed(self, changed: Iterable[Change], where: Where) -> None:
-        """Refuse a change that a closed run must not make."""
+        """Refuse a change that a closed run may not make."""
         for change in changed:
             if not is_platform(change.key) and not is_under(change.key, self.mutable):
                 raise self._immutable(change.key, change.after, CLOSED_RULE, OPEN, where)
@@ -110,14 +110,14 @@ class CaseRules:
         return ConfigError(problem, where=where(key), key=key, given=given, allowed=allowed, advice=advice)
 
     def check_values(self, case: Layer, final: Layer, changed: Collection[str], where: Where) -> None:
-        """Refuse values of a wrong type or out of range, wherever they were set, and a case that is not complete."""
+        """Refuse values of a wrong type or range from any source, and an incomplete case."""
         for key, value in final.leaves.items():
             if value == "???":
                 self._refuse_case("the case must set this key", key)
             if isinstance(value, str) and "\0" in value:
                 raise ConfigError("no text may hold the character NUL", where=where(key), key=key, given=repr(value))
         parents = _dotted(case.leaves) - case.leaves.keys()
-        for key in parents.intersection(changed):  # before ${…} is resolved, which may refer to what lies below
+        for key in parents.intersection(changed):  # before ${…} is resolved, because it may refer to keys below
             if not str(value := final.leaves[key]).startswith("${"):
                 check_value(key, value, {}, where)
         tree = final.resolved(where)
@@ -142,7 +142,7 @@ class CaseRules:
 
 
 def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
-    """Refuse a case of the user's own that would be reported as a shipped one."""
+    """Refuse a user's case with the name of a shipped case."""
     path = find(f"model/{model}", folders)
     check_ascii("case", str(case), str(path))
     if path and not is_shipped(path) and str(case).casefold() in options("model", (CONF,)):
@@ -151,8 +151,8 @@ def _check_name(model: str, case: Any, folders: Sequence[Path]) -> None:
 
 
 def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:
-    """What to say of a key that nothing reads. `known`: all dotted keys, parents included."""
-    of_cluster = of_dataclass(Cluster, "cluster.")
+    """The error for an unknown key. `known`: all dotted keys with their parents."""
+    of_cluster = fields_of(Cluster, "cluster.")
     names = near(key, {*known, *of_cluster, *RENAMED, *GROUPS, "framework", SCALE})
     renamed = next((name for name in names[:1] if name in RENAMED and name not in known), None)
     advice = f"FlagPerf's '{renamed}' is {RENAMED[renamed]} here" if renamed else meant(key, names)
@@ -161,7 +161,7 @@ def _unknown(key: str, known: Collection[str], where: str) -> ConfigError:
 
 
 def unread(case: Leaves) -> list[str]:
-    """Top-level keys of a case that nothing reads: not in the table, no component, and no ${…} refers to them."""
+    """Unused top-level keys of a case: not in the table, no component, and without a reference ${…}."""
     names = {key.split(".")[0] for key in case}
     components = {key.split(".")[0] for key in case if key.endswith("_target_")}
     known = {key.split(".")[0] for key in KEYS}
@@ -170,7 +170,7 @@ def unread(case: Leaves) -> list[str]:
 
 
 def _at(tree: Any, key: str) -> Any:
-    """The value of a dotted key; ABSENT where there is none."""
+    """The value of a dotted key; ABSENT for a missing key."""
     for part in key.split("."):
         if not isinstance(tree, dict) or part not in tree:
             return ABSENT
@@ -179,5 +179,5 @@ def _at(tree: Any, key: str) -> Any:
 
 
 def _dotted(keys: Iterable[str]) -> set[str]:
-    """All dotted keys, parents included."""
+    """All dotted keys with their parents."""
     return {".".join(parts[:end]) for key in keys for parts in [key.split(".")] for end in range(1, len(parts) + 1)}

@@ -1,4 +1,4 @@
-"""What the file of a cluster says: its hosts, and how they are reached. All frozen."""
+"""The file of a cluster: its hosts, and the connections to them. All frozen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Ssh:
-    """How the hosts of a cluster are reached. Paths may start with ~; None: as OpenSSH's client would."""
+    """The ssh connections of a cluster. Paths may start with ~; None: the default of OpenSSH's client."""
 
     key: str | None = None  # private key file; None: the agent's and the usual files
     config: str | None = None  # ssh_config file; None: ~/.ssh/config
@@ -45,7 +45,7 @@ class Ssh:
 
 @dataclass(frozen=True)
 class RendezvousSettings:
-    """Where the ranks of a cluster meet. What is None is found out when a round starts."""
+    """The rendezvous of the ranks. Each round finds the missing values at its start."""
 
     address: Address | None = None  # of node 0
     interface: str | None = None  # network interface of all nodes
@@ -54,48 +54,46 @@ class RendezvousSettings:
 
 @dataclass(frozen=True)
 class Secret:
-    """Where on the launcher's machine the value of a secret variable of the ranks comes from: one of the two."""
+    """The source of a secret on the launcher's machine: exactly one of the two."""
 
     variable: Variable | None = None  # of the launcher's environment
-    file: str | None = None  # that holds it, but for a line end at its end; may start with ~
+    file: str | None = None  # with the value and an optional line end; may start with ~
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """conf/cluster/<name>.yaml. Its hosts are listed, or a scheduler gives them, by whose name the section goes."""
+    """conf/cluster/<name>.yaml. The file lists hosts, or has the section of a scheduler."""
 
     name: str
     title: str
-    nodes: tuple[Node, ...] = ()  # with a scheduler: those that it gave, once it has (flagperf.hosts.source)
+    nodes: tuple[Node, ...] = ()  # of a scheduler: added by flagperf.hosts.source
     slurm: Slurm | None = None
     kubernetes: Kubernetes | None = None
     scheduler: Mapping[str, Any] | None = None  # of another package: its `name`, and what it reads
     ssh: Ssh = Ssh()
     work_dir: AbsolutePath = "/var/tmp/flagperf"  # on the hosts; one folder a run below it
     rendezvous: RendezvousSettings = RendezvousSettings()
-    container: ContainerOptions = field(
-        default_factory=ContainerOptions
-    )  # what this site's containers need beside the vendor's
+    container: ContainerOptions = field(default_factory=ContainerOptions)  # further options of this site's containers
     image: ImageSettings = field(default_factory=ImageSettings)
     secrets: Mapping[Variable, Secret] = field(default_factory=dict)  # variables of the ranks
 
     @property
     def source(self) -> str:
-        """Name of the scheduler that gives the hosts; `nodes`: they are listed."""
+        """Name of the scheduler; `nodes`: the file lists the hosts."""
         return source_name(vars(self))
 
     @property
     def is_listed(self) -> bool:
-        """Whether the hosts are known before a run, and not given by a scheduler."""
+        """Whether the file lists the hosts, so that they are known before a run."""
         return self.source == LISTED
 
     @property
     def passes_environment_on(self) -> bool:
-        """Whether ranks without a container may have variables of the launcher's environment, as srun passes on."""
+        """Whether ranks without a container may inherit the launcher's environment, for example through srun."""
         return self.slurm is not None or any(node.local for node in self.nodes)
 
     def stand_in(self, rank: int) -> Node:
-        """What stands in a plan for a node that is not known."""
+        """A stand-in for an unknown node of a plan."""
         if self.is_listed:
             name = f"<host-{rank + 1}>"
             return Node(name=name, address=name)

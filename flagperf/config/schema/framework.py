@@ -1,4 +1,4 @@
-"""The framework of a run: what its file says, checked, and the interpreter that has it on this machine."""
+"""Checks the file of a framework, and finds the framework's interpreter on this machine."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from flagperf.contract.build import Where
 from flagperf.contract.rank_environment import RankEnvironment
 from flagperf.errors import ConfigError
 
-# What the plan puts into a launch command, and flagperf.trainer.start into a rank's variables.
+# Fields of a launch command (set by the plan) and of a rank's variables (set by flagperf.trainer.start).
 LAUNCH = ("python", "nnodes", "nproc", "node_rank", "master_address", "master_port", "config", "scratch", "uncached")
-PLACE = tuple(field.name for field in fields(RankEnvironment))
+RANK_FIELDS = tuple(field.name for field in fields(RankEnvironment))
 
 
-def check_framework(made: Framework, config: Mapping[str, Any], where: Where) -> None:
-    """Refuse templates and expressions that cannot be used, and what the framework cannot do.
+def check_framework(framework: Framework, config: Mapping[str, Any], where: Where) -> None:
+    """Refuse wrong templates and expressions, and requests that the framework does not support.
 
     Raises:
-        ConfigError: a template has a field that nobody fills in, or an expression lacks a group.
+        ConfigError: a template has an unknown field, an expression lacks a group, or a request is not supported.
     """
-    if config.get("probe") and not made.probes:
+    if config.get("probe") and not framework.probes:
         problem, advice = "the devices are measured through PyTorch alone", "framework=pytorch, or leave out probe="
         raise ConfigError(problem, where=where("probe"), key="probe", given=config["probe"], advice=advice)
-    if config.get("prove") and not made.extends:
+    if config.get("prove") and not framework.extends:
         problem, advice = "a vendor's own code is compared with PyTorch alone", "framework=pytorch"
         raise ConfigError(problem, where=where("prove"), key="prove", given=True, advice=advice)
-    for text in made.launch:
+    for text in framework.launch:
         _check_template(text, LAUNCH, "framework.launch", where)
-    for name, text in made.environment.items():
-        _check_template(text, PLACE, f"framework.environment.{name}", where)
-    for pattern in made.failures.exits:
+    for name, text in framework.environment.items():
+        _check_template(text, RANK_FIELDS, f"framework.environment.{name}", where)
+    for pattern in framework.failures.exits:
         groups = set(re.compile(pattern).groupindex)
         if "exit_status" not in groups or not groups & {"rank", "local_rank"}:
             key, problem = "framework.failures.exits", "a group of the expression is missing"
@@ -52,11 +52,11 @@ def _check_template(text: str, known: Collection[str], key: str, where: Where) -
         raise ConfigError(problem, where=where(key), key=key, given=text, advice=advice) from None
     for name in named:
         if name not in known:
-            allowed = ", ".join(f"{{{one}}}" for one in sorted(known))
+            allowed = ", ".join(f"{{{field}}}" for field in sorted(known))
             raise ConfigError("no such field", where=where(key), key=key, given=f"{{{name}}}", allowed=allowed)
 
 
-def local_python(made: Framework) -> str:
-    """The interpreter of the ranks on this machine: of the framework's own environment where there is one."""
-    path = (made.python or "").format(prefix=sys.prefix)
+def local_python(framework: Framework) -> str:
+    """The interpreter of the ranks on this machine: the framework's own environment if it exists, else this one."""
+    path = (framework.python or "").format(prefix=sys.prefix)
     return path if path and Path(path).is_file() else sys.executable

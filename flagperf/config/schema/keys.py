@@ -1,6 +1,6 @@
 """The keys of a configuration: type, range and options of each, in one table.
 
-A key that is not in the table belongs to one case, and its type is that of the value in the case file; or to a vendor,
+A key outside the table belongs to one case, and has the type of the value in the case file; or it belongs to a vendor,
 a product, a runtime or a cluster, whose keys are the fields of platform.py.
 """
 
@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from flagperf.config.schema.values import AutoBatch
+from flagperf.config.schema.limits import AutoBatch
 from flagperf.contract.fields import TYPE_NAMES, Field, count, folder_name, is_a, seconds, switch, text
-from flagperf.contract.hints import of_dataclass
+from flagperf.contract.hints import fields_of
 from flagperf.contract.settings import Settings
 
-MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000  # more is a slip of the pen, whose plan fills the memory
+# Larger values are typing errors, whose plan would fill the memory.
+MOST_NODES, MOST_DEVICES, MOST_ROUNDS = 65536, 1024, 10000
 
 KEYS: dict[str, Field] = {
     # conf/config.yaml
@@ -40,9 +41,11 @@ KEYS: dict[str, Field] = {
     "submit": switch(platform=True),
     "only": text(null=True, platform=True),
     "render": text(null=True, platform=True),
+    "predict": switch(platform=True),
     "prove": switch(platform=True),
+    "locate": switch(platform=True),
     "probe": text("run", "alone", null=True, platform=True),
-    **{f"auto_batch.{name}": replace(field, platform=True) for name, field in of_dataclass(AutoBatch).items()},
+    **{f"auto_batch.{name}": replace(field, platform=True) for name, field in fields_of(AutoBatch).items()},
     "log_level": text("debug", "info", "warning", "error", platform=True),
     "mlperf.division": text("open", "closed", platform=True),
     "mlperf.org": text(null=True, platform=True),
@@ -50,9 +53,9 @@ KEYS: dict[str, Field] = {
     "mlperf.platform": text(null=True, platform=True),
     **{f"deadlines.{name}": seconds(platform=True) for name in ("connect", "start", "first_step", "stall", "stop")},
     **{f"monitor.{name}": seconds(platform=True) for name in ("interval", "power_interval")},
-    **of_dataclass(Settings),  # conf/training.yaml
-    # `auto` is taken out before: config/parts/batch_size.py
-    "train_batch_size": replace(count(), said="auto (but not in a case), or a whole number"),
+    **fields_of(Settings),  # conf/training.yaml
+    # config/parts/batch_size.py replaces `auto` before this check
+    "train_batch_size": replace(count(), words="auto (but not in a case), or a whole number"),
     # every case
     "case": folder_name(),
     "title": text(),
@@ -74,22 +77,22 @@ KEYS: dict[str, Field] = {
     "warmup": Field(float, low=0, high=1),
 }
 
-SCALE = "scale"  # <nnodes>x<nproc>: sets both keys, so that a sweep can go from one scale to another
+SCALE = "scale"  # <nnodes>x<nproc>: sets both keys, for sweeps over scales
 
 SUITE = "suite"  # of an experiment: its jobs
 
-# What the name of a job's result folder holds by itself; whatever else is swept is added to it.
+# Keys in the name of every result folder. Other swept keys are added to the name.
 IN_NAME = ("model", "framework", "hardware", "nnodes", "nproc", SCALE)
 
-# Groups from which a command line or an experiment chooses. The case chooses mutable list and framework.
+# Groups that a command line or an experiment can choose. The case chooses mutable list and framework.
 GROUPS = ("model", "vendor", "hardware", "cluster", "runtime", "size", "experiment")
 
-# Parts of the configuration beside the table: they say where and how a job runs …
+# Sections of the configuration outside the table: sections of the platform …
 PLATFORM_PARTS = ("cluster", "runtime", "size")
-# … and all of them.
+# … and all sections.
 PARTS = (*PLATFORM_PARTS, "vendor", "hardware", "framework", "mutable", "data")
 
-# Platform keys by which other software runs. Every run may set them; each is recorded as a change.
+# Platform keys that select other software. Every run may set them, and each is recorded as a change.
 SOFTWARE = (
     "code_dir",
     "framework.version",
@@ -116,7 +119,7 @@ RENAMED = {
     "nodes": "nnodes",
 }
 
-# A word of other tools → what to write here.
+# A word of other tools → advice.
 OTHER_WORDS = {
     "device": "vendor=NAME chooses the devices; flagperf list vendors shows the names",
     "devices": "nproc=N is the number of devices of each node",
@@ -129,14 +132,17 @@ OTHER_WORDS = {
 RENAMED_OPTIONS = {("hardware", "9100"): "Ascend910"}
 
 
+OPEN = "division=open allows it, and the report says so"  # advice for a change that a closed run may not make
+
+
 def is_platform(key: str) -> bool:
-    """True for the platform's own keys, which every run may set."""
+    """Whether a key is one of the platform, which every run may set."""
     field = KEYS.get(key)
     return field.platform if field else key.split(".")[0] in PLATFORM_PARTS
 
 
 def is_under(key: str, keys: Iterable[str]) -> bool:
-    """True when the dotted key is one of `keys` or lies below one."""
+    """Whether a dotted key is one of `keys` or below one."""
     return any(key == other or key.startswith(f"{other}.") for other in keys)
 
 
@@ -144,8 +150,8 @@ def check_value(key: str, value: Any, like: Any, where: Callable[[str], str]) ->
     """Refuse a value of the wrong type or out of range.
 
     Args:
-        like: the value that the case has, whose type counts where the table does not know the key.
-        where: dotted key → the file or "command line" that set it.
+        like: the case's value, for the type of a key outside the table.
+        where: dotted key → the file or "command line" that set the key.
     """
     field = KEYS.get(key)
     if field is None:

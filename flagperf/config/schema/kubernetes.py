@@ -1,4 +1,4 @@
-"""What a cluster's file says of the pods of a run. All frozen; conf/cluster/kubernetes.yaml explains the keys."""
+"""The section `kubernetes` of a cluster's file. All frozen; conf/cluster/kubernetes.yaml explains the keys."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from flagperf.contract.fields import AbsolutePath, ByteSize, Count, Field, Mount
 _NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 _WORD = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
-ObjectName = Annotated[str, Field(str, form=_NAME, said="a name of lower-case letters, digits, - and .")]
+ObjectName = Annotated[str, Field(str, form=_NAME, words="a name of lower-case letters, digits, - and .")]
 Namespace = Annotated[
-    str, Field(str, form=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", said="at most 63 lower-case letters, digits and -")
+    str,
+    Field(str, form=r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", words="at most 63 lower-case letters, digits and -"),
 ]
-QualifiedName = Annotated[str, Field(str, form=f"({_NAME}/)?{_WORD}", said="[domain/]name, such as nvidia.com/gpu")]
-LabelValue = Annotated[str, Field(str, form=f"({_WORD})?", said="at most 63 letters, digits, -, _ and .")]
+QualifiedName = Annotated[str, Field(str, form=f"({_NAME}/)?{_WORD}", words="[domain/]name, such as nvidia.com/gpu")]
+LabelValue = Annotated[str, Field(str, form=f"({_WORD})?", words="at most 63 letters, digits, -, _ and .")]
 Quantity = Annotated[
-    str, Field(str, form=r"\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?", said="a quantity as text, such as '64' or 256Gi")
+    str,
+    Field(str, form=r"\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?", words="a quantity as text, such as '64' or 256Gi"),
 ]
 
 
 @dataclass(frozen=True)
 class Kubernetes:
-    """How the pods of a run are made: one a node."""
+    """Settings of the pods of a run: one pod for each node."""
 
     namespace: Namespace | None = None  # None: that of kubectl's context
     image: str | None = None  # None: the one that the vendor names

@@ -1,4 +1,4 @@
-r"""Reads a vendor's tool as its vendor file describes it: one regular expression whose groups name the figures.
+r"""Reads the output of a vendor's tool by the vendor file: one regular expression with a group for each figure.
 
     monitor:
       command: [acme-smi, --table]       # prints one sample and ends
@@ -7,14 +7,14 @@ r"""Reads a vendor's tool as its vendor file describes it: one regular expressio
         \s+\|\s+ (?P<memory_used>\S+) \s/\s (?P<memory_total>\S+)
       units: {memory: GiB}               # where they differ from C, W, MiB, %, J
 
-Each match is one device and may span lines. Its group `index` is the number by which the tool calls the device, from 0:
-a device that the tool leaves out then shifts no other's figures. Without that group devices count in the order of the
-output, and a sample that lacks one is not used. The expression is written in Python's verbose
-form: `^` and `$` match at line ends, white space in it stands for nothing (`\s` is a space), `#` begins a comment. A
-group whose text is no number (`N/A`, `-`, `[Not Supported]`) is a figure that the tool does not know.
+Each match is one device and may span lines. Its group `index` is the tool's number of the device, from 0, so that a
+missing device does not shift the others. Without this group, devices count in the order of the output, and a sample
+that lacks a device is not used. The expression has Python's verbose form: `^` and `$` match at line ends, white space
+is ignored (`\s` is a space), `#` begins a comment. A group whose text is no number (`N/A`, `-`, `[Not Supported]`) is
+an unknown figure.
 
-Some tools show a whole card's power on one or on each of its devices: with `power_of: card` each device gets an equal
-share of it, by the hardware's `devices_per_card`.
+Some tools show the power of a whole card on one or on each of its devices. With `power_of: card` each device gets an
+equal share, by the hardware's `devices_per_card`.
 """
 
 from __future__ import annotations
@@ -53,43 +53,43 @@ MAX_INDEX = 1023  # the most devices of a node are 1024
 
 @dataclass
 class Table:
-    """A tool's output as its vendor file describes it. Called with the output of each sample, one after the other."""
+    """Reads a tool's output by its vendor file. Called with the output of each sample, in order."""
 
     pattern: re.Pattern[str]
     factors: dict[str, float]  # figure → factor to Device's unit
     card: int = 1  # devices that share one power figure
-    memory: float | None = None  # MiB of a device, for a tool that shows it in percent of that
-    seen: int = 0  # devices known by an index: those up to the highest in any sample so far
+    memory: float | None = None  # MiB of a device, for a tool with percentages
+    device_count: int = 0  # highest index of all samples so far, plus 1
 
     @property
     def figures(self) -> frozenset[str]:
-        """What can be known of a device."""
+        """The figures of a device that the tool can show."""
         return frozenset(self.pattern.groupindex) - {INDEX} | ({"memory_total"} if self.memory else set())
 
     def __call__(self, text: str) -> list[str]:
-        """One line a device. Raises ValueError when no device can be read."""
+        """One line for each device. Raises ValueError where no device can be read."""
         matches = list(self.pattern.finditer(text))
         if INDEX in self.pattern.groupindex:
-            devices = self._placed(matches)
+            devices = self._by_index(matches)
         else:
             devices = [self._device(match) for match in matches]
         if not any(device != Device() for device in devices):
             raise ValueError("no device in it")
-        cards = [devices[first : first + self.card] for first in range(0, len(devices), self.card)]
+        cards = [devices[start : start + self.card] for start in range(0, len(devices), self.card)]
         return [device.line() for card in cards for device in self._share(card)]
 
-    def _placed(self, matches: list[re.Match[str]]) -> list[Device]:
-        """Each device at its index, without figures where the tool left it out."""
-        found: dict[int, Device] = {}
+    def _by_index(self, matches: list[re.Match[str]]) -> list[Device]:
+        """The devices in the order of their indexes. A missing device has no figures."""
+        by_index: dict[int, Device] = {}
         for match in matches:
             index = match[INDEX] or ""
             if not re.fullmatch(r"[0-9]{1,4}", index) or int(index) > MAX_INDEX:
                 raise ValueError(f"{index!r} is no index of a device")
-            if int(index) in found:
+            if int(index) in by_index:
                 raise ValueError(f"two devices have the index {int(index)}")
-            found[int(index)] = self._device(match)
-        self.seen = max(self.seen, *(index + 1 for index in found), 0)
-        return [found.get(index, Device()) for index in range(self.seen)]
+            by_index[int(index)] = self._device(match)
+        self.device_count = max(self.device_count, *(index + 1 for index in by_index), 0)
+        return [by_index.get(index, Device()) for index in range(self.device_count)]
 
     def _device(self, match: re.Match[str]) -> Device:
         groups = {name: text for name, text in match.groupdict().items() if name != INDEX}
@@ -99,7 +99,7 @@ class Table:
         return device
 
     def _share(self, card: list[Device]) -> list[Device]:
-        """The devices of a card, each with an equal share of its power, which one or all of them show."""
+        """The devices of a card, each with an equal share of the card's power."""
         shown = [power for device in card if (power := device.possible().power) is not None]
         if self.card == 1 or not shown:
             return card
@@ -109,13 +109,13 @@ class Table:
 def make_table(
     tool: MonitorTool, hardware: Hardware, where: Callable[[str], str] = lambda _: "the vendor's file"
 ) -> Table:
-    """Compile a vendor's description, for one of its products.
+    """Compile a vendor's description for one of its products.
 
     Args:
         where: dotted key → the file that set it, for messages.
 
     Raises:
-        ConfigError: there is no command; the expression, one of its groups or a unit is wrong.
+        ConfigError: the command is missing, or the expression, a group or a unit is wrong.
     """
     if not (tool.command and tool.command[0]):
         key = "vendor.monitor.command"
@@ -124,7 +124,7 @@ def make_table(
     factors: dict[str, float] = {}
     for quantity, unit in tool.units.items():
         if unit not in UNITS.get(quantity, {}):
-            allowed = "; ".join(f"{known}: {' | '.join(units)}" for known, units in UNITS.items())
+            allowed = "; ".join(f"{name}: {' | '.join(units)}" for name, units in UNITS.items())
             key = f"vendor.monitor.units.{quantity}"
             raise ConfigError("unknown unit", where=where(key), key=key, given=unit, allowed=allowed)
         factor = UNITS[quantity][unit] or _percent_of_memory(hardware)
@@ -152,7 +152,7 @@ def _pattern(text: str, where: str) -> re.Pattern[str]:
 
 
 def _percent_of_memory(hardware: Hardware) -> float:
-    """MiB of one percent of a device's memory; NaN when the hardware's file does not say how much there is."""
+    """MiB of one percent of a device's memory; NaN where the hardware's file has no memory size."""
     return math.nan if hardware.memory_gib is None else hardware.memory_gib * 1024 / 100
 
 

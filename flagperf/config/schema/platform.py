@@ -1,4 +1,4 @@
-"""What the files of a vendor, a product, a cluster, a runtime and a framework may say. All frozen."""
+"""The files of a vendor, a product, a runtime and a framework. All frozen."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Ulimit = Literal[
 
 @dataclass(frozen=True)
 class ContainerOptions:
-    """How a container is made, by docker's names. The runtime, the vendor and the cluster each add to it."""
+    """Options of a container, by docker's names. Runtime, vendor and cluster each add options."""
 
     network: str | None = None
     ipc: str | None = None
@@ -69,13 +69,13 @@ class RuntimeSettings:
 
     @property
     def contained(self) -> bool:
-        """Whether a container that docker does not make holds the ranks, with other files than their host's."""
+        """Whether the ranks run in a container of the site (not docker's), with other files than their host's."""
         return bool(self.wrapper or self.srun)
 
 
 @dataclass(frozen=True)
 class ImageSettings:
-    """How a cluster's hosts come to an image. None of it becomes part of the image."""
+    """The way of an image to a cluster's hosts. No image contains these settings."""
 
     policy: Literal["build", "pull", "load", "present"] | None = None  # None: build with a Dockerfile, else present
     archive: str | None = None  # policy load: file of `docker save` on the launcher's machine
@@ -89,7 +89,7 @@ class ImageSettings:
 
 @dataclass(frozen=True)
 class ImageSource:
-    """What a vendor says of its image for a framework: a ready one by name, or what its Dockerfile starts from."""
+    """A vendor's image for a framework: the name of a ready image, or the base image of its Dockerfile."""
 
     name: str | None = None
     base: str | None = None  # build argument BASE_IMAGE
@@ -99,7 +99,7 @@ class ImageSource:
 
 @dataclass(frozen=True)
 class Image:
-    """The image of a run, and how hosts come to it."""
+    """The image of a run, and its way to the hosts."""
 
     reference: str
     policy: Literal["build", "pull", "load", "present"]
@@ -111,7 +111,7 @@ class Image:
 
 @dataclass(frozen=True)
 class MonitorTool:
-    """How a vendor's tool is asked for its devices' temperature, power, memory and utilisation (docs/monitors.md)."""
+    """A vendor's tool for temperature, power, memory and utilisation of its devices (docs/monitors.md)."""
 
     command: tuple[str, ...]  # argv, on a host; prints one sample and ends
     parse: str  # regular expression, one match a device, its groups named after the figures
@@ -124,7 +124,7 @@ class MonitorTool:
 
 @dataclass(frozen=True)
 class Algorithms:
-    """Which of its library's algorithms a vendor's devices use; None: as the case says (conf/training.yaml)."""
+    """The library's algorithms on a vendor's devices; None: the case's value (conf/training.yaml)."""
 
     deterministic: bool | None = None
     cudnn_benchmark: bool | None = None
@@ -132,7 +132,7 @@ class Algorithms:
 
 @dataclass(frozen=True)
 class Reach:
-    """How a framework reaches a vendor's devices, where otherwise than the vendor's file says for the main one."""
+    """Keys of a vendor that differ for another framework than the main one."""
 
     device: str | None = None
     backend: str | None = None
@@ -155,12 +155,12 @@ class Extension:
 
     @property
     def code(self) -> Path | None:
-        """Where its files lie; None: it has none."""
+        """The folder of the code; None: no code."""
         return Path(self.folder).expanduser().absolute() / "code" if self.folder else None
 
     @property
     def has_code(self) -> bool:
-        """Whether it has a part in what is trained. A script and packages prepare the ranks, as variables do."""
+        """Whether the code takes part in the training. A script and packages only prepare the ranks."""
         return bool(self.modules or self.replace or self.network_hook)
 
 
@@ -191,6 +191,37 @@ class Vendor:
 
 
 @dataclass(frozen=True)
+class Link:
+    """The link of a device to others; None where no public source has the figure."""
+
+    bandwidth: Positive | None = None  # bytes/s that one device sends, in one direction, over all its links
+    latency: Positive | None = None  # seconds of a hop; None counts as 0
+
+
+@dataclass(frozen=True)
+class NodeLink(Link):
+    """The links between devices of one node."""
+
+    devices: Count | None = None  # that these links reach, where they leave the node; None: those of a node
+
+
+@dataclass(frozen=True)
+class Links:
+    """The links of one device."""
+
+    node: NodeLink = NodeLink()
+    network: Link = Link()  # between nodes
+
+
+@dataclass(frozen=True)
+class MemoryOverhead:
+    """Memory of a device beside the tensors of a step: needed = factor x tensors + constant_gib."""
+
+    factor: Positive  # what the allocator keeps in reserve, and gaps between tensors
+    constant_gib: NotNegative  # the device's context, and workspaces of its libraries
+
+
+@dataclass(frozen=True)
 class Hardware:
     """conf/hardware/<name>.yaml."""
 
@@ -203,6 +234,9 @@ class Hardware:
     stack: str | None = None  # of `vendor.stacks`, by which it is reached; None: as the vendor's own keys say
     devices_per_node: Count | None = None
     devices_per_card: Count = 1
+    memory_bandwidth: Positive | None = None  # bytes/s of one device's memory
+    links: Links = Links()
+    memory_overhead: MemoryOverhead | None = None  # None: that of the framework
     price_per_hour: Positive | None = None  # of one device, in one currency for all products that are compared
     device_names: tuple[Pattern, ...] = ()  # what a device calls itself; empty: any name is taken
     node_labels: Mapping[QualifiedName, LabelValue] = field(default_factory=dict)  # of Kubernetes nodes that have it
@@ -210,7 +244,7 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Failures:
-    """How a framework's launcher and ranks say why they ended: regular expressions over several lines."""
+    """Patterns of the reports of a framework's launcher and ranks about their end: multi-line regular expressions."""
 
     # in the launcher's log, about a rank that ended: groups exit_status, and rank or local_rank; the first of the
     # expressions that is found there counts. As it is: the line of flagperf.trainer.start
@@ -234,12 +268,12 @@ class Framework:
     title: str = ""  # its name, a comma, and how its ranks start
     main: bool = False  # nearly every job runs on it: tables leave its name out, and every vendor has an image for it
     environment: Mapping[Variable, str] = field(default_factory=dict)  # of a rank; flagperf.trainer.start fills it in
-    passes: tuple[
-        VariablePattern, ...
-    ] = ()  # variables of a host or an image that reach the ranks, beside the vendor's
+    passes: tuple[VariablePattern, ...] = ()  # variables of a host or image that reach the ranks, beside the vendor's
     interface_variables: tuple[Variable, ...] = ()  # of its own way between hosts, beside those of the vendor's library
     parts: Mapping[str, bool] = field(default_factory=dict)  # what it makes of a case's keys; true: every case has it
     probes: bool = False  # its ranks can measure their devices
+    trace: str | None = None  # module that traces one step of a case without a device; None: nothing is predicted
+    memory_overhead: MemoryOverhead = MemoryOverhead(factor=1.0, constant_gib=0.0)  # on a device that states no other
     extends: bool = False  # its ranks can put a vendor's own parts in the place of a case's
     version: str | None = None  # asked for: chooses among a vendor's images; None: any
     needs: Mapping[str, str] = field(default_factory=dict)  # package, or python → lowest version that ranks run with
@@ -255,5 +289,5 @@ class Framework:
 
     @property
     def product(self) -> str:
-        """What it is called."""
+        """The framework's name for readers."""
         return self.title.partition(",")[0]

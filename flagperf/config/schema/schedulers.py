@@ -1,4 +1,4 @@
-"""What a cluster's file says of a scheduler that hosts come from. All frozen."""
+"""The sections of schedulers in a cluster's file. All frozen."""
 
 from __future__ import annotations
 
@@ -9,24 +9,20 @@ from typing import Annotated, Any
 from flagperf.contract.fields import Count, CountFrom0, Field
 
 LISTED = "nodes"
-SOURCES = (
-    LISTED,
-    "slurm",
-    "kubernetes",
-    "scheduler",
-)  # sections that say where hosts come from: a cluster has one
+SOURCES = (LISTED, "slurm", "kubernetes", "scheduler")  # sections with a source of hosts; a cluster has one
 
 TimeLimit = Annotated[
-    str, Field(str, form=r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}", said="[days-]hours:minutes:seconds, or minutes, as text")
+    str,
+    Field(str, form=r"\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}", words="[days-]hours:minutes:seconds, or minutes, as text"),
 ]
 LongOption = Annotated[
-    str, Field(str, form="[a-z][a-z0-9-]*", said="a long option of Slurm's commands, without its --")
+    str, Field(str, form="[a-z][a-z0-9-]*", words="a long option of Slurm's commands, without its --")
 ]
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """How nodes are asked of Slurm; None: as the site has it by default."""
+    """Settings of requests to Slurm; None: the site's default."""
 
     partition: str | None = None
     account: str | None = None
@@ -39,13 +35,13 @@ class Slurm:
     options: Mapping[LongOption, Any] = field(default_factory=dict)  # further ones; true: without a value
     shared: bool = True  # nodes have this machine's files at the same paths; false: all is sent and collected
     step: Mapping[LongOption, Any] = field(default_factory=dict)  # further options of srun, which reaches a node
-    job: Count | None = None  # an allocation that is there already; None: that of SLURM_JOB_ID, else a new one
+    job: Count | None = None  # ID of an existing allocation; None: SLURM_JOB_ID, else a new allocation
 
 
 def source_name(section: Mapping[str, Any]) -> str:
-    """Name of the scheduler from which the hosts of a cluster come, by its section; `nodes`: they are listed.
+    """Name of the scheduler in a cluster's section; `nodes`: the section lists hosts.
 
-    Nodes that a scheduler gave may be listed, too.
+    A section with a scheduler may list the scheduler's nodes, too.
     """
     if section.get("scheduler"):
         return str(section["scheduler"]["name"])

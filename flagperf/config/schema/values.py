@@ -1,4 +1,4 @@
-"""What a composed configuration is made of. All frozen; none of it does I/O."""
+"""The typed values of a composed configuration. All frozen; no I/O."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from flagperf.config.schema.cluster import Cluster
+from flagperf.config.schema.limits import AutoBatch, Deadlines, Limits, MonitorIntervals
 from flagperf.config.schema.platform import ContainerOptions, Framework, Hardware, Image, RuntimeSettings, Vendor
 from flagperf.contract.extent import Extent
-from flagperf.contract.fields import ByteSize, Count, Positive, Share
 from flagperf.contract.identity import Division, Identity
 from flagperf.contract.mesh import Mesh
 from flagperf.contract.records import Change
@@ -23,46 +23,8 @@ FOLDER_SAFE = "+,=@[]{}' "  # kept in a folder's name, as letters, digits and "_
 
 
 @dataclass(frozen=True)
-class Deadlines:
-    """Seconds after which a phase counts as failed."""
-
-    connect: Positive
-    start: Positive  # command → SUBMIT_INFO of every rank
-    first_step: Positive  # SUBMIT_INFO, or the last sign of the first evaluation → first STEP_END of rank 0
-    stall: Positive  # between two PerfLog lines of rank 0
-    stop: Positive  # SIGTERM → SIGKILL
-
-
-@dataclass(frozen=True)
-class MonitorIntervals:
-    """Seconds between two samples."""
-
-    interval: Positive  # of processor, memory and accelerators
-    power_interval: Positive  # of the node's power
-
-
-@dataclass(frozen=True)
-class AutoBatch:
-    """How the largest batch that fits is looked for (flagperf/run/auto_batch.py)."""
-
-    memory: Share  # of a device's memory that a rank may hold; on a CPU, of its part of the host's
-    limit: ByteSize | None  # most that a rank may hold; None: that share
-    steps: Count  # optimizer steps at each size
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What ends a training, whichever comes first; None: no such limit."""
-
-    max_steps: int | None = None  # optimizer steps
-    max_epochs: int | None = None  # passes over the training data
-    max_samples_termination: int | None = None  # samples of the whole job
-    max_time: float | None = None  # seconds after TRAIN_START
-
-
-@dataclass(frozen=True)
 class Typed:
-    """The parts of a resolved configuration that have types of their own, by their keys."""
+    """The sections of a resolved configuration with their own types, by key."""
 
     framework: Framework
     hardware: Hardware
@@ -79,8 +41,8 @@ class Typed:
 class JobConfig:
     """One configured case.
 
-    Fields that are named as a key of the configuration hold its value (conf/config.yaml, conf/training.yaml). `config`
-    is the whole resolved configuration as plain data: what config.yaml holds and the ranks read. No secret is in it.
+    A field with the name of a key has the key's value (conf/config.yaml, conf/training.yaml). `config` is the whole
+    resolved configuration as plain data without secrets: the content of config.yaml for the ranks.
     """
 
     case: str
@@ -105,6 +67,7 @@ class JobConfig:
     require_target: bool
     oversubscribe: bool
     probe: Literal["run", "alone"] | None
+    predict: bool
     dry_run: bool
     log_level: str
     deadlines: Deadlines
@@ -133,6 +96,8 @@ class JobConfig:
     where: Callable[[str], str] = field(default=lambda _: "config.yaml", repr=False, compare=False)  # set a dotted key
     # with train_batch_size=auto, for which the case's own stands: the same job with the size that was found
     sized: Callable[[int], JobConfig] | None = field(default=None, repr=False, compare=False)
+    # the same job with other values of the command line
+    changed: Callable[[Mapping[str, Any]], JobConfig] | None = field(default=None, repr=False, compare=False)
     sizes: tuple[int, ...] | None = None  # that may be found: of which whole steps give global_batch_size; None: any
     notes: tuple[str, ...] = ()  # lines for the log: which tuning was used, which exist …
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that only the ranks may see
@@ -140,20 +105,23 @@ class JobConfig:
 
     @property
     def identity(self) -> Identity:
+        """The keys that identify the job in results."""
         return Identity.of(self.config)
 
     @property
     def scale(self) -> str:
+        """<nnodes>x<nproc>."""
         return f"{self.nnodes}x{self.nproc}"
 
     @property
     def code_dirs(self) -> tuple[Path, ...]:
-        """Folders of Python that the ranks get beside flagperf's, the one that counts first in front."""
-        own = Path(self.code_dir).expanduser().absolute() if self.code_dir else None
-        return tuple(folder for folder in (own, self.vendor.extension.code) if folder)
+        """Folders of own Python code for the ranks, highest precedence first."""
+        code_dir = Path(self.code_dir).expanduser().absolute() if self.code_dir else None
+        return tuple(folder for folder in (code_dir, self.vendor.extension.code) if folder)
 
     @property
     def world_size(self) -> int:
+        """Number of ranks."""
         return self.nnodes * self.nproc
 
     @property

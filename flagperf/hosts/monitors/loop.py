@@ -18,9 +18,8 @@ from flagperf.hosts.shell import script
 
 LOOP = script(__file__, "loop.sh")
 
-Reader = Callable[
-    [str], "list[str]"
-]  # output of a sample → lines of the log; ValueError where the output cannot be read
+# Output of a sample → lines of the log. Raises ValueError where the output cannot be read.
+Reader = Callable[[str], "list[str]"]
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ class BusyFraction:
     _before: tuple[int, int] | None = None
 
     def __call__(self, text: str) -> list[str]:
+        """The line of the log for a sample; none for the first sample."""
         times = [int(word) for word in text.removeprefix("cpu ").split()][:8]  # guest time is part of user time
         now = (sum(times) - times[3] - times[4], sum(times))  # idle and iowait are not busy
         before, self._before = self._before, now
@@ -83,6 +84,7 @@ class RaplPower:
     _joules: float = 0.0
 
     def __call__(self, text: str) -> list[str]:
+        """The line of the log for a sample; none for the first sample."""
         values = dict(re.findall(r"^(\S+/\w+):(.*)$", text, re.MULTILINE))
         uptime = float(text.splitlines()[-1].split()[0])
         names = {path.removesuffix("/name"): name for path, name in values.items() if path.endswith("/name")}

@@ -41,9 +41,9 @@ def monitors(job: JobConfig, node: NodePlan) -> tuple[Monitor, ...]:
         ConfigError: the vendor file's `monitor` cannot be used.
     """
     interval = job.monitor.interval
-    known = {monitor.name: monitor for monitor in node_monitors.all_of(interval, job.monitor.power_interval)}
+    of_node = {monitor.name: monitor for monitor in node_monitors.all_of(interval, job.monitor.power_interval)}
     # cpu is also the name of a vendor; this vendor has no tool
-    return tuple(known[name] if name in known else _accelerator(job, node, interval) for name in node.monitors)
+    return tuple(of_node.get(name) or _accelerator(job, node, interval) for name in node.monitors)
 
 
 def _accelerator(job: JobConfig, node: NodePlan, interval: float) -> Monitor:
@@ -67,9 +67,7 @@ def _module(tool: MonitorTool, job: JobConfig, node: NodePlan, interval: float) 
     if node.node.same_files:
         command: tuple[str, ...] = (sys.executable, "-m", *arguments)
     elif job.runtime.kind == "process" and job.framework.launch[0] == "{python}":
-        environment = (
-            f"{name}={value}" for name, value in node.launch.env.items()
-        )  # contains the path to flagperf's code
+        environment = (f"{name}={value}" for name, value in node.launch.env.items())  # has the path to flagperf's code
         command = ("env", *environment, node.launch.argv[0], "-m", *arguments)
     else:
         _say_once(
@@ -134,8 +132,8 @@ async def _follow(recorders: dict[str, Recorder], transport: Transport, interval
     """Read the output of the monitors until cancelled."""
     for count in itertools.count(1):
         await asyncio.sleep(interval)  # not often: each read costs time, most of all over ssh
-        due = {output: recorder for output, recorder in recorders.items() if recorder.is_due(count, interval)}
-        await _catch_up(due, transport)
+        ready = {output: recorder for output, recorder in recorders.items() if recorder.is_due(count, interval)}
+        await _catch_up(ready, transport)
 
 
 async def _catch_up(recorders: dict[str, Recorder], transport: Transport) -> None:
@@ -145,8 +143,9 @@ async def _catch_up(recorders: dict[str, Recorder], transport: Transport) -> Non
             piece = await transport.read(output, recorder.offset)
             while piece:
                 recorder.feed(piece)
-                more = len(piece) >= LEAST_READ  # a short piece is the last: another read would cost as much
-                piece = await transport.read(output, recorder.offset) if more else b""
+                if len(piece) < LEAST_READ:  # a short piece is the last: another read would cost as much
+                    break
+                piece = await transport.read(output, recorder.offset)
     except HostError:
         pass  # the next call reads the missed output
     except Exception:  # a bug
@@ -181,9 +180,8 @@ class Recorder:
         except OSError as error:
             if "write" not in self._reported:
                 self._reported.add("write")
-                log.warning(
-                    "logs of monitors cannot be written: %s", error.strerror
-                )  # one text for all monitors: shown once in a run
+                # One text for all monitors: a run shows the text once.
+                log.warning("logs of monitors cannot be written: %s", error.strerror)
 
     def _record(self, sample: Sample) -> str:
         """The text of the log for a sample."""
@@ -192,14 +190,14 @@ class Recorder:
         try:
             lines = figures(source, sample)
         except ValueError as error:
-            return self._missing(time, sample, str(error))
+            return self._problem_line(time, sample, str(error))
         if self.monitor.devices:
             return "\n".join([time, *lines, "", ""])
         return "".join(f"{time}\t{line}\n" for line in lines)
 
-    def _missing(self, time: str, sample: Sample, why: str) -> str:
+    def _problem_line(self, time: str, sample: Sample, reason: str) -> str:
         """The line of the log for a sample without figures; empty for a known kind of problem."""
-        problem = f"{self.monitor.sources[sample.source].name}: {why}"
+        problem = f"{self.monitor.sources[sample.source].name}: {reason}"
         if sample.status != 0 and sample.source < len(self.monitor.sources) - 1:
             self._failed_sources.append(problem)
             return ""

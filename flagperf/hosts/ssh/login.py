@@ -80,10 +80,8 @@ def openssh_argv(route: Sequence[Node], ssh: Ssh) -> list[str]:
         argv += ["-i", local_path(ssh.key)]
     if ssh.known_hosts:
         path = local_path(ssh.known_hosts)
-        argv += [
-            "-o",
-            f'UserKnownHostsFile="{path}"' if " " in path else f"UserKnownHostsFile={path}",
-        ]  # without quotes, OpenSSH would see several files
+        # OpenSSH takes a path with spaces and without quotes for several files.
+        argv += ["-o", f'UserKnownHostsFile="{path}"' if " " in path else f"UserKnownHostsFile={path}"]
     if not ssh.strict:
         argv += ["-o", "StrictHostKeyChecking=no"]
     if through:  # -J would log in to the jump host without these options

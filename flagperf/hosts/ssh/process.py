@@ -21,24 +21,25 @@ import math
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from flagperf.contract.command import Command
 from flagperf.errors import HostError
 from flagperf.hosts import guard
 from flagperf.hosts.shell import MARKED, OURS, OWN_FOLDER, script, shell
 from flagperf.hosts.ssh.connection import SshConnection
-from flagperf.hosts.transport import Transport
+from flagperf.hosts.transport import Process, Transport, negative_signal
 
 GUARD = MARKED + OURS + script(__file__, "guard.sh")
 REAPER = Path(guard.__file__).read_text("utf-8")
 START = OWN_FOLDER + script(__file__, "start.sh")
 HOLD, STOP = (OURS + script(__file__, name) for name in ("hold.sh", "stop.sh"))
 
-SIGNALLED = 128  # a shell reports an end by signal N as 128 + N
 BEATS = 4  # signs of life during LINGER seconds
 STOP_MARGIN = 10.0  # seconds that stopping may take after the grace period
 
 
-class SshProcess:
+class SshProcess(Process):
     """A long command, as a Process. `channel` leads to hold.sh; short commands use the host's transport."""
 
     def __init__(
@@ -62,13 +63,15 @@ class SshProcess:
         channel = await connection.channel(starting.argv)
         folder = (await channel.stdout.readline()).strip()
         if not folder:
-            why = str((await channel.wait()).stderr).strip() or "the connection was lost"
-            raise HostError(connection.host, f"cannot start a command: {why}")
+            reason = str((await channel.wait()).stderr).strip() or "the connection was lost"
+            raise HostError(connection.host, f"cannot start a command: {reason}")
         return cls(transport, connection, folder, channel, grace)
 
+    @override
     async def wait(self) -> int | None:
         return await asyncio.shield(self._ended)
 
+    @override
     async def stop(self) -> None:
         if self._stopped:
             return
@@ -77,6 +80,7 @@ class SshProcess:
             await self._transport.run(shell(STOP, self._folder), timeout=self._grace + STOP_MARGIN)
         await self.wait()
 
+    @override
     async def reason(self) -> str | None:
         await self._connection.established()
         return None
@@ -98,10 +102,7 @@ class SshProcess:
         except HostError:
             return None
         text = done.stdout.strip()
-        if not text.isdigit():
-            return None
-        status = int(text)
-        return SIGNALLED - status if status > SIGNALLED else status
+        return negative_signal(int(text)) if text.isdigit() else None
 
 
 def linger(connection: SshConnection) -> str:

@@ -8,21 +8,21 @@ import logging
 import shlex
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from typing import Any, TypeVar
 
 import asyncssh
+from typing_extensions import override
 
 from flagperf.config.schema.cluster import Node, Ssh
 from flagperf.contract.command import Command
 from flagperf.contract.outcome import Outage
 from flagperf.errors import HostError
 from flagperf.hosts.sockets import remove_dead_socket_folders, socket_folder
-from flagperf.hosts.ssh.clock import clock_offset
+from flagperf.hosts.ssh.clock import offset_and_shell
 from flagperf.hosts.ssh.connection import AT_ONCE, ATTEMPTS, DROPPED, SshConnection
 from flagperf.hosts.ssh.fetching import fetch, is_regular
 from flagperf.hosts.ssh.process import SshProcess
-from flagperf.hosts.transport import Completed, Process, logged
+from flagperf.hosts.transport import Completed, Process, Transport, logged, no_answer
 
 BLOCK = 128 * 1024  # bytes that every sftp server gives in one answer
 ONE_REQUEST = 0  # block size for which asyncssh makes no tasks; a cancellation would leave tasks behind
@@ -33,7 +33,7 @@ T = TypeVar("T")
 Work = Callable[[asyncssh.SFTPClient], Coroutine[Any, Any, T]]
 
 
-class SshTransport:
+class SshTransport(Transport):
     """One host of a cluster.
 
     Args:
@@ -62,15 +62,13 @@ class SshTransport:
             peer = (await self.connection.established()).get_extra_info("peername")
             if peer and peer[0]:  # a proxy command gives no peer, a jump host an empty name
                 self.address = peer[0]
-            self.clock_offset, self._shell = await clock_offset(self.connection)
+            self.clock_offset, self._shell = await offset_and_shell(self.connection)
         except BaseException:
             await self.connection.close()
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             await asyncio.gather(*(self._stop(process) for process in self._started))
         finally:
@@ -80,9 +78,7 @@ class SshTransport:
         with contextlib.suppress(HostError):  # after a while the host stops the process itself
             await process.stop()
 
-    async def check_held(self) -> None:
-        return None
-
+    @override
     @logged
     async def run(self, command: Command, *, timeout: float, stdin: bytes = b"") -> Completed:
         limit = ("timeout", "-k", "1", f"{timeout:g}")  # ends the command even if the launcher dies
@@ -92,11 +88,11 @@ class SshTransport:
         try:
             output = await asyncio.wait_for(channel.communicate(stdin.decode()), timeout + self.connection.timeout)
         except asyncio.TimeoutError:
-            raise self._no_answer(command, timeout) from None
+            raise no_answer(self.host, command, timeout) from None
         finally:
             channel.close()
         if channel.returncode == TIMED_OUT:
-            raise self._no_answer(command, timeout)
+            raise no_answer(self.host, command, timeout)
         return Completed(command, channel.returncode, *output)
 
     async def _channel(self, argv: tuple[str, ...]) -> asyncssh.SSHClientProcess[str]:
@@ -109,15 +105,14 @@ class SshTransport:
             shell.close()
         return await self.connection.channel(argv)
 
-    def _no_answer(self, command: Command, timeout: float) -> HostError:
-        return HostError(self.host, f"no answer within {timeout:g} s from: {command.line()}")
-
+    @override
     @logged
     async def start(self, command: Command, *, log: str, grace: float) -> Process:
         process = await SshProcess.start(self, self.connection, command, log, grace)
         self._started.append(process)
         return process
 
+    @override
     async def read(self, path: str, offset: int = 0) -> bytes:
         async def work(files: asyncssh.SFTPClient) -> bytes:
             if not offset and not is_regular(await files.lstat(path)):
@@ -131,6 +126,7 @@ class SshTransport:
         except FileNotFoundError:
             return b""
 
+    @override
     async def put(self, source: Path, target: str) -> None:
         folder = source.is_dir()
 
@@ -141,6 +137,7 @@ class SshTransport:
 
         await self._with_files(self._ends_with_channel(copy))
 
+    @override
     async def get(self, source: str, target: Path) -> Sequence[str]:
         left_out: list[str] = []
 
@@ -151,6 +148,7 @@ class SshTransport:
         await self._with_files(self._ends_with_channel(copy))
         return left_out
 
+    @override
     @contextlib.asynccontextmanager
     async def unix_socket(self, path: str) -> AsyncIterator[str]:
         connection = await self.connection.established()

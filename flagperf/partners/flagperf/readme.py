@@ -1,6 +1,6 @@
-"""FlagPerf's result table and the part of its README of a case, in Markdown.
+"""FlagPerf's result table, and its README's part on the results of a product, in Markdown.
 
-`/` is FlagPerf's sign for what a row does not tell.
+`/` is FlagPerf's sign for a value that is not known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from flagperf.config.schema.keys import is_platform
 from flagperf.contract.records import Change, Statistics
 from flagperf.contract.sys_info import read_sys_info
-from flagperf.partners.flagperf.submission import WHOLE, MeasuredJob, unfit
+from flagperf.partners.flagperf.submission import FULL_TRAINING, MeasuredJob, unfit
 from flagperf.report import cells
 from flagperf.report.markdown import table
 from flagperf.results.evidence import TRAINING_LIMITS
@@ -18,8 +18,8 @@ from flagperf.results.summary import RATES, metric, usable
 
 NONE = "/"
 UNKNOWN = ("", "unknown")  # in sys_info.log
-TOLD_APART = ("precision", *cells.SHORT_NAMES, *TRAINING_LIMITS)  # changes that have a column of their own, or none
-FROM_HOST = {  # FlagPerf's name → that of sys_info.log
+OWN_COLUMN = ("precision", *cells.SHORT_NAMES, *TRAINING_LIMITS)  # changes that the list of other changes leaves out
+FROM_HOST = {  # FlagPerf's name → name in sys_info.log
     "机器型号": "hardware",
     "CPU型号": "cpu",
     "OS版本": "os",
@@ -47,7 +47,7 @@ FRAGMENT = """\
 
 
 def fragment(jobs: Sequence[MeasuredJob]) -> str:
-    """The part of FlagPerf's README of a case that tells one product's results, in Markdown; of those jobs that fit."""
+    """The part of FlagPerf's README of a case on the results of a product, from the jobs that fit."""
     fit = [job for job in jobs if not unfit(job)]
     identity = fit[0].identity
     return FRAGMENT.format(
@@ -59,19 +59,19 @@ def fragment(jobs: Sequence[MeasuredJob]) -> str:
 
 
 def row(job: MeasuredJob) -> dict[str, str]:
-    """One row of FlagPerf's result table. Means over the rounds; time and accuracy of whole trainings only."""
+    """A row of FlagPerf's result table, with means over the rounds. Only complete trainings have time and accuracy."""
     figures = {name: job.figure(name) for name in ("e2e_time", *RATES)}
-    told = {name: _number(figure) for name, figure in figures.items()}
+    figures_text = {name: _number(figure) for name, figure in figures.items()}
     goal = job.summary.results[0].target
     accuracy = _number(job.figure(metric(job.summary))) + (goal.unit or "" if goal else "")
-    whole = job.trained_to_its_end
+    is_complete = job.trained_to_its_end
     return {
         "配置": f"{job.identity.hardware}x{job.identity.scale}",
         "precision": job.identity.precision,
         "fix_hp": cells.fix_hp(job.summary).replace(cells.ABSENT, NONE),
-        **told,
-        "e2e_time": told["e2e_time"] if whole else NONE,
-        "final_acc": accuracy if whole else NONE,
+        **figures_text,
+        "e2e_time": figures_text["e2e_time"] if is_complete else NONE,
+        "final_acc": accuracy if is_complete else NONE,
         "mem": cells.memory(job.summary).replace(cells.ABSENT, NONE),
     }
 
@@ -81,8 +81,8 @@ def _number(figure: Statistics | None) -> str:
 
 
 def environment(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
-    """Machine and software, as the first host and the ranks told them: those at 1x8, where there are any."""
-    job = next((job for job in jobs if job.identity.scale == WHOLE), jobs[0])
+    """Machine and software, from the logs of the first host and of the ranks, of the job at 1x8 where there is one."""
+    job = next((job for job in jobs if job.identity.scale == FULL_TRAINING), jobs[0])
     result = usable(job.summary.results)[0]
     node = next(iter(sorted(job.folder.glob(f"round{result.round}/*_noderank0"))), job.folder)
     host = {name: value for name, value in read_sys_info(node).items() if value not in UNKNOWN}
@@ -96,11 +96,12 @@ def environment(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
 
 
 def _general(jobs: Sequence[MeasuredJob]) -> dict[str, str]:
-    """FlagPerf's table of what the columns mean for this case."""
+    """FlagPerf's table on the meaning of the columns for this case."""
     config, identity, goal = jobs[0].config, jobs[0].identity, jobs[0].summary.results[0].target
     unit = identity.throughput_unit
     suspect = [f"{job.summary.name} SUSPECT: {'; '.join(_reasons(job))}" for job in jobs if _reasons(job)]
-    others = dict.fromkeys(_change(change) for job in jobs for change in job.summary.changes if _is_other(change))
+    changes = [change for job in jobs for change in job.summary.changes]
+    others = dict.fromkeys(f"{c.key}: {c.before} → {c.after}" for c in changes if _is_other(c))
     return {
         "任务类别": config.get("title", identity.case),
         "模型": identity.case,
@@ -124,8 +125,4 @@ def _reasons(job: MeasuredJob) -> list[str]:
 
 
 def _is_other(change: Change) -> bool:
-    return change.key not in TOLD_APART and not is_platform(change.key)
-
-
-def _change(change: Change) -> str:
-    return f"{change.key}: {change.before} → {change.after}"
+    return change.key not in OWN_COLUMN and not is_platform(change.key)

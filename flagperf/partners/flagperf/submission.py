@@ -1,7 +1,7 @@
-"""What belongs together in a submission to FlagPerf, and what it lacks, each hole with the command that fills it.
+"""The jobs of a submission to FlagPerf, and its holes, each with the command that fills the hole.
 
-FlagPerf wants three scales: the throughput of each, and from one node with eight devices the accuracy and the time of
-the whole training.
+FlagPerf asks for three scales: the throughput of each, and accuracy and time of a complete training on a node with
+eight devices.
 """
 
 from __future__ import annotations
@@ -20,90 +20,95 @@ from flagperf.report.files import is_job, read_jobs
 from flagperf.results.summary import RATES, metric, usable, verdict
 
 SCALES = ("1x1", "1x8", "2x8")
-WHOLE = "1x8"  # the scale at which a case is trained to its end
-BELOW = "\n           "  # next line of a part of an error
+FULL_TRAINING = "1x8"  # the scale of the complete training
+BELOW = "\n           "  # the next line of a value in an error
 
 
 @dataclass(frozen=True)
 class MeasuredJob:
-    """A job and the folder it lies in."""
+    """A job and its folder."""
 
     folder: Path
     summary: Summary
 
     @property
     def config(self) -> Mapping[str, Any]:
+        """The configuration of the job, as config.yaml holds it."""
         return self.summary.config
 
     @property
     def identity(self) -> Identity:
+        """Case, product, scale and precision of the job."""
         return self.summary.identity
 
     @property
     def trained_to_its_end(self) -> bool:
-        """Whether it says what the case reaches: a round ended at the target or at the case's own limits."""
+        """Whether a round ended at the target, or at the limits of the case."""
         return any(result.target_reached is not None for result in usable(self.summary.results))
 
     def figure(self, name: str | None) -> Statistics | None:
+        """Statistics of a figure over the rounds; None where no round has the figure."""
         return self.summary.statistics.get(name or "")
 
 
 @dataclass(frozen=True)
 class Hole:
-    """What a submission lacks, and the command that fills it."""
+    """A gap of a submission, and the command that fills it."""
 
-    what: str
+    description: str
     command: str
 
 
 def jobs_in(folder: Path) -> list[MeasuredJob]:
-    """The jobs of a run, or the one whose folder is given. Raises ConfigError where there is none."""
+    """The jobs of a run, or the job whose folder is given. Raises ConfigError where the folder holds no job."""
     run = folder.resolve().parent if is_job(folder) else folder
     return [MeasuredJob(run / summary.name, summary) for summary in read_jobs(folder)]
 
 
 def submissions(jobs: Sequence[MeasuredJob]) -> list[list[MeasuredJob]]:
-    """The jobs that belong together: those of one revision of a case, on one framework and product, by their scale."""
-    found: dict[tuple[object, ...], list[MeasuredJob]] = {}
+    """Groups of jobs of the same case, revision, framework and product, each group in the order of scale."""
+    groups: dict[tuple[object, ...], list[MeasuredJob]] = {}
     for job in sorted(jobs, key=lambda job: (job.identity.nnodes, job.identity.nproc)):
-        found.setdefault(job.identity.of_submission, []).append(job)
-    return list(found.values())
+        groups.setdefault(job.identity.of_submission, []).append(job)
+    return list(groups.values())
 
 
 def check(groups: Sequence[Sequence[MeasuredJob]]) -> None:
-    """Refuse submissions with holes.
+    """Raise an error where submissions have holes.
 
     Raises:
-        ConfigError: it names every hole, and for each the command that fills it.
+        ConfigError: it names every hole, and the commands that fill them.
     """
-    found = [hole for jobs in groups for hole in holes(jobs)]
-    if found:
+    missing = [hole for jobs in groups for hole in holes(jobs)]
+    if missing:
         raise ConfigError(
             "no submission yet: something is missing",
-            given=BELOW.join(hole.what for hole in found),
-            advice=BELOW.join(dict.fromkeys(hole.command for hole in found)),
+            given=BELOW.join(hole.description for hole in missing),
+            advice=BELOW.join(dict.fromkeys(hole.command for hole in missing)),
         )
 
 
 def holes(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
-    """What the jobs of one submission lack."""
+    """The holes in the jobs of a submission."""
     name = jobs[0].identity.on_product
     for scale in SCALES:
-        here = [job for job in jobs if job.identity.scale == scale]
-        good = [job for job in here if not unfit(job)]
-        if not here:
+        at_scale = [job for job in jobs if job.identity.scale == scale]
+        fit = [job for job in at_scale if not unfit(job)]
+        if not at_scale:
             yield Hole(f"{name}: no job at {scale}", command(jobs[0], scale))
-        elif not good:
-            yield from (Hole(f"{job.summary.name}: {unfit(job)}", command(job, scale)) for job in here)
-        elif scale == WHOLE and not any(job.trained_to_its_end and job.figure(metric(job.summary)) for job in good):
-            yield from (Hole(f"{job.summary.name}: no accuracy, {_ended(job)}", command(job, scale)) for job in good)
+        elif not fit:
+            yield from (Hole(f"{job.summary.name}: {unfit(job)}", command(job, scale)) for job in at_scale)
+        elif scale == FULL_TRAINING and not any(
+            job.trained_to_its_end and job.figure(metric(job.summary)) for job in fit
+        ):
+            yield from (Hole(f"{job.summary.name}: no accuracy, {_ended(job)}", command(job, scale)) for job in fit)
 
 
 def unfit(job: MeasuredJob) -> str:
-    """Why a job is no part of any submission; "" where it is."""
-    if (found := verdict(job.summary)) in ("INVALID", "RUNNING"):
+    """The reason why a job is no part of a submission; "" where it fits."""
+    if (verdict_text := verdict(job.summary)) in ("INVALID", "RUNNING"):
         reasons = [reason for result in job.summary.results for reason in result.reasons]
-        return ": ".join([found, *reasons[:1]])
+        return ": ".join([verdict_text, *reasons[:1]])
     if job.identity.size != "full":
         return f"size={job.identity.size} is not the case"
     results = job.summary.results
@@ -112,8 +117,8 @@ def unfit(job: MeasuredJob) -> str:
         "sample data": any(result.sample_data for result in results),
         "other data than the case's": any(result.other_data for result in results),
     }
-    if on := [kind for kind, is_so in kinds.items() if is_so]:
-        return f"trained on {on[0]}"
+    if unusual := [kind for kind, is_so in kinds.items() if is_so]:
+        return f"trained on {unusual[0]}"
     missing = [name for name in RATES if job.figure(name) is None]
     return f"no {', '.join(missing)}" if missing else ""
 
@@ -126,15 +131,15 @@ def _ended(job: MeasuredJob) -> str:
 def command(job: MeasuredJob, scale: str) -> str:
     """The command for the case of a job at another scale, to its end."""
     config, identity, (nnodes, nproc) = job.config, job.identity, scale.split("x")
-    sampled = any(result.sample_data for result in job.summary.results)
+    on_samples = any(result.sample_data for result in job.summary.results)
     precision = [change.after for change in job.summary.changes if _is_chosen(change, "precision")]
-    unknown = sampled or config["data_dir"] in (None, "", DATA_DIR)
+    unknown = on_samples or config["data_dir"] in (None, "", DATA_DIR)
     words = {
         "model": identity.case,
         "framework": "" if identity.main_framework else identity.framework,
         "vendor": identity.vendor,
         "hardware": identity.hardware,
-        "size": "full",  # which not every vendor's file chooses
+        "size": "full",  # some vendors' files choose another size
         "nnodes": nnodes if nnodes != "1" else "",
         "nproc": nproc,
         "cluster": _cluster(config["cluster"], int(nnodes)),
@@ -145,12 +150,12 @@ def command(job: MeasuredJob, scale: str) -> str:
 
 
 def _is_chosen(change: Change, key: str) -> bool:
-    """Whether somebody chose the value: that of a tuning comes with the product, at each scale its own."""
+    """Whether the user chose the value. A tuning has its own value for each scale."""
     return change.key == key and not change.source.startswith("tuning ")
 
 
 def _cluster(cluster: Mapping[str, Any], nnodes: int) -> str:
-    """The cluster of the job, where it has so many hosts; else NAME, for the user to say."""
+    """The cluster of the job where it has enough hosts, else NAME as a placeholder."""
     if nnodes > max(1, len(cluster.get("nodes") or ())):
         return "NAME"
     name = str(cluster.get("name", "local"))

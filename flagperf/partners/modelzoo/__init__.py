@@ -1,5 +1,5 @@
-"""Tecorigin's ModelZoo: a case → the folder that its adaptation guide asks for; such a folder → what is wrong in it.
+"""Tecorigin's ModelZoo: a case → the folder of its adaptation guide; such a folder → its faults.
 
-What the guide asks for stands once, in guide.py. The log that a short run writes is read by dllogger_log.py, which
-shares nothing with the sink that writes ours. docs/modelzoo.md tells where the guide is silent or says two things.
+guide.py holds the requirements of the guide. dllogger_log.py reads the log of a short run; it shares nothing with our
+sink, which writes such logs. docs/modelzoo.md lists the gaps and contradictions of the guide.
 """

@@ -1,4 +1,4 @@
-"""Which arguments a model folder's scripts take, as read from their text: nothing is executed."""
+"""The arguments of a model folder's scripts, from their text. No script is executed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FILE = f"{guide.SCRIPTS}/{guide.ARGUMENT}"
 
 def accepted(folder: Path) -> set[str]:
     """The long options that the scripts add to a parser, without their dashes."""
-    found: set[str] = set()
+    names: set[str] = set()
     for path in sorted((folder / guide.SCRIPTS).glob("*.py")):
         try:
             tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
         except SyntaxError:
-            continue  # the short run will say so
-        found |= {text[2:] for call in ast.walk(tree) for text in _options(call)}
-    return found
+            continue  # the short run reports it
+        names |= {text[2:] for call in ast.walk(tree) for text in _options(call)}
+    return names
 
 
 def _options(node: ast.AST) -> Iterator[str]:
@@ -33,11 +33,11 @@ def _options(node: ast.AST) -> Iterator[str]:
 
 
 def argument_faults(folder: Path) -> Iterator[Fault]:
-    """Arguments of the guide that no script takes, and those that their page does not describe."""
+    """Faults: arguments of the guide that no script takes, or that the scripts' page does not describe."""
     options = accepted(folder)
-    for who, names in guide.ASKED_ARGUMENTS.items():
+    for source, names in guide.ASKED_ARGUMENTS.items():
         if missing := ", ".join(f"--{name}" for name in _absent(names, options)):
-            yield Fault(FILE, f"no {missing}", f"{missing}: {who}", "add them to the parser")
+            yield Fault(FILE, f"no {missing}", f"{missing}: {source}", "add them to the parser")
     page = next((path for name in guide.SCRIPT_READMES if (path := folder / guide.SCRIPTS / name).is_file()), None)
     words = set(re.findall(r"\w+", page.read_text(encoding="utf-8", errors="replace"))) if page else set()
     everything = [name for names in guide.ASKED_ARGUMENTS.values() for name in names]
@@ -46,10 +46,10 @@ def argument_faults(folder: Path) -> Iterator[Fault]:
         yield Fault(where, f"no word of {', '.join(absent)}", "what each argument is", "describe them")
 
 
-def _absent(names: Sequence[str], there: set[str]) -> list[str]:
-    return [name for name in names if not there & set(guide.SPELLINGS.get(name, (name,)))]
+def _absent(names: Sequence[str], known: set[str]) -> list[str]:
+    return [name for name in names if not known & set(guide.SPELLINGS.get(name, (name,)))]
 
 
 def spelled(name: str, options: set[str]) -> str:
-    """The spelling of a parameter that the scripts take; its own where they take none."""
+    """The spelling of a parameter that the scripts take; the name itself where they take none."""
     return next((spelling for spelling in guide.SPELLINGS.get(name, ()) if spelling in options), name)

@@ -1,11 +1,11 @@
 """Reads the file that tcap_dllogger's JSONStreamBackend writes, by its public description alone.
 
-A line is a prefix, a space and a JSON object: "TCAPPDLL" of tcap_dllogger, "DLLL" of NVIDIA's DLLogger, from which it
-comes. `type` METADATA has `metric` and `metadata`; LOG has `step` and `data`, a mapping, which tcap_dllogger writes as
-the text of a Python dict with all values as texts. Its lines "INFO {…}" hold anything else.
+A line is a prefix, a space and a JSON object. The prefix is "TCAPPDLL" of tcap_dllogger, or "DLLL" of NVIDIA's
+DLLogger. `type` METADATA has `metric` and `metadata`. LOG has `step` and `data`, a mapping, which tcap_dllogger writes
+as the text of a Python dict with all values as texts. Lines "INFO {…}" hold other texts.
 
-Source: the README of github.com/Tecorigin/tcap_dllogger, and github.com/NVIDIA/dllogger. Nothing here is shared with
-the sink that writes ours.
+Source: the README of github.com/Tecorigin/tcap_dllogger, and github.com/NVIDIA/dllogger. This module shares nothing
+with our sink.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ from typing import Any
 
 PREFIXES = ("TCAPPDLL ", "DLLL ")
 OTHER = "INFO "
-FIRST = 20  # lines by which a file is known
+FIRST = 20  # a log has its prefix in one of so many first lines
 
 
 @dataclass(frozen=True)
 class Value:
-    """One metric at one place of a training."""
+    """A value of a metric in a line of the log."""
 
     line: int
-    rank: str  # "" where the line names none
+    rank: str  # "" where the line names no rank
     name: str
     number: float
 
 
 @dataclass(frozen=True)
 class Log:
-    """All that a file tells."""
+    """The content of a log."""
 
-    metadata: Mapping[str, Mapping[str, Any]]  # metric → what describes it; later lines add to earlier ones
+    metadata: Mapping[str, Mapping[str, Any]]  # metric → its metadata; later lines add to earlier lines
     values: tuple[Value, ...]
-    broken: tuple[tuple[int, str], ...]  # line, and what is wrong with it
+    broken: tuple[tuple[int, str], ...]  # line number, and its error
 
     def of(self, name: str) -> list[Value]:
+        """All values of a metric, in the order of the lines."""
         return [value for value in self.values if value.name == name]
 
     @property
     def metrics(self) -> list[str]:
-        """The names that have a number somewhere, in their order; a rank is none."""
+        """The names of all metrics with a value, in the order of their first values."""
         return list(dict.fromkeys(value.name for value in self.values))
 
 
 def is_log(path: Path) -> bool:
-    """Whether one of the first lines of a file is one of such a log."""
+    """Whether one of the first lines of a file has the prefix of such a log."""
     begins = tuple(f"{prefix}{{" for prefix in PREFIXES)
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
@@ -61,7 +62,7 @@ def is_log(path: Path) -> bool:
 
 
 def read_log(path: Path) -> Log:
-    """Read a whole file. A line that cannot be read is one of `broken` and stops nothing."""
+    """Read a log. Lines that cannot be read are listed in `broken`."""
     metadata: dict[str, dict[str, Any]] = {}
     values: list[Value] = []
     broken: list[tuple[int, str]] = []
@@ -90,7 +91,7 @@ def _body(line: str) -> dict[str, Any]:
 
 
 def _values(line: int, data: Any) -> Iterator[Value]:
-    """The numbers of a LOG line; what is none, such as a shape or a switch, is left out."""
+    """The numbers of a LOG line. Other values, such as shapes and switches, are left out."""
     if isinstance(data, str):
         data = ast.literal_eval(data)
     if not isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""The entry of model.yaml: from which command the short run is made."""
+"""The entry of model.yaml, which describes the command of the short run."""
 
 from __future__ import annotations
 
@@ -13,46 +13,48 @@ from flagperf.partners.modelzoo import guide
 from flagperf.partners.modelzoo.arguments import spelled
 from flagperf.partners.modelzoo.fault import Fault
 
-PLACE = f"in the folder, or in {guide.ENTRY_IN_ZOO} above it"
+LOCATION = f"in the folder, or in {guide.ENTRY_IN_ZOO} above it"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What to start, with which parameters."""
+    """The script of the short run, and its parameters."""
 
     run_file: str
-    params: Mapping[str, Any]  # those of `others` behind the guide's
+    params: Mapping[str, Any]  # the guide's parameters, then those of `others`
 
     def argv(self, python: str, options: set[str]) -> list[str]:
-        """The command, as the page on model.yaml makes it. `options`: what the script takes."""
+        """The command, as the page on model.yaml defines it. `options`: the options that the script takes."""
         pairs = [(f"--{spelled(name, options)}", str(value)) for name, value in self.params.items()]
         return [python, self.run_file, *(word for pair in pairs for word in pair)]
 
 
 def read_entry(folder: Path) -> tuple[Entry | None, list[Fault]]:
-    """The entry of a model folder, None where there is none that can be run; and what is wrong with it."""
+    """The entry of a model folder, or None where it has faults; and its faults."""
     path = _file(folder)
     if path is None:
         return None, [
-            Fault(guide.ENTRY, "no such file", f"an entry {PLACE}", "write it: the short run is made from it")
+            Fault(guide.ENTRY, "no such file", f"an entry {LOCATION}", "write it: the short run is made from it")
         ]
     try:
-        listed = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8", errors="replace"))
     except yaml.YAMLError as error:
         return None, [Fault(guide.ENTRY, f"no YAML: {str(error).splitlines()[0]}", "a list of entries", "mend it")]
-    entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    mine = entries if path.parent == folder else [one for one in entries if _is_of(one, folder)]
-    if len(mine) != 1:
+    entries = [item for item in content if isinstance(item, dict)] if isinstance(content, list) else []
+    own_entries = entries if path.parent == folder else [item for item in entries if _is_of(item, folder)]
+    if len(own_entries) != 1:
         return None, [
-            Fault(guide.ENTRY, f"{len(mine)} entries of this folder", "a list with one", "run_dir names the folder")
+            Fault(
+                guide.ENTRY, f"{len(own_entries)} entries of this folder", "a list with one", "run_dir names the folder"
+            )
         ]
-    faults = [Fault(guide.ENTRY, *said) for said in _wrong(mine[0], folder)]
-    return (None if faults else _entry(mine[0])), faults
+    faults = [Fault(guide.ENTRY, *texts) for texts in _wrong(own_entries[0], folder)]
+    return (None if faults else _entry(own_entries[0])), faults
 
 
 def _file(folder: Path) -> Path | None:
-    places = (folder / guide.ENTRY, *(parent / guide.ENTRY_IN_ZOO for parent in folder.parents))
-    return next((place for place in places if place.is_file()), None)
+    paths = (folder / guide.ENTRY, *(parent / guide.ENTRY_IN_ZOO for parent in folder.parents))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _is_of(entry: Mapping[str, Any], folder: Path) -> bool:
@@ -62,7 +64,7 @@ def _is_of(entry: Mapping[str, Any], folder: Path) -> bool:
 
 
 def _wrong(entry: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, str, str]]:
-    """What was found, what is asked, what to do."""
+    """For each fault: the actual value, the value that the guide asks for, and the advice."""
     desc, params = entry.get("desc"), entry.get("params")
     if not isinstance(desc, dict) or not isinstance(params, dict):
         yield (

@@ -1,6 +1,6 @@
-"""A case → the model folder that the ModelZoo's guide asks for.
+"""A case → the model folder of the ModelZoo's guide.
 
-Its scripts call flagperf; its README tells what was measured, and what was not.
+Its scripts call flagperf. Its README lists measured results and missing measurements.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from flagperf.plan.values import Container, Mount
 
 HERE = Path(__file__).parent
 CPU = {"name": "cpu", "words": {"vendor": "cpu"}, "mixed": "amp_bf16"}
-SAMPLE = "sample"  # value of --dataset_path that stands for sample data
-STEPS, EPOCHS = 10, 1  # of the entry's short run
+SAMPLE = "sample"  # the value of --dataset_path for sample data
+STEPS, EPOCHS = 10, 1  # of the short run
 WORKDIR = "/workspace"  # of the image and the container
-FROM_IMAGE = ("torch", "torchvision", "torchaudio")  # a vendor builds them for its devices: pip must not replace them
+FROM_IMAGE = ("torch", "torchvision", "torchaudio")  # built by the vendor for its devices; pip must not replace them
 
 
 def export(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], folder: Path, account: str) -> list[Path]:
@@ -37,13 +37,13 @@ def export(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], folde
 
     Args:
         full: the case at its full size on the vendor's product.
-        short: the case as the entry of model.yaml trains it: on the user's data, else reduced on sample data.
-        jobs: what was measured, on the product and on the reference.
-        folder: a new or empty one.
+        short: the case for the entry of model.yaml: on the user's data, else at reduced size on sample data.
+        jobs: measured jobs, on the product and on the reference.
+        folder: a new or empty folder.
         account: name of the user's account in the ModelZoo.
 
     Raises:
-        ConfigError: the folder holds something, or the ModelZoo has no place for the framework.
+        ConfigError: the folder is not empty, or the ModelZoo has no such framework.
     """
     if full.framework.name not in guide.FRAMEWORKS:
         allowed = ", ".join(guide.FRAMEWORKS)
@@ -75,13 +75,13 @@ def _texts(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], accou
         f"{guide.SCRIPTS}/run_{full.case}.py": "run.py.j2",
         **({"Dockerfile": "Dockerfile.j2"} if full.image else {}),
     }
-    made = {name: render(template, folder=HERE / "templates", **values) for name, template in templates.items()}
+    texts = {name: render(template, folder=HERE / "templates", **values) for name, template in templates.items()}
     scripts = {name: (HERE / "scripts" / name).read_text(encoding="utf-8") for name in (guide.ARGUMENT, guide.FORMAT)}
-    return made | {f"{guide.SCRIPTS}/{name}": text for name, text in scripts.items()}
+    return texts | {f"{guide.SCRIPTS}/{name}": text for name, text in scripts.items()}
 
 
 def _values(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], account: str) -> dict[str, Any]:
-    """What the templates name."""
+    """The variables of the templates."""
     devices = _devices(full)
     entry = _entry(full, short, account)
     name = full.case if full.framework.main else f"{full.framework.name}/{full.case}"
@@ -110,7 +110,7 @@ def _values(full: JobConfig, short: JobConfig, jobs: Sequence[MeasuredJob], acco
 
 
 def _devices(job: JobConfig) -> list[Mapping[str, Any]]:
-    """Values of --device: the vendor's own, and this machine's processor. Each with flagperf's words for it."""
+    """Values of --device: the vendor's device and the processor, each with its overrides for flagperf."""
     if job.vendor.name == "cpu":
         return [CPU]
     words = {"vendor": job.vendor.name, "hardware": job.hardware.name}
@@ -141,7 +141,7 @@ def _entry(full: JobConfig, short: JobConfig, account: str) -> dict[str, Any]:
 
 
 def _cards(job: JobConfig) -> list[tuple[str, int]]:
-    """How many devices to train on, in words and as a number: one, a card's, a machine's."""
+    """Name and number of devices to train on: one device, a card, a machine."""
     counts = {
         "单设备": 1,
         "单卡": job.hardware.devices_per_card,
@@ -151,7 +151,7 @@ def _cards(job: JobConfig) -> list[tuple[str, int]]:
 
 
 def _docker_line(job: JobConfig) -> str:
-    """The command that starts a shell in a container of the vendor's image; empty where the vendor needs none."""
+    """The command that starts a shell in a container of the vendor's image; "" where the vendor has no container."""
     if job.container is None:
         return ""
     data = Mount("DATA", "/data")

@@ -1,4 +1,4 @@
-"""One thing that is wrong in a model folder."""
+"""A fault of a model folder."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from flagperf.errors import with_details
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong, where, and what to do."""
+    """A fault: its place, the actual value, the value that the guide asks for, and advice."""
 
-    file: str  # below the folder, or a part of it
+    file: str  # below the folder, or a part of the check
     found: str
     asked: str  # by the guide
     advice: str

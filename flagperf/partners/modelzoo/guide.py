@@ -1,4 +1,4 @@
-"""What the ModelZoo's adaptation guide asks of a model folder, as data.
+"""The requirements of the ModelZoo's adaptation guide for a model folder, as data.
 
 Source: the guide on adapting models for training, and the page on model.yaml beside it, in the public
 github.com/Tecorigin/modelzoo.
@@ -13,7 +13,7 @@ ENTRY = "model.yaml"
 ENTRY_IN_ZOO = "contrib/model_config/model.yaml"  # below the folder of a framework
 FRAMEWORKS = {"pytorch": "PyTorch", "paddle": "PaddlePaddle"}  # ours → folder at the top of the ModelZoo
 
-ASKED_ARGUMENTS = {  # of whom → which
+ASKED_ARGUMENTS = {  # source → arguments
     "the guide": ("model_name", "batch_size", "epoch", "step", "dataset_path", "lr", "device", "autocast"),
     "the guide, for DDP on one machine": ("nproc_per_node",),
     "the guide, for DDP on several machines": ("nnode", "node_rank"),
@@ -24,8 +24,8 @@ SPELLINGS = {"nnode": ("nnode", "nnodes"), "nnodes": ("nnodes", "nnode")}
 PARAMS = (
     *("nnodes", "nproc_per_node", "batch_size", "model_name", "dataset_path"),
     *("step", "epoch", "lr", "device", "autocast"),
-)  # of an entry of model.yaml, none of which may be empty
-OTHERS = "others"  # further ones, where a model has them
+)  # parameters of an entry of model.yaml; none may be empty
+OTHERS = "others"  # the key of further parameters
 
 AREAS = {  # package of a case's code → folder of the ModelZoo
     "bert": "NLP",

@@ -1,4 +1,4 @@
-"""Is every file there that the guide's tree has?"""
+"""Faults of a model folder's files: those of the guide's tree must exist."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def layout_faults(folder: Path) -> Iterator[Fault]:
 
 
 def _of_file(folder: Path, names: tuple[str, ...]) -> Iterator[Fault]:
-    """The first of the names must be there, or another of them."""
-    there = next((folder / name for name in names if (folder / name).is_file()), None)
-    if there is None:
+    """A fault where no file has one of the names, or the file is empty."""
+    path = next((folder / name for name in names if (folder / name).is_file()), None)
+    if path is None:
         yield Fault(names[0], "no such file", "a file of this name", "add it")
-    elif not there.read_bytes().strip():
-        yield Fault(str(there.relative_to(folder)), "an empty file", "a file with content", "fill it")
+    elif not path.read_bytes().strip():
+        yield Fault(str(path.relative_to(folder)), "an empty file", "a file with content", "fill it")

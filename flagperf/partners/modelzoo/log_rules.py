@@ -1,4 +1,4 @@
-"""What the log of a short run must tell: a loss that is a number, a speed, an evaluation metric, and what they are."""
+"""The requirements on the log of a short run: a finite loss, a speed, an evaluation metric, and their metadata."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ SPEED = " or ".join(guide.SPEEDS)
 
 
 def log_faults(file: str, log: Log, steps: int) -> Iterator[Fault]:
-    """What is wrong with a log.
+    """The faults of a log.
 
     Args:
         file: its name, for messages.
-        steps: how many the run was to make.
+        steps: the number of steps that the run was asked for.
     """
-    for line, why in log.broken:
-        yield Fault(f"{file}:{line}", why, "a line of tcap_dllogger", "write the log with its JSONStreamBackend")
+    for line, reason in log.broken:
+        yield Fault(f"{file}:{line}", reason, "a line of tcap_dllogger", "write the log with its JSONStreamBackend")
     yield from _loss(file, log, steps)
     yield from _speed(file, log)
-    evaluated = [name for name, said in log.metadata.items() if said.get("STAGE") in guide.EVALUATION]
+    evaluated = [name for name, metadata in log.metadata.items() if metadata.get("STAGE") in guide.EVALUATION]
     if not evaluated:
-        what = "no metric whose STAGE is VALID"
-        yield Fault(file, what, "an evaluation metric, such as val.acc1", "describe it with metadata(), and log it")
+        found = "no metric whose STAGE is VALID"
+        yield Fault(file, found, "an evaluation metric, such as val.acc1", "describe it with metadata(), and log it")
     for metric in dict.fromkeys([*log.metadata, *log.metrics]):
         yield from _described(file, metric, log.metadata.get(metric))
 
@@ -59,19 +59,21 @@ def _speed(file: str, log: Log) -> Iterator[Fault]:
         )
 
 
-def _described(file: str, metric: str, said: Mapping[str, Any] | None) -> Iterator[Fault]:
-    """What the metadata of a metric lacks."""
-    if said is None:
+def _described(file: str, metric: str, metadata: Mapping[str, Any] | None) -> Iterator[Fault]:
+    """The faults of a metric's metadata."""
+    if metadata is None:
         asked = f"metadata of each metric: {', '.join(guide.METADATA)}"
         yield Fault(file, f"no metadata of {metric}", asked, f'metadata("{metric}", {{…}}) before the first value')
         return
-    if missing := [key for key in guide.METADATA if key not in said]:
+    if missing := [key for key in guide.METADATA if key not in metadata]:
         yield Fault(file, f"metadata of {metric} without {', '.join(missing)}", ", ".join(guide.METADATA), "add it")
     for key, allowed in (("GOAL", guide.GOALS), ("STAGE", guide.STAGES)):
-        if key in said and said[key] not in allowed:
-            yield Fault(file, f"{key} of {metric} is {said[key]}", f"one of: {', '.join(allowed)}", "correct it")
-    if "format" in said and not _is_format(said["format"]):
-        yield Fault(file, f"format of {metric} is {said['format']}", 'a format of Python, such as ":.3f"', "correct it")
+        if key in metadata and metadata[key] not in allowed:
+            yield Fault(file, f"{key} of {metric} is {metadata[key]}", f"one of: {', '.join(allowed)}", "correct it")
+    if "format" in metadata and not _is_format(metadata["format"]):
+        yield Fault(
+            file, f"format of {metric} is {metadata['format']}", 'a format of Python, such as ":.3f"', "correct it"
+        )
 
 
 def _is_format(text: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What the README of a model folder tells as measured: a row a job, what is missing, and how it aligns with CUDA."""
+"""The measured results for the README of a model folder: jobs, missing scales, and the alignment with CUDA."""
 
 from __future__ import annotations
 
@@ -19,36 +19,40 @@ WORDS = {"passed": "一致", "failed": "不一致", "undecided": "无法判断"}
 
 
 def rows(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[dict[str, str]]:
-    """One row a job that counts."""
-    return [_row(measured) for measured in _own(job, jobs) if usable(measured.summary.results)]
+    """A row for each job that counts."""
+    return [_row(measured) for measured in _own_jobs(job, jobs) if usable(measured.summary.results)]
 
 
 def left_out(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[str]:
-    """The jobs that do not count, and why."""
+    """The jobs that do not count, with the reasons."""
     return [
         f"{measured.summary.name}: {unfit(measured)}"
-        for measured in _own(job, jobs)
+        for measured in _own_jobs(job, jobs)
         if not usable(measured.summary.results)
     ]
 
 
 def missing(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[str]:
-    """The scales at which the full case was not measured on the product: one device, one card, one machine."""
+    """The scales without a measurement of the full case on the product: one device, one card, one machine."""
     card, machine = job.hardware.devices_per_card, job.hardware.devices_per_node or job.hardware.devices_per_card
-    there = {
-        measured.identity.nproc for measured in _own(job, jobs) if measured.identity.nnodes == 1 and not unfit(measured)
+    measured_counts = {
+        measured.identity.nproc
+        for measured in _own_jobs(job, jobs)
+        if measured.identity.nnodes == 1 and not unfit(measured)
     }
-    return [f"{job.hardware.name} 1x{count}" for count in dict.fromkeys((1, card, machine)) if count not in there]
+    return [
+        f"{job.hardware.name} 1x{count}" for count in dict.fromkeys((1, card, machine)) if count not in measured_counts
+    ]
 
 
-def _own(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
+def _own_jobs(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
     return [measured for measured in jobs if measured.identity.of_submission == job.identity.of_submission]
 
 
 def of_others(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[MeasuredJob]:
-    """Jobs that the README does not tell of: neither the product's, of this revision of the case, nor a reference."""
-    own = _own(job, jobs)
-    return [measured for measured in jobs if measured not in own and not _is_reference(job, measured)]
+    """Jobs that the README leaves out: neither on the product and of this revision, nor a reference."""
+    own_jobs = _own_jobs(job, jobs)
+    return [measured for measured in jobs if measured not in own_jobs and not _is_reference(job, measured)]
 
 
 def _is_reference(job: JobConfig, measured: MeasuredJob) -> bool:
@@ -60,7 +64,7 @@ def _row(measured: MeasuredJob) -> dict[str, str]:
     identity = measured.identity
     reduced = [] if identity.size == "full" else [f"size={identity.size}"]
     notes = [*reduced, *cells.notes(measured.summary)]
-    found = {
+    columns = {
         "加速卡": f"{identity.vendor} {identity.hardware}",
         "节点x设备": measured.identity.scale,
         "混合精度": identity.precision,
@@ -72,24 +76,29 @@ def _row(measured: MeasuredJob) -> dict[str, str]:
         "判定": verdict(measured.summary),
         "说明": "; ".join(notes),
     }
-    return {name: text.replace(cells.ABSENT, NONE) or NONE for name, text in found.items()}
+    return {name: text.replace(cells.ABSENT, NONE) or NONE for name, text in columns.items()}
 
 
 def alignment(job: JobConfig, jobs: Sequence[MeasuredJob]) -> list[dict[str, str]]:
-    """The product's trainings held against those of another vendor, as `flagperf compare REF NEW align=1%` does.
+    """The trainings on the product, compared with those of another vendor as by `flagperf compare REF NEW align=1%`.
 
-    One without a counterpart has a row that says so; there is none at all where no other vendor's run was given.
+    A training without a counterpart has a row that says so. Without runs of another vendor there are no rows.
     """
-    own, references = _named(_own(job, jobs)), _named([measured for measured in jobs if _is_reference(job, measured)])
-    if not own or not references:
+    own_jobs, references = (
+        _named(_own_jobs(job, jobs)),
+        _named([measured for measured in jobs if _is_reference(job, measured)]),
+    )
+    if not own_jobs or not references:
         return []
-    found = pair_runs([references, own])
-    alone = [_aligned_row(NONE, measured, "undecided", NO_PARTNER) for measured in own if measured.name in found.alone]
-    return [row for pair in found.pairs for row in _aligned(*pair)] + alone
+    matched = pair_runs([references, own_jobs])
+    alone = [
+        _aligned_row(NONE, measured, "undecided", NO_PARTNER) for measured in own_jobs if measured.name in matched.alone
+    ]
+    return [row for pair in matched.pairs for row in _aligned(*pair)] + alone
 
 
 def _named(jobs: Sequence[MeasuredJob]) -> list[NamedJob]:
-    """Those that count."""
+    """The jobs that count."""
     return [
         NamedJob(str(measured.folder.parent), measured.summary) for measured in jobs if usable(measured.summary.results)
     ]
@@ -98,20 +107,22 @@ def _named(jobs: Sequence[MeasuredJob]) -> list[NamedJob]:
 def _aligned(reference: NamedJob, other: NamedJob) -> Iterator[dict[str, str]]:
     name = reference.summary.name
     try:
-        for one in align(reference, other, SHARE):
-            yield _aligned_row(name, other, one.outcome, one.decision.why, one)
+        for training in align(reference, other, SHARE):
+            yield _aligned_row(name, other, training.outcome, training.decision.why, training)
     except ConfigError as error:
-        why = f"{error.problem}: {error.key}: {error.given}; {error.allowed}".replace(reference.name, name)
-        yield _aligned_row(name, other, "undecided", why)
+        reason = f"{error.problem}: {error.key}: {error.given}; {error.allowed}".replace(reference.name, name)
+        yield _aligned_row(name, other, "undecided", reason)
 
 
-def _aligned_row(reference: str, job: NamedJob, outcome: str, why: str, one: Alignment | None = None) -> dict[str, str]:
+def _aligned_row(
+    reference: str, job: NamedJob, outcome: str, reason: str, training: Alignment | None = None
+) -> dict[str, str]:
     return {
         "参考": reference,
         "本卡": job.summary.name,
-        "种子": str(one.seed) if one else NONE,
-        "loss 平均相对误差": cells.percent(one.loss_error if one else None).replace(cells.ABSENT, NONE),
-        "精度相对误差": cells.percent(one.metric_error if one else None).replace(cells.ABSENT, NONE),
+        "种子": str(training.seed) if training else NONE,
+        "loss 平均相对误差": cells.percent(training.loss_error if training else None).replace(cells.ABSENT, NONE),
+        "精度相对误差": cells.percent(training.metric_error if training else None).replace(cells.ABSENT, NONE),
         f"结论 (≤ {cells.percent(SHARE)})": WORDS[outcome],
-        "说明": why,
+        "说明": reason,
     }

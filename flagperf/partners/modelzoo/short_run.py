@@ -16,22 +16,22 @@ from flagperf.hosts import guard
 from flagperf.partners.modelzoo.dllogger_log import Log, is_log, read_log
 
 GRACE = 20.0  # seconds between SIGTERM and SIGKILL of a run that takes too long
-LAST = 12  # lines of its output that are told
+LAST = 12  # lines of the output in a fault
 NOT_COPIED = shutil.ignore_patterns(".git", "__pycache__")
 
 
 @dataclass(frozen=True)
-class Ran:
+class ShortRun:
     """How a short run ended."""
 
-    status: int | None  # exit status; None: it was ended after its time
+    status: int | None  # exit status; None: the run was stopped after its time
     seconds: float
     last_lines: str
     log_name: str = ""  # of the log, below the folder
     log: Log | None = None
 
 
-def short_run(folder: Path, argv: Sequence[str], limit: float) -> Ran:
+def short_run(folder: Path, argv: Sequence[str], limit: float) -> ShortRun:
     """Run a command in a copy of the folder, for at most `limit` seconds. No process of it outlives this call.
 
     Raises:
@@ -51,17 +51,17 @@ def short_run(folder: Path, argv: Sequence[str], limit: float) -> Ran:
         new = [path for path, stamp in after.items() if before.get(path) != stamp]
         logs = sorted((path for path in new if is_log(path)), key=lambda path: after[path])
         if not logs:
-            return Ran(status, seconds, last)
-        return Ran(status, seconds, last, str(logs[-1].relative_to(copy)), read_log(logs[-1]))
+            return ShortRun(status, seconds, last)
+        return ShortRun(status, seconds, last, str(logs[-1].relative_to(copy)), read_log(logs[-1]))
 
 
 def _stamps(folder: Path) -> dict[Path, int]:
-    """Every file, with when it was last written."""
+    """File → time of its last change, in ns."""
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
 def _run(argv: Sequence[str], folder: Path, output: Path, limit: float) -> int | None:
-    """The exit status, as a shell gives it; None where the time was up. Ctrl-C ends the run first."""
+    """The exit status, as a shell reports it; None where the time was up. Ctrl-C also ends the run."""
     command = [sys.executable, "-I", "-S", guard.__file__, str(GRACE), *argv]
     with output.open("wb") as file:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""This flagperf as a wheel, which no index has: made of what lies here, in a checkout as in an installation."""
+"""This flagperf as a wheel, because no package index has it. It works in a checkout and in an installation."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _contents() -> Iterator[tuple[str, bytes]]:
     for name, folder in (*folders.items(), *DATA.items()):
         for path in files(folder, NO_CODE if name == "flagperf" else ()):
             yield f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes()
-    made = distribution("flagperf")
+    installed = distribution("flagperf")
     for name in ("METADATA", "entry_points.txt"):
-        yield f"{INFO}/{name}", (made.read_text(name) or "").encode()
+        yield f"{INFO}/{name}", (installed.read_text(name) or "").encode()
     yield f"{INFO}/WHEEL", WHEEL.encode()

@@ -1,6 +1,6 @@
-"""Brings the logs of a round from its pods once they have ended, and says how each node's part of it ended.
+"""Brings the logs of a round from its ended pods, and finds how each node's part ended.
 
-pod.sh prints them. What a pod has printed stays there as long as the pod does: nothing is removed here.
+pod.sh prints the logs. A pod keeps its output, and nothing is removed here.
 """
 
 from __future__ import annotations
@@ -37,15 +37,13 @@ from flagperf.schedulers.kubernetes.pods import JOB, selector
 
 BEGIN, END = "-----BEGIN FLAGPERF LOGS-----", "-----END FLAGPERF LOGS-----"  # as pod.sh prints them
 ROTATED = "the pod's output has lost its beginning: it is longer than the kubelet keeps (containerLogMaxSize)"
-LARGEST = 1 << 30  # bytes that the logs of a pod may have, unpacked
+LARGEST = 1 << 30  # most bytes of a pod's unpacked logs
 CHUNK = 1 << 20
 LAUNCHER = re.compile(r"start_(?P<framework>.+)_task\.log")
 
 
 async def collect(locations: Sequence[LogLocation]) -> list[Row]:
-    """What the pods of a round have printed that is not here yet. They are asked one after another, as each may tell
-    megabytes.
-    """
+    """Bring the missing logs of a round. Pods are asked one after another, because their output may have megabytes."""
     rows: list[Row] = []
     missing = [location for location in locations if not (location.folder / parts.FILE).exists()]
     pods = await pods_of(missing) if missing else {}
@@ -71,17 +69,17 @@ async def pods_of(locations: Sequence[LogLocation]) -> dict[str, Pod]:
     """Host name → pod, of the pods of one round.
 
     Raises:
-        FlagperfError: kubectl is not there, or cannot tell.
+        FlagperfError: kubectl is missing, or failed.
     """
     job = locations[0].node.name.rpartition("-")[0]
     return {f"{job}-{pod.rank}": pod for pod in await kubectl.pods(selector({JOB: job}), _namespace(locations[0]))}
 
 
 async def collect_pod(location: LogLocation, pod: Pod) -> Outcome:
-    """Bring the logs of a pod that has ended into the node's folder. They are no proof that its training went well.
+    """Bring the logs of an ended pod into the node's folder. Logs alone do not prove a good end of the training.
 
     Raises:
-        HostError: the pod has not ended, or its output cannot be had.
+        HostError: the pod has not ended, or kubectl cannot get its output.
     """
     if not pod.has_ended:
         state = f"{pod.phase}, {pod.reason}" if pod.reason else pod.phase
@@ -106,12 +104,12 @@ def _namespace(location: LogLocation) -> str | None:
 
 
 def _unpack(output: str, folder: Path) -> str | None:
-    """Write the logs that a pod has printed into the node's folder; what is wrong with them, or None."""
-    before, found, _ = output.rpartition(END)
-    _, begun, archive = before.rpartition(f"{BEGIN}\n")
+    """Write the logs in a pod's output into the node's folder. Returns the problem of damaged logs, else None."""
+    before, end_mark, _ = output.rpartition(END)
+    _, begin_mark, archive = before.rpartition(f"{BEGIN}\n")
     folder.mkdir(parents=True, exist_ok=True)
-    if not found or not begun:
-        return ROTATED if found else "its pod was ended before it could print its logs"
+    if not end_mark or not begin_mark:
+        return ROTATED if end_mark else "its pod was ended before it could print its logs"
     try:
         with tempfile.TemporaryFile() as plain:
             _decompress(b64decode(archive), plain)
@@ -124,7 +122,7 @@ def _unpack(output: str, folder: Path) -> str | None:
 
 
 def _decompress(packed: bytes, target: IO[bytes]) -> None:
-    """Raises TarError where a few bytes would fill the disk."""
+    """Unpack gzip. Raises TarError where the content is larger than LARGEST."""
     with gzip.GzipFile(fileobj=io.BytesIO(packed)) as source:
         while data := source.read(CHUNK):
             target.write(data)
@@ -134,7 +132,7 @@ def _decompress(packed: bytes, target: IO[bytes]) -> None:
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    """Write one file of the node's folder. Links, devices, holes and names that lead elsewhere are left out."""
+    """Write one file of the node's folder. Links, devices, sparse files and paths outside the folder are left out."""
     top, *rest = PurePosixPath(member.name).parts
     if member.isreg() and not member.issparse() and top == folder.name and rest and ".." not in rest:
         target, source = folder.joinpath(*rest), tar.extractfile(member)
@@ -145,33 +143,33 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
 
 
 def _failure(location: LogLocation, pod: Pod, problem: str | None) -> Failure | None:
-    """Why a node's part of a round failed; None where it went well, or only followed the failure of another node."""
+    """Why a node's part of a round failed; None where it ended well, or because of another node."""
     name, status = location.node.name, pod.exit_status
     if problem or (pod.phase != "Succeeded" and status is None):
-        why = f"{problem or 'its pod was ended'}{f': {pod.reason}' if pod.reason else ''}"
-        return Failure(why, name, pod.rank, phase="collect" if problem else "training", exit_status=status)
+        problem_text = f"{problem or 'its pod was ended'}{f': {pod.reason}' if pod.reason else ''}"
+        return Failure(problem_text, name, pod.rank, phase="collect" if problem else "training", exit_status=status)
     if not status:
         return None
     launcher = next(location.folder.glob("start_*_task.log"), None)
-    found = LAUNCHER.fullmatch(launcher.name) if launcher else None
-    if launcher is None or found is None:
+    match = LAUNCHER.fullmatch(launcher.name) if launcher else None
+    if launcher is None or match is None:
         return Failure(cause(status), name, pod.rank, phase="start", exit_status=status)
-    report, says = _text(launcher), _failures(found["framework"])
-    exits = rank_exits(report, pod.rank * _nproc(location), says)
-    first = first_cause(exits, lambda rank: _rank_log(location, rank), says)
-    if first is not None:
-        return _rank_failure(location, pod, first)
+    report, patterns = _text(launcher), _failures(match["framework"])
+    exits = rank_exits(report, pod.rank * _nproc(location), patterns)
+    rank_end = first_cause(exits, lambda rank: _rank_log(location, rank), patterns)
+    if rank_end is not None:
+        return _rank_failure(location, pod, rank_end)
     if exits:
         return None
     return Failure(cause(status), name, pod.rank, None, "training", status, last_lines=last_lines(report))
 
 
 def _rank_failure(location: LogLocation, pod: Pod, end: RankExit) -> Failure:
-    """A rank ended of itself."""
+    """The failure of a rank that did not end because of another rank."""
     log, status = _rank_log(location, end.rank), end.exit_status
     reason = raised(log) if status > 0 else None
     return Failure(
-        f"{reason} ({cause(status)})" if reason else cause(status),
+        cause(status, reason),
         location.node.name,
         pod.rank,
         end.rank,
@@ -195,7 +193,7 @@ def _nproc(location: LogLocation) -> int:
 
 
 def _failures(framework: str) -> Failures:
-    """How a shipped framework's launcher and ranks say why they ended; a round's configuration does not hold it."""
+    """The failure patterns of a shipped framework. A round's configuration does not have them."""
     path = find(f"framework/{framework}", [CONF])
-    said = read_yaml(path).get("failures") if path else None
-    return build(Failures, said or {}, "framework.failures", lambda _: str(path))
+    section = read_yaml(path).get("failures") if path else None
+    return build(Failures, section or {}, "framework.failures", lambda _: str(path))

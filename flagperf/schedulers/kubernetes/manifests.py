@@ -1,7 +1,7 @@
-"""Plan → the Kubernetes manifests of a round: an Indexed Job with a pod a node, and all that its pods read. Pure.
+"""Plan → the Kubernetes manifests of a round: an Indexed Job with one pod for each node, and the pods' files. Pure.
 
-One pod template serves all nodes. Where a command or a path has the node's rank, the template has a reference to the
-pod's index, which Kubernetes puts in.
+All nodes have one pod template. In place of the node's rank the template has a reference to the pod's index, which
+Kubernetes replaces.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from flagperf.schedulers.kubernetes.fields import POD_SPEC, SECURITY, TOLERATION
 from flagperf.schedulers.kubernetes.pods import JOB
 from flagperf.schedulers.kubernetes.volumes import PARTS, POD, Volume, data_volumes, own_volumes, sample_dir
 
-# `kubectl apply` writes a whole object into an annotation of it, which may have 256 KiB; in base64 a part has 200 KiB
+# `kubectl apply` copies an object into an annotation, which may have 256 KiB; in base64 a part has 200 KiB
 PART = 150 * 1024  # bytes of an archive in one ConfigMap
-MOST_PARTS = 64  # more is no code: 9.4 MiB, compressed
-GRACE = 90  # seconds from a pod's SIGTERM to SIGKILL: torchrun takes up to 30 for its ranks, then logs are printed
+MOST_PARTS = 64  # 9.4 MiB, compressed; code has less
+GRACE = 90  # seconds from a pod's SIGTERM to SIGKILL: torchrun needs up to 30 for its ranks, then logs are printed
 
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 NODE_RANK = "FLAGPERF_NODE_RANK"  # variable of a pod
-ANY_RANK = "<node-rank>"  # stands for it in the plan of any node, and becomes a reference to the variable
+ANY_RANK = "<node-rank>"  # stand-in for the rank in the plan; becomes a reference to the variable
 SCRIPT = "pod.sh"
-FREE = {"pod": POD_SPEC, "security": SECURITY, "tolerations": TOLERATION}  # keys whose fields are Kubernetes' own
+FREE = {"pod": POD_SPEC, "security": SECURITY, "tolerations": TOLERATION}  # keys with fields of Kubernetes
 
 
 @dataclass(frozen=True)
 class Payload:
-    """What is sent to pods beside the configuration."""
+    """The files of pods beside the configuration."""
 
     script: str  # flagperf/schedulers/kubernetes/pod.sh
     code: bytes  # the packages that the ranks import, a tar.gz
@@ -50,16 +50,16 @@ class Payload:
 def manifests(
     job: JobConfig, plan: Plan, object_name: str, labels: Mapping[str, str], payload: Payload
 ) -> list[dict[str, Any]]:
-    """The objects of a round, in the order in which they are to be made.
+    """The objects of a round, in the order of their creation.
 
     Args:
         job: on the Job's pods (`flagperf.schedulers.kubernetes.pods.on_pods`).
-        plan: of the round, made of it.
+        plan: of the round, made of this job.
         object_name: of the Job.
         labels: of all objects.
 
     Raises:
-        ConfigError: something of the job cannot be had in pods, or is not said.
+        ConfigError: pods cannot run the job, or the cluster's file lacks a value.
     """
     pods = _settings(job)
     _check(job, pods)
@@ -74,36 +74,39 @@ def manifests(
             advice="take out of the folder what is no code: data belongs into data_dir, libraries into the image",
         )
     labels = {**pods.labels, **labels}
-    meta = {"namespace": pods.namespace} if pods.namespace else {}
+    namespace = {"namespace": pods.namespace} if pods.namespace else {}
 
-    def made(kind: str, name: str, version: str = "v1", **content: Any) -> dict[str, Any]:
-        metadata = {"name": name, **meta, "labels": dict(labels)}
+    def api_object(kind: str, name: str, version: str = "v1", **content: Any) -> dict[str, Any]:
+        metadata = {"name": name, **namespace, "labels": dict(labels)}
         return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
 
     code_names = [f"{object_name}-code-{number}" for number in range(len(parts))]
     code = [
-        made("ConfigMap", name, binaryData={f"code.tar.gz.{number:02}": b64encode(part).decode()})
+        api_object("ConfigMap", name, binaryData={f"code.tar.gz.{number:02}": b64encode(part).decode()})
         for number, (name, part) in enumerate(zip(code_names, parts, strict=True))
     ]
-    config = made(
+    config = api_object(
         "ConfigMap",
         f"{object_name}-config",
         data={CONFIG: _config(job, plan), ENVIRONMENT: environment_script(job), SCRIPT: payload.script},
     )
-    service = made("Service", object_name, spec=_service(object_name, plan.master_port))
+    service = api_object("Service", object_name, spec=_service(object_name, plan.master_port))
     volumes = [*own_volumes(job, plan, pods, object_name, code_names), *data_volumes(job, pods)]
-    noted = {"annotations": dict(pods.annotations)} if pods.annotations else {}
-    template = {"metadata": {"labels": dict(labels), **noted}, "spec": _pod(job, plan, object_name, pods, volumes)}
-    return [*code, config, service, made("Job", object_name, "batch/v1", spec=_job(job.nnodes, template))]
+    annotations = {"annotations": dict(pods.annotations)} if pods.annotations else {}
+    template = {
+        "metadata": {"labels": dict(labels), **annotations},
+        "spec": _pod(job, plan, object_name, pods, volumes),
+    }
+    return [*code, config, service, api_object("Job", object_name, "batch/v1", spec=_job(job.nnodes, template))]
 
 
 def _settings(job: JobConfig) -> Kubernetes:
-    assert job.cluster.kubernetes is not None  # who calls this has looked
+    assert job.cluster.kubernetes is not None  # checked by the caller
     return job.cluster.kubernetes
 
 
 def _check(job: JobConfig, pods: Kubernetes) -> None:
-    """Refuse what nobody does for pods, or what the cluster's file must say."""
+    """Refuse what pods cannot do, and missing values of the cluster's file."""
 
     def refused(problem: str, key: str, given: object, advice: str) -> ConfigError:
         return ConfigError(problem, where=job.where(key), key=key, given=given, advice=advice)
@@ -122,21 +125,21 @@ def _check(job: JobConfig, pods: Kubernetes) -> None:
 
 
 def _config(job: JobConfig, plan: Plan) -> str:
-    """What the ranks read. Not which pods there are: the file is the same for any number."""
+    """The ranks' configuration, without the pods: it is the same for any number of pods."""
     config = moved(plan.config, job.data_dir, sample) if (sample := sample_dir(job)) else plan.config
     cluster = {key: value for key, value in config["cluster"].items() if key != "nodes"}
-    config = {**config, "cluster": cluster, "clear_caches": False}  # no pod may clear those of its host
+    config = {**config, "cluster": cluster, "clear_caches": False}  # no pod may clear the caches of its host
     return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=120))
 
 
 def _service(object_name: str, port: int) -> dict[str, Any]:
-    """A headless Service: it gives the pods names. They need these before they are ready."""
+    """A headless Service, which gives the pods their host names, also before they are ready."""
     ports = [{"name": "rendezvous", "port": port}]
     return {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB: object_name}, "ports": ports}
 
 
 def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
-    """One attempt a pod. With `backoffLimit: 0` the first that failed would take the others with it, and their logs."""
+    """A Job with one attempt for each pod. With `backoffLimit: 0` one failed pod would end all pods and their logs."""
     return {
         "completionMode": "Indexed",
         "completions": nnodes,
@@ -147,10 +150,10 @@ def _job(nnodes: int, template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pod(job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes: Sequence[Volume]) -> dict[str, Any]:
-    apart = {"labelSelector": {"matchLabels": {JOB: object_name}}, "topologyKey": "kubernetes.io/hostname"}
+    other_hosts = {"labelSelector": {"matchLabels": {JOB: object_name}}, "topologyKey": "kubernetes.io/hostname"}
     labels = {**job.hardware.node_labels, **pods.node_selector}
     sources = {volume.name: volume.source for volume in volumes}
-    said = {
+    optional = {
         "nodeSelector": {key: value for key, value in labels.items() if value is not None},
         "tolerations": [dict(toleration) for toleration in pods.tolerations],
         "priorityClassName": pods.priority_class,
@@ -164,29 +167,31 @@ def _pod(job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": GRACE,
-        **{key: value for key, value in said.items() if value},
-        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        **{key: value for key, value in optional.items() if value},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [other_hosts]}},
         "containers": [_container(job, plan, object_name, pods, volumes)],
         "volumes": [{"name": name, **source} for name, source in sources.items()],
     }
-    if taken := next((name for name in pods.pod if name in spec), None):
+    if duplicate := next((name for name in pods.pod if name in spec), None):
         key = "cluster.kubernetes.pod"
         problem, advice = "flagperf itself writes this field of a pod's spec", "leave it out there"
-        raise ConfigError(problem, where=job.where(key), key=key, given=taken, advice=advice)
+        raise ConfigError(problem, where=job.where(key), key=key, given=duplicate, advice=advice)
     return {**spec, **pods.pod}
 
 
 def _container(
     job: JobConfig, plan: Plan, object_name: str, pods: Kubernetes, volumes: Sequence[Volume]
 ) -> dict[str, Any]:
-    """The container of any node: its argv and its variables refer to the pod's index."""
-    first = plan.nodes[0]
-    log_dir = PurePosixPath(first.log_dir).with_name(f"{object_name}-{ANY_RANK}_noderank{ANY_RANK}")
+    """The container of all nodes. Its argv and variables refer to the pod's index."""
+    node0 = plan.nodes[0]
+    log_dir = PurePosixPath(node0.log_dir).with_name(f"{object_name}-{ANY_RANK}_noderank{ANY_RANK}")
     interface = job.cluster.rendezvous.interface
-    meeting = Rendezvous(plan.master_address, plan.master_port, (interface,))
-    launch = launch_command(job, Node(f"{object_name}-{ANY_RANK}", object_name), ANY_RANK, log_dir, meeting, interface)
+    rendezvous = Rendezvous(plan.master_address, plan.master_port, (interface,))
+    launch = launch_command(
+        job, Node(f"{object_name}-{ANY_RANK}", object_name), ANY_RANK, log_dir, rendezvous, interface
+    )
     launcher = launcher_log(str(log_dir), plan.framework)
-    places = (PARTS, launch.env["PYTHONPATH"], str(log_dir), launcher, str(log_dir / SCRATCH))
+    paths = (PARTS, launch.env["PYTHONPATH"], str(log_dir), launcher, str(log_dir / SCRATCH))
     variables: list[dict[str, Any]] = [{"name": NODE_RANK, "valueFrom": {"fieldRef": {"fieldPath": INDEX}}}]
     variables += [{"name": name, "value": _referring(value)} for name, value in launch.env.items()]
     for name in job.secrets:
@@ -198,7 +203,7 @@ def _container(
         "image": job.image.reference,
         "imagePullPolicy": pods.image_pull_policy,
         "command": ["sh", f"{POD}/{SCRIPT}"],
-        "args": [_referring(text) for text in (*places, *with_script(launch, first.script, first.config_file).argv)],
+        "args": [_referring(text) for text in (*paths, *with_script(launch, node0.script, node0.config_file).argv)],
         "env": variables,
         **({"resources": {"limits": resources}} if resources else {}),
         **({"securityContext": security} if (security := _security(pods)) else {}),
@@ -207,12 +212,12 @@ def _container(
 
 
 def _referring(text: str) -> str:
-    """A text of a container's argv or variables as it is, but for the node's rank, which becomes a reference."""
+    """A text of a container's argv or variables. The node's rank becomes a reference."""
     return text.replace("$(", "$$(").replace(ANY_RANK, f"$({NODE_RANK})")
 
 
 def _devices(job: JobConfig, pods: Kubernetes) -> dict[str, int]:
-    """The resource by which a pod gets its node's devices, and how many of it."""
+    """The resource of a pod's devices, and its quantity."""
     vendor = job.vendor
     if vendor.device == "cpu":
         return {}
@@ -226,12 +231,12 @@ def _devices(job: JobConfig, pods: Kubernetes) -> dict[str, int]:
             allowed="the name that `kubectl describe node` shows below Capacity",
             advice=f"{key}=NAME",
         )
-    of_card = job.hardware.devices_per_card if vendor.device_plugin_counts == "card" else 1
-    return {name: math.ceil(job.nproc / of_card)}
+    per_card = job.hardware.devices_per_card if vendor.device_plugin_counts == "card" else 1
+    return {name: math.ceil(job.nproc / per_card)}
 
 
 def _security(pods: Kubernetes) -> dict[str, Any]:
-    """What the container may do."""
+    """The securityContext of the container."""
     added = {"add": list(pods.capabilities)} if pods.capabilities else {}
     capabilities = {**added, **pods.security.get("capabilities", {})}
     return {**pods.security, **({"capabilities": capabilities} if capabilities else {})}

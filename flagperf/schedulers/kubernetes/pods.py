@@ -1,4 +1,4 @@
-"""The pods of a round on Kubernetes as nodes of a plan: an Indexed Job makes one a node, and names them."""
+"""The pods of a round as nodes of a plan. An Indexed Job makes and names one pod for each node."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flagperf.plan.container import LABEL, OWNER
 
 JOB = f"{LABEL}.job"  # label by which the pods of a round are found
 LONGEST = 63  # characters of a host name, and of the value of a label
-OF_CASE = 32  # of a case's name in a host name: what the rest of the longest name leaves
+OF_CASE = 32  # characters of a case's name in a host name; the other parts need the rest of LONGEST
 
 
 def job_name(job: JobConfig, round_number: int, folder: Path, owner: str) -> str:
-    """Name of a round's Job and Service: the same for the same folder and owner, and of no other round.
+    """Name of a round's Job and Service, unique for folder, owner and round.
 
-    With the number of a pod behind it, it is the pod's host name.
+    The host name of a pod is this name with the number of the pod.
     """
     digest = hashlib.sha256(f"{owner}:{folder}:{job.name}".encode()).hexdigest()[:8]
     case = re.sub("[^a-z0-9]+", "-", job.case.lower())[:OF_CASE].strip("-") or "case"
@@ -28,9 +28,9 @@ def job_name(job: JobConfig, round_number: int, folder: Path, owner: str) -> str
 
 
 def labels(object_name: str, folder: Path, owner: str) -> dict[str, str]:
-    """What all objects of a round are labelled with."""
-    told = {f"{LABEL}.run": folder.name, OWNER: owner, JOB: object_name}
-    return {"app.kubernetes.io/name": "flagperf", **{key: _label_value(value) for key, value in told.items()}}
+    """The labels of all objects of a round."""
+    own_labels = {f"{LABEL}.run": folder.name, OWNER: owner, JOB: object_name}
+    return {"app.kubernetes.io/name": "flagperf", **{key: _label_value(value) for key, value in own_labels.items()}}
 
 
 def _label_value(text: str) -> str:
@@ -38,9 +38,9 @@ def _label_value(text: str) -> str:
 
 
 def on_pods(job: JobConfig, object_name: str) -> JobConfig:
-    """The job with the pods of a Kubernetes Job as its nodes, which meet at the first.
+    """The job with the pods of a Kubernetes Job as its nodes.
 
-    The Job's headless Service, of the same name, makes their host names known.
+    The Job's headless Service of the same name publishes their host names.
     """
     nodes = tuple(
         Node(name=f"{object_name}-{rank}", address=f"{object_name}-{rank}.{object_name}") for rank in range(job.nnodes)
@@ -48,6 +48,6 @@ def on_pods(job: JobConfig, object_name: str) -> JobConfig:
     return replace(job, cluster=replace(job.cluster, nodes=nodes))
 
 
-def selector(wanted: Mapping[str, str]) -> str:
-    """Labels as kubectl's option -l takes them."""
-    return ",".join(f"{key}={value}" for key, value in wanted.items())
+def selector(labels: Mapping[str, str]) -> str:
+    """Labels in the form of kubectl's option -l."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())

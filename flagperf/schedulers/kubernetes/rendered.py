@@ -1,6 +1,6 @@
-"""`dry_run=true` and `render=FOLDER` with a cluster of pods: the manifests of a run, printed or written.
+"""`dry_run=true` and `render=FOLDER` with a cluster of pods: prints or writes the manifests of a run.
 
-flagperf starts no pods itself: kubectl applies what is written, and `flagperf report … collect=true` brings the logs.
+flagperf starts no pods: kubectl applies the manifests, and `flagperf report … collect=true` brings the logs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from flagperf.config.files.user_path import user_path
 from flagperf.config.parts.image import STAND_IN as NO_IMAGE
@@ -29,31 +31,34 @@ from flagperf.schedulers.kubernetes.kubectl import POD_SCRIPT
 from flagperf.schedulers.kubernetes.manifests import Payload, manifests
 from flagperf.schedulers.kubernetes.pods import job_name, labels, on_pods
 from flagperf.schedulers.kubernetes.text import manifest_text
+from flagperf.schedulers.request import Request
 
 if TYPE_CHECKING:
     from flagperf.schedulers.request import Launch
 
 MANIFESTS = "manifests.yaml"  # in the folder of a round
-STAND_IN = "RUN"  # in what a dry run prints, for the folder that render= would name
+STAND_IN = "RUN"  # name of the run folder in a dry run without render=
 
 
 @dataclass(frozen=True)
-class Rendered:
-    """The jobs of a command as manifests, a file for each round of each job. The text is that of the first rounds."""
+class Rendered(Request):
+    """Jobs of a command as manifests, one file for each round of each job. The text has the first rounds only."""
 
     jobs: Sequence[JobConfig]
-    command: Callable[[], Command]  # gives what was typed, which is kept beside them
+    command: Callable[[], Command]  # gives the command, which is kept beside the manifests
 
+    @override
     def text(self) -> str:
         first = self.jobs[0]
         folder = Path(first.render or first.run_name or STAND_IN).absolute()
         return "\n".join(_text(job, 1, folder, None)[1] for job in self.jobs)
 
-    def execute(self, _: Launch, say: Say) -> int:
+    @override
+    def execute(self, launch: Launch, say: Say) -> int:
         """Write the manifests of all rounds of all jobs.
 
         Raises:
-            ConfigError: no folder is given for them, or something of a run cannot be had in pods.
+            ConfigError: no folder is given, or pods cannot run a job.
         """
         first = self.jobs[0]
         if first.render is None:
@@ -81,7 +86,8 @@ def _check_image(job: JobConfig) -> None:
 def _write(jobs: Sequence[JobConfig], target: Path, command: Command, say: Say) -> None:
     """Make the run's folder, with the manifests of each round beside its plan."""
     rounds = [(job, number) for job in jobs for number in range(1, job.repeat + 1)]
-    texts = [_text(job, number, target, target / _file(job, number)) for job, number in rounds]  # or there is no folder
+    # All texts are made before the folder: an error must leave no folder.
+    texts = [_text(job, number, target, target / _file(job, number)) for job, number in rounds]
     folder = run_folder.create(dataclasses.replace(jobs[0], result_dir=str(target.parent), run_name=target.name))
     with run_folder.held(folder):
         command_file.keep(command, folder, [job.mask for job in jobs])
@@ -99,7 +105,7 @@ def _file(job: JobConfig, number: int) -> Path:
 
 
 def _text(job: JobConfig, number: int, folder: Path, file: Path | None) -> tuple[Plan, str]:
-    """The plan of a round, and its manifests as text; `file`: where this will be written, if it will."""
+    """The plan of a round, and the text of its manifests. `file`: the future file of the text, if any."""
     owner = f"{getpass.getuser()}.{socket.gethostname()}"
     name = job_name(job, number, folder, owner)
     on_its_pods = on_pods(job, name)

@@ -1,10 +1,12 @@
-"""Kubernetes as a scheduler: flagperf writes manifests, kubectl applies them and tells what the pods printed."""
+"""Kubernetes as a scheduler: flagperf writes manifests. kubectl applies them, and gives the output of pods."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+from typing_extensions import override
 
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.config.schema.values import JobConfig
@@ -21,37 +23,44 @@ if TYPE_CHECKING:
 
 
 class Kubernetes(Scheduler):
-    """What the cluster's file says: `flagperf.config.schema.kubernetes.Kubernetes`. No pod is reached from here."""
+    """Kubernetes, with the settings of `flagperf.config.schema.kubernetes.Kubernetes`. The launcher reaches no pod."""
 
     renders = True
     keeps_logs = True
 
+    @override
     def request(self, jobs: Sequence[JobConfig], command: Callable[[], Command]) -> Request:
         from flagperf.schedulers.kubernetes.rendered import Rendered
 
         self.check(jobs)
         return Rendered(jobs, command)
 
+    @override
     @asynccontextmanager
-    async def allocate(self, job: JobConfig, say: Say) -> AsyncIterator[Cluster]:  # noqa: ARG002
+    async def allocate(self, job: JobConfig, say: Say) -> AsyncIterator[Cluster]:
         problem = "flagperf gets no nodes of Kubernetes by itself"
         advice = "dry_run=true prints what would run there, and render=FOLDER writes it"
         raise ConfigError(problem, key="cluster", given=job.cluster.name, advice=advice)
         yield job.cluster
 
-    def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:  # noqa: ARG002
+    @override
+    def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:
         raise _not_reached(cluster)
 
+    @override
     async def examine(self, job: JobConfig) -> list[Row] | None:
         raise _not_reached(job.cluster)
 
+    @override
     async def clean(self, job: JobConfig) -> tuple[list[Row], JobConfig]:
         raise _not_reached(job.cluster)
 
-    def contact(self, _: Node, cluster: Cluster) -> str:
+    @override
+    def contact(self, node: Node, cluster: Cluster) -> str:
         namespace = cluster.kubernetes.namespace if cluster.kubernetes else None
         return f"asks kubectl for pods and what they printed, namespace {namespace or 'of your context'}"
 
+    @override
     async def collect(self, locations: Sequence[LogLocation]) -> list[Row]:
         from flagperf.schedulers.kubernetes.logs import collect
 

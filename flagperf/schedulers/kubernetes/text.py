@@ -1,4 +1,4 @@
-"""The manifests of a round as one YAML document a object, below what a reader has to know. Pure."""
+"""The text of a round's manifests: comments for the reader, and one YAML document for each object. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from typing_extensions import override
 
 from flagperf.config.parts.image import STAND_IN
 from flagperf.config.schema.values import JobConfig
@@ -26,11 +27,12 @@ def manifest_text(
     folder: Path,
     file: Path | None,
 ) -> str:
-    """The text of a round's manifests, which kubectl takes.
+    """The text of a round's manifests for kubectl.
 
     Args:
         documents: of `flagperf.schedulers.kubernetes.manifests`.
-        folder, file: of the run, and for the text, whose head has the commands for it; None: it is only shown.
+        folder: of the run.
+        file: for the text, named in its commands; None: the text is only shown.
     """
     head = [
         comments(
@@ -39,7 +41,7 @@ def manifest_text(
         comments("Changes against the case:", changed(job)),
         comments("What to do with it:", _commands(job, object_name, folder, file)),
     ]
-    return "\n\n".join([*head, *(f"---\n{_document(one)}" for one in documents)]) + "\n"
+    return "\n\n".join([*head, *(f"---\n{_document(document)}" for document in documents)]) + "\n"
 
 
 def _notes(job: JobConfig) -> list[str]:
@@ -71,16 +73,17 @@ def _commands(job: JobConfig, object_name: str, folder: Path, file: Path | None)
 
 
 def _document(content: Mapping[str, Any]) -> str:
-    """An object as YAML; one with code in base64 in a single line, which is JSON, and YAML too."""
+    """An object as YAML. An object with code is one line of JSON, which is YAML, too."""
     if "binaryData" in content:
         return json.dumps(content)
     return yaml.dump(content, Dumper=_Readable, sort_keys=False, allow_unicode=True, width=120).rstrip()
 
 
 class _Readable(yaml.SafeDumper):
-    """Writes texts of several lines as they are, and does not name what occurs twice."""
+    """Writes texts with line breaks as blocks, and no aliases."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+    @override
+    def ignore_aliases(self, data: Any) -> bool:
         return True
 
 

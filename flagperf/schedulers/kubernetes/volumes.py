@@ -1,4 +1,4 @@
-"""The volumes of a pod: what flagperf itself needs there, and the data where the ranks look for it. Pure."""
+"""The volumes of a pod: files of flagperf, and the data at the paths of the ranks. Pure."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from typing import Any
 
 from flagperf.config.schema.kubernetes import Kubernetes
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.sample_data import is_sample
+from flagperf.contract.sample_data import is_sample_folder
 from flagperf.plan.container import sample_root, size_in_bytes
 from flagperf.plan.plan import CODE
 from flagperf.plan.values import CONFIG, ENVIRONMENT, Plan
 
-POD, PARTS = "/flagperf/pod", "/flagperf/code"  # where a pod finds its script, and the parts of the code
+POD, PARTS = "/flagperf/pod", "/flagperf/code"  # folders of the pod's script, and of the parts of the code
 
 
 @dataclass(frozen=True)
 class Volume:
-    name: str
+    """One mount of a pod, with its volume. Several mounts may share a volume."""
+
+    name: str  # of the volume
     source: Mapping[str, Any]
     path: str  # in the container
     read_only: bool = True
     sub_path: str | None = None
 
     def mount(self) -> dict[str, Any]:
-        only = {"readOnly": True} if self.read_only else {}
-        part = {"subPath": self.sub_path} if self.sub_path else {}
-        return {"name": self.name, "mountPath": self.path, **only, **part}
+        """The item of `volumeMounts`."""
+        read_only = {"readOnly": True} if self.read_only else {}
+        sub_path = {"subPath": self.sub_path} if self.sub_path else {}
+        return {"name": self.name, "mountPath": self.path, **read_only, **sub_path}
 
 
 def sample_dir(job: JobConfig) -> str | None:
-    """Where a pod makes sample data, whatever user it has; None: it trains on data that is there."""
-    if not is_sample(job.config):
+    """The folder in which a pod of any user makes sample data; None: the job needs no sample data."""
+    if not is_sample_folder(job.config):
         return None
     return str(PurePosixPath(sample_root(job, job.cluster.nodes[0]), PurePosixPath(job.data_dir).name))
 
@@ -41,22 +44,22 @@ def sample_dir(job: JobConfig) -> str | None:
 def own_volumes(
     job: JobConfig, plan: Plan, pods: Kubernetes, object_name: str, code_names: Sequence[str]
 ) -> Iterator[Volume]:
-    """What flagperf itself needs in a pod: script and configuration, code, the folder of logs, shared memory."""
-    first = plan.nodes[0]
+    """Volumes for flagperf itself: script and configuration, code, the folder of logs, shared memory."""
+    node0 = plan.nodes[0]
     config = {"configMap": {"name": f"{object_name}-config"}}
     claim = {"persistentVolumeClaim": {"claimName": pods.work_claim}} if pods.work_claim else {"emptyDir": {}}
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": str(size_in_bytes(pods.shm_size))}}
     yield Volume("config", config, POD)
     yield Volume("parts", {"projected": {"sources": [{"configMap": {"name": name}} for name in code_names]}}, PARTS)
     yield Volume("work", claim, job.cluster.work_dir, read_only=False)
-    yield Volume("code", {"emptyDir": {}}, str(PurePosixPath(first.case_dir).parent / CODE), read_only=False)
-    yield Volume("config", config, first.config_file, sub_path=CONFIG)
-    yield Volume("config", config, first.environment_file, sub_path=ENVIRONMENT)
+    yield Volume("code", {"emptyDir": {}}, str(PurePosixPath(node0.case_dir).parent / CODE), read_only=False)
+    yield Volume("config", config, node0.config_file, sub_path=CONFIG)
+    yield Volume("config", config, node0.environment_file, sub_path=ENVIRONMENT)
     yield Volume("shm", memory, "/dev/shm", read_only=False)
 
 
 def data_volumes(job: JobConfig, pods: Kubernetes) -> Iterator[Volume]:
-    """Data, and what else the job names by path, where the ranks look for it."""
+    """Volumes of the data, checkpoints and further mounts, at the paths of the ranks."""
     data_dir = PurePosixPath(job.data_dir)
     if sample := sample_dir(job):
         yield Volume("data", {"emptyDir": {}}, str(PurePosixPath(sample).parent), read_only=False)

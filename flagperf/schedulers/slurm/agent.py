@@ -1,10 +1,10 @@
-"""Does on a node of Slurm what the launcher asks, as the one task of a job step.
+"""Works on a node of Slurm for the launcher, as the only task of a job step.
 
-Requests come on standard input, answers go to standard output: one line of JSON each, bytes in base64. An answer bears
-the number of its request, and comes when it is ready. When standard input closes, because the launcher stopped it or
-was killed, or when Slurm ends the step, whatever was started is stopped.
+Requests come on standard input, answers go to standard output: one line of JSON each, bytes in base64. An answer has
+the number of its request, and may come after later answers. All started processes are stopped when standard input
+closes, because the launcher stopped the agent or was killed, or when Slurm ends the step.
 
-Only the standard library, and no import of flagperf: the file is sent to the node. Python 3.8 or newer.
+The file is sent to the node. So it uses the standard library only, imports nothing of flagperf, and needs Python 3.8.
 """
 
 from __future__ import annotations
@@ -22,36 +22,37 @@ import threading
 import time
 from pathlib import Path
 
-KILLED_AFTER = 1.0  # seconds that a command which was killed may take to end
+KILLED_AFTER = 1.0  # seconds for the end of a killed command
 
 
 class Agent:
-    """What runs on this node for the launcher."""
+    """The requests of the launcher on this node: one method each."""
 
     def __init__(self, guard: str) -> None:
-        self.guard = guard  # flagperf/hosts/guard.py, as text: it ends all descendants of a long command
+        self.guard = guard  # text of flagperf/hosts/guard.py, which ends all descendants of a long command
         self.started: dict[int, subprocess.Popen[bytes]] = {}
         self.running: set[subprocess.Popen[bytes]] = set()
         self.streams: dict[int, socket.socket] = {}
 
     def hello(self) -> dict[str, object]:
-        """Where the other nodes reach this one: the address from which a way leads to the launcher."""
+        """The address of this node for other nodes: the local address of a route to the launcher."""
         launcher = os.environ.get("SLURM_LAUNCH_NODE_IPADDR", "")
         try:
             family = socket.getaddrinfo(launcher, 9, type=socket.SOCK_DGRAM)[0][0]
             with socket.socket(family, socket.SOCK_DGRAM) as end:
-                end.connect((launcher, 9))  # nothing is sent for it
+                end.connect((launcher, 9))  # this sends nothing
                 return {"address": end.getsockname()[0]}
         except OSError:
             return {"address": ""}
 
     def clock(self) -> dict[str, object]:
+        """The time of this node, in seconds since the epoch."""
         return {"time": time.time()}
 
     def run(
         self, argv: list[str], env: dict[str, str], cwd: str | None, timeout: float, stdin: str
     ) -> dict[str, object]:
-        """A short command, to its end."""
+        """Run a short command to its end."""
         pipe = subprocess.PIPE
         try:
             process = subprocess.Popen(
@@ -72,7 +73,7 @@ class Agent:
     def start(
         self, number: int, argv: list[str], env: dict[str, str], cwd: str | None, log: str, grace: float
     ) -> dict[str, object]:
-        """A long command, under the guard."""
+        """Start a long command under the guard."""
         with Path(log).open("ab") as output:
             self.started[number] = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", self.guard, str(grace), *argv],
@@ -86,16 +87,18 @@ class Agent:
         return {}
 
     def wait(self, number: int) -> dict[str, object]:
+        """Wait for the end of a long command."""
         return {"status": self.started[number].wait()}
 
     def stop(self, number: int) -> dict[str, object]:
+        """Stop a long command."""
         process = self.started[number]
         if process.stdin:
-            process.stdin.close()  # the guard's sign to stop everything
+            process.stdin.close()  # tells the guard to stop all processes
         return {"status": process.wait()}
 
     def read(self, path: str, offset: int, size: int) -> dict[str, object]:
-        """A piece of a file; nothing while there is no such file, and where something else lies in its place."""
+        """A piece of a file; empty where the path is missing or no regular file."""
         if Path(path).is_symlink() or not Path(path).is_file():
             return {"data": ""}
         try:
@@ -106,7 +109,7 @@ class Agent:
             return {"data": ""}
 
     def write(self, path: str, offset: int, data: str, mode: int) -> dict[str, object]:
-        """A piece of a file, the first of which makes it anew."""
+        """Write a piece of a file. The first piece creates the file anew."""
         if not offset:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         with Path(path).open("r+b" if offset else "wb") as file:
@@ -116,27 +119,28 @@ class Agent:
         return {}
 
     def walk(self, path: str) -> dict[str, object]:
-        """The files below a folder, by their paths in it, with their modes; of a file that alone, by the empty path.
+        """The files below a folder: relative path → mode. A path of a file gives this file with the empty path.
 
-        `left`: what is neither a file nor a folder, but a link, a pipe, a socket or a device.
+        `left`: links, pipes, sockets and devices.
         """
         top = Path(path)
         if not os.path.lexists(path):
             return {"absent": True}
-        found: dict[str, int] = {"": top.lstat().st_mode}
-        if stat.S_ISDIR(found[""]):
-            found.update({str(one.relative_to(top)): one.lstat().st_mode for one in sorted(top.rglob("*"))})
-        files = {name: mode & 0o777 for name, mode in found.items() if stat.S_ISREG(mode)}
-        folders = [name for name, mode in found.items() if stat.S_ISDIR(mode)]
-        return {"files": files, "folders": folders, "left": [name for name in found if name not in {*files, *folders}]}
+        modes: dict[str, int] = {"": top.lstat().st_mode}
+        if stat.S_ISDIR(modes[""]):
+            modes.update({str(path.relative_to(top)): path.lstat().st_mode for path in sorted(top.rglob("*"))})
+        files = {name: mode & 0o777 for name, mode in modes.items() if stat.S_ISREG(mode)}
+        folders = [name for name, mode in modes.items() if stat.S_ISDIR(mode)]
+        return {"files": files, "folders": folders, "left": [name for name in modes if name not in {*files, *folders}]}
 
     def make(self, folders: list[str]) -> dict[str, object]:
+        """Make folders."""
         for folder in folders:
             Path(folder).mkdir(parents=True, exist_ok=True)
         return {}
 
     def connect(self, number: int, path: str) -> dict[str, object]:
-        """A stream to a unix socket of this node."""
+        """Open a stream to a unix socket of this node."""
         stream = socket.socket(socket.AF_UNIX)
         try:
             stream.connect(path)
@@ -147,11 +151,11 @@ class Agent:
         return {}
 
     def receive(self, number: int, size: int) -> dict[str, object]:
-        """What comes next on a stream, once it comes; nothing at its end."""
+        """Wait for the next data of a stream; empty at its end."""
         return {"data": encoded(self.streams[number].recv(size))}
 
     def send(self, number: int, data: str) -> dict[str, object]:
-        """What goes next on a stream; nothing ends it, while answers still come."""
+        """Send data on a stream. Empty data ends this direction of the stream."""
         if data:
             self.streams[number].sendall(base64.b64decode(data))
         else:
@@ -159,7 +163,7 @@ class Agent:
         return {}
 
     def close(self, number: int) -> dict[str, object]:
-        """The end of a stream, also for who waits for what comes next."""
+        """Close a stream. A waiting `receive` ends, too."""
         stream = self.streams.pop(number, None)
         if stream is not None:
             with contextlib.suppress(OSError), stream:  # the other side may have ended it
@@ -167,7 +171,7 @@ class Agent:
         return {}
 
     def end(self) -> None:
-        """Stop what still runs."""
+        """Stop all running commands."""
         for process in list(self.running):
             kill(process)
         for process in self.started.values():
@@ -178,33 +182,34 @@ class Agent:
 
 
 def encoded(data: bytes) -> str:
-    """Bytes as they travel within a line, both ways."""
+    """Bytes as base64 text."""
     return base64.b64encode(data).decode()
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """End a short command, and what it started in its session."""
+    """Kill a short command with its session."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(KILLED_AFTER)
     except (OSError, subprocess.TimeoutExpired):
-        pass  # it has ended, or the kernel holds it
+        pass  # the command has ended, or is in uninterruptible sleep
 
 
 def main() -> None:
+    """Answer requests until standard input closes."""
     lock = threading.Lock()
     setup = json.loads(sys.stdin.readline())
     agent = Agent(setup["guard"])
 
     def answer(number: int, do: str, arguments: dict[str, object]) -> None:
         try:
-            found = getattr(agent, do)(**arguments)
+            result = getattr(agent, do)(**arguments)
         except OSError as error:
-            found = {"error": f"{error.strerror}: {error.filename}"}
-        except Exception as error:  # a bug, which the launcher is to tell
-            found = {"error": f"{type(error).__name__}: {error}"}
+            result = {"error": f"{error.strerror}: {error.filename}"}
+        except Exception as error:  # a bug, reported by the launcher
+            result = {"error": f"{type(error).__name__}: {error}"}
         with lock, contextlib.suppress(OSError):  # the launcher is gone: standard input ends too
-            print(json.dumps({"number": number, **found}), flush=True)
+            print(json.dumps({"number": number, **result}), flush=True)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:

@@ -1,4 +1,4 @@
-"""The way to a node of a job: one long-lived srun, whose task there is agent.py. Requests run side by side."""
+"""A connection to a node of a job: one long-lived srun that runs agent.py there. Requests run in parallel."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from flagperf.config.schema.schedulers import Slurm
 from flagperf.errors import HostError
 from flagperf.hosts import guard
 from flagperf.schedulers.slurm import agent
-from flagperf.schedulers.slurm.commands import kill, said, spawn
+from flagperf.schedulers.slurm.commands import kill, one_line, spawn
 from flagperf.schedulers.slurm.job import SlurmJob
-from flagperf.schedulers.slurm.request import written
+from flagperf.schedulers.slurm.request import as_options
 
-BOOT = "import sys; exec(compile(eval(sys.stdin.readline()), 'agent', 'exec'))"  # runs the program that comes first
-IMAGE = "container-image"  # option of srun, where the site has pyxis
-LONGEST = 1 << 24  # bytes of one line: a piece of a file, with room to spare
-LAST = 10  # lines of what srun said that are kept
-END = 30.0  # seconds in which srun ends once the agent has
+BOOT = "import sys; exec(compile(eval(sys.stdin.readline()), 'agent', 'exec'))"  # runs the first line of its input
+IMAGE = "container-image"  # option of srun with pyxis
+LONGEST = 1 << 24  # most bytes of one line; a piece of a file is shorter
+LAST = 10  # last lines of srun's error output that are kept
+END = 30.0  # seconds for the end of srun after the end of the agent
 
 
 class Channel:
@@ -32,14 +32,14 @@ class Channel:
 
     Args:
         host: name of the node.
-        job: whose node it is.
+        job: the job that has the node.
     """
 
     def __init__(self, host: str, job: SlurmJob, slurm: Slurm) -> None:
         self.host, self.job, self._slurm = host, job, slurm
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._said: deque[str] = deque(maxlen=LAST)
+        self._stderr_lines: deque[str] = deque(maxlen=LAST)
         self._process: asyncio.subprocess.Process | None = None
         self._following: asyncio.Task[None] | None = None
         self.lost: HostError | None = None
@@ -47,17 +47,17 @@ class Channel:
     @property
     def python(self) -> str:
         """The interpreter of the agent."""
-        contained = IMAGE in self._slurm.step  # the agent too: it has the files of the image
+        contained = IMAGE in self._slurm.step  # the agent runs in the container
         return sys.executable if self._slurm.shared and not contained else "python3"
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The step: one task, beside other steps, on all that the job has of the node."""
+        """The srun command: one task with all of the node's resources that the job has, beside other steps."""
         return (
             *("srun", f"--jobid={self.job.number}", f"--nodelist={self.host}", "--nodes=1", "--ntasks=1", "--overlap"),
             *("--cpu-bind=none", "--mpi=none", f"--chdir={Path.cwd() if self._slurm.shared else '/'}"),
             *("--job-name=flagperf", "--kill-on-bad-exit=0", "--quiet"),
-            *written(self._slurm.step),
+            *as_options(self._slurm.step),
             *(self.python, "-I", "-S", "-u", "-c", BOOT),
         )
 
@@ -70,11 +70,11 @@ class Channel:
         await self._send(f"{program!a}\n{setup}\n")
 
     async def ask(self, do: str, **arguments: object) -> dict[str, Any]:
-        """What the agent answers.
+        """The agent's answer to a request.
 
         Raises:
             HostError: the node is lost.
-            OSError: it cannot be done there, for the reason given.
+            OSError: the request failed on the node.
         """
         if self.lost is not None:
             raise self.lost
@@ -82,15 +82,15 @@ class Channel:
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             await self._send(json.dumps({"number": number, "do": do, "with": arguments}) + "\n")
-            found: dict[str, Any] = await answer
+            result: dict[str, Any] = await answer
         finally:
             self._waiting.pop(number, None)
-        if "error" in found:
-            raise OSError(found["error"])
-        return found
+        if "error" in result:
+            raise OSError(result["error"])
+        return result
 
     async def close(self) -> None:
-        """End the agent, with all that it runs, and then the step."""
+        """End the agent with its processes, and then srun."""
         if self._process is None or self._following is None:
             return
         assert self._process.stdin is not None
@@ -102,44 +102,44 @@ class Channel:
 
     async def _send(self, text: str) -> None:
         assert self._process is not None and self._process.stdin is not None
-        with contextlib.suppress(ConnectionError):  # the reader finds out why
+        with contextlib.suppress(ConnectionError):  # `_follow` finds the reason
             self._process.stdin.write(text.encode())
             await self._process.stdin.drain()
 
     async def _follow(self, process: asyncio.subprocess.Process) -> None:
-        """Hand out the answers, until srun ends."""
+        """Deliver the answers until srun ends."""
         assert process.stdout is not None and process.stderr is not None
         listening = asyncio.create_task(self._listen(process.stderr))
         try:
             async for line in process.stdout:
-                self._hand_out(line)
+                self._deliver(line)
         except ValueError:
-            self._said.append(f"more than {LONGEST} bytes came in one line")
+            self._stderr_lines.append(f"more than {LONGEST} bytes came in one line")
             kill(process)
         await process.wait()
         await listening
-        self.lost = await self._why()
+        self.lost = await self._end_reason()
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(self.lost)
 
-    def _hand_out(self, line: bytes) -> None:
+    def _deliver(self, line: bytes) -> None:
         try:
-            found = json.loads(line)
-            answer = self._waiting.get(found["number"])
-        except (ValueError, TypeError, KeyError):  # what a site's prolog prints, which may be JSON too
+            result = json.loads(line)
+            answer = self._waiting.get(result["number"])
+        except (ValueError, TypeError, KeyError):  # output of a site's prolog, possibly JSON
             return
         if answer and not answer.done():
-            answer.set_result(found)
+            answer.set_result(result)
 
     async def _listen(self, stderr: asyncio.StreamReader) -> None:
         async for line in stderr:
-            self._said.append(line.decode(errors="replace").rstrip())
+            self._stderr_lines.append(line.decode(errors="replace").rstrip())
 
-    async def _why(self) -> HostError:
-        """Why the step ended."""
+    async def _end_reason(self) -> HostError:
+        """The error for the end of srun."""
         try:
             await self.job.check()
         except HostError as error:
             return error
-        return HostError(self.host, f"srun ended: {said(os.linesep.join(self._said))}")
+        return HostError(self.host, f"srun ended: {one_line(os.linesep.join(self._stderr_lines))}")

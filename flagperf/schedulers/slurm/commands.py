@@ -9,16 +9,16 @@ import signal
 
 from flagperf.errors import HostError
 
-SLURM = "Slurm"  # in place of a host's name, in what is told of none of them
+SLURM = "Slurm"  # in place of a host's name, in messages about no single host
 ADVICE = "call flagperf on a login node of the cluster, where sinfo shows its partitions"
 TIMEOUT = 30.0  # seconds for an answer of the controller
 
 
 async def ask(*argv: str) -> str:
-    """What a command of Slurm prints.
+    """The output of a command of Slurm.
 
     Raises:
-        HostError: it failed, or is not there.
+        HostError: the command failed, or is missing.
     """
     process = await spawn(*argv)
     try:
@@ -28,12 +28,12 @@ async def ask(*argv: str) -> str:
     finally:
         kill(process)
     if process.returncode != 0:
-        raise HostError(SLURM, f"{argv[0]}: {said((stderr or stdout).decode(errors='replace'))}")
+        raise HostError(SLURM, f"{argv[0]}: {one_line((stderr or stdout).decode(errors='replace'))}")
     return stdout.decode(errors="replace")
 
 
 async def spawn(*argv: str, limit: int = 1 << 16) -> asyncio.subprocess.Process:
-    """Start a command in a session of its own: Ctrl-C is not meant for it.
+    """Start a command in a session of its own, so that Ctrl-C does not reach it.
 
     Raises:
         HostError: this machine has no such command.
@@ -48,13 +48,13 @@ async def spawn(*argv: str, limit: int = 1 << 16) -> asyncio.subprocess.Process:
 
 
 def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> None:
-    """Send a signal to a command, with all that it started, if it still runs."""
+    """Send a signal to a running command and to all processes that it started."""
     if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):  # it has ended, and asyncio does not know it yet
+        with contextlib.suppress(ProcessLookupError):  # the command has ended, but asyncio does not know yet
             os.killpg(process.pid, number)
 
 
-def said(stderr: str) -> str:
-    """What a command of Slurm said, in one line, without its name before each."""
+def one_line(stderr: str) -> str:
+    """The error output of a command of Slurm in one line, without the command's name."""
     lines = (line.partition(": ")[2] or line for line in stderr.strip().splitlines())
     return "; ".join(line.removeprefix("error: ") for line in lines) or "no reason given"

@@ -1,4 +1,4 @@
-"""A job of Slurm: what has become of it, in its controller's words."""
+"""The state of a Slurm job, by the answers of the controller."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from flagperf.errors import HostError
 from flagperf.schedulers.slurm.commands import ask
 
-SETTLE = 20.0  # seconds in which a job that is being ended gets its final state
-POLL = 0.5  # seconds between two looks
-FRESH = 1.0  # seconds for which an answer holds: all nodes of a job ask at the same time
+SETTLE = 20.0  # seconds for the final state of a job that is being ended
+POLL = 0.5  # seconds between two queries
+FRESH = 1.0  # seconds for which an answer is reused: all nodes of a job ask at the same time
 GOES_ON = ("RUNNING", "CONFIGURING")
 UNENDED = (*GOES_ON, "PENDING", "SUSPENDED", "COMPLETING", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT")
 UNUSABLE = re.compile(r"down|drain|fail|not_resp|.*\*")  # states of a node
@@ -34,8 +34,8 @@ ENDINGS = {
     "COMPLETED": "it ended",
     "COMPLETING": "it is being ended",
 }
-UNSETTLED = "it is being ended (COMPLETING)"  # what `ending` says of a job whose final state is not there yet
-# While a job is being ended its state is not shown yet, but the reason is.
+UNSETTLED = "it is being ended (COMPLETING)"  # the text of `ending` for a job without a final state
+# While a job is being ended, Slurm shows the reason but not the state.
 REASONS = {"TimeLimit": "TIMEOUT", "NodeDown": "NODE_FAIL", "Preempted": "PREEMPTED", "OutOfMemory": "OUT_OF_MEMORY"}
 
 
@@ -52,34 +52,34 @@ class SlurmJob:
     """One job, for all its nodes.
 
     Args:
-        number: its id.
-        nodes: names of those that are used.
+        number: ID.
+        nodes: names of the used nodes.
     """
 
     def __init__(self, number: int, nodes: Sequence[str]) -> None:
         self.number, self.nodes = number, nodes
-        self._asked = float("-inf")
+        self._checked = float("-inf")
         self._lock = asyncio.Lock()
         self._ended: LostAllocation | None = None
 
     async def check(self) -> None:
-        """Raises LostAllocation where the job is known not to go on, which says why."""
+        """Raise LostAllocation, with the reason, where the job has ended or lost its nodes."""
         async with self._lock:
-            if self._ended is None and time.monotonic() - self._asked > FRESH:
+            if self._ended is None and time.monotonic() - self._checked > FRESH:
                 try:
-                    self._ended = await self._look()
-                except HostError as error:  # a busy controller is no reason to end a training, nor to hide why it ended
-                    log.warning("it is not known what has become of job %d: %s", self.number, error.problem)
-                self._asked = time.monotonic()
+                    self._ended = await self._find_loss()
+                except HostError as error:  # a busy controller must not end a training
+                    log.warning("the state of job %d is unknown: %s", self.number, error.problem)
+                self._checked = time.monotonic()
         if self._ended is not None:
             raise self._ended
 
-    async def _look(self) -> LostAllocation | None:
+    async def _find_loss(self) -> LostAllocation | None:
         fields, down = await job_fields(self.number), {}
-        inside = os.environ.get("SLURM_JOB_ID") == str(self.number)  # then it is not over before this process is
+        inside = os.environ.get("SLURM_JOB_ID") == str(self.number)  # inside the job it cannot end before this process
         if fields.get("JobState") not in GOES_ON:
-            down = await self._down()  # at once: a node may come back
-            fields = await _settled(self.number, 0 if inside else SETTLE)
+            down = await self._down()  # before other queries: a node may come back
+            fields = await _final_fields(self.number, 0 if inside else SETTLE)
         state = fields.get("JobState", "")
         if state in GOES_ON:
             return None
@@ -91,21 +91,21 @@ class SlurmJob:
         return LostAllocation(host, ending(await with_canceller(state, self.number), fields))
 
     async def _down(self) -> dict[str, str]:
-        """Which nodes Slurm does not use any more, and why."""
+        """Nodes that Slurm does not use any more → state and reason."""
         nodes, line = ",".join(self.nodes), "%N|%T|%E"
-        told = (await ask("sinfo", "--noheader", "-N", f"--nodes={nodes}", "-o", line)).splitlines()
-        found = {}
-        for node, state, reason in (text.split("|", 2) for text in told):
-            why = "" if reason in ("", "none") else f", {reason}"
-            if state.startswith("completing") and why:
-                state = "down"  # which is not shown while the job is being ended there
+        lines = (await ask("sinfo", "--noheader", "-N", f"--nodes={nodes}", "-o", line)).splitlines()
+        down = {}
+        for node, state, reason in (text.split("|", 2) for text in lines):
+            suffix = "" if reason in ("", "none") else f", {reason}"
+            if state.startswith("completing") and suffix:
+                state = "down"  # Slurm does not show this state while the job is being ended
             if UNUSABLE.match(state):
-                found[node] = state + why
-        return found
+                down[node] = state + suffix
+        return down
 
 
-async def _settled(number: int | str, seconds: float) -> dict[str, str]:
-    """What Slurm says of a job once its state is final, or of one that is still being ended after so long."""
+async def _final_fields(number: int | str, seconds: float) -> dict[str, str]:
+    """Slurm's fields of a job with its final state, or after `seconds` without a final state."""
     deadline = time.monotonic() + seconds
     while (fields := await job_fields(number)).get("JobState") == "COMPLETING" and time.monotonic() < deadline:
         await asyncio.sleep(POLL)
@@ -113,9 +113,9 @@ async def _settled(number: int | str, seconds: float) -> dict[str, str]:
 
 
 async def final_ending(number: int | str) -> str | None:
-    """Why a job ended, in words; None where Slurm does not say that within `SETTLE`, or not any more."""
+    """Why a job ended, as text; None where Slurm does not know, or not within `SETTLE`."""
     try:
-        fields = await asyncio.wait_for(_settled(number, SETTLE), 2 * SETTLE)
+        fields = await asyncio.wait_for(_final_fields(number, SETTLE), 2 * SETTLE)
         state = await with_canceller(fields.get("JobState", ""), number)
     except (HostError, asyncio.TimeoutError):
         return None
@@ -123,7 +123,7 @@ async def final_ending(number: int | str) -> str | None:
 
 
 async def is_over(number: int) -> bool:
-    """Whether a job is known to have ended, or not known to Slurm any more."""
+    """Whether a job has ended, or Slurm does not know it any more."""
     try:
         return (await job_fields(number)).get("JobState") not in UNENDED
     except HostError:  # no Slurm here, or a busy controller
@@ -131,33 +131,35 @@ async def is_over(number: int) -> bool:
 
 
 def ending(state: str, fields: Mapping[str, str]) -> str:
-    """Why a job ended, in words."""
+    """Why a job ended, as text."""
     if not state:
         return "Slurm does not know it any more"
-    why = ENDINGS.get(state.partition(" ")[0], "it ended").format_map({"TimeLimit": "unknown", **fields})
-    return f"{why} ({state})"
+    sentence = ENDINGS.get(state.partition(" ")[0], "it ended").format_map({"TimeLimit": "unknown", **fields})
+    return f"{sentence} ({state})"
 
 
 async def with_canceller(state: str, number: int | str) -> str:
-    """A job's final state, as "CANCELLED by NAME" where the site's accounting knows that, and also what it forgot."""
+    """A job's final state; "CANCELLED by NAME" where the site's accounting knows the user."""
     if state not in ("CANCELLED", ""):
         return state
     try:
-        told = await ask("sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=State")
+        state_text = await ask(
+            "sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=State"
+        )
     except HostError:
         return state
-    found = re.fullmatch(r"CANCELLED by (\d+)", told.strip())
+    match = re.fullmatch(r"CANCELLED by (\d+)", state_text.strip())
     try:
-        return f"CANCELLED by {pwd.getpwuid(int(found[1])).pw_name}" if found else told.strip() or state
-    except KeyError:  # a user whom this machine does not know
-        return f"CANCELLED by user {found[1]}" if found else state
+        return f"CANCELLED by {pwd.getpwuid(int(match[1])).pw_name}" if match else state_text.strip() or state
+    except KeyError:  # this machine does not know the user
+        return f"CANCELLED by user {match[1]}" if match else state
 
 
 async def job_fields(number: int | str) -> dict[str, str]:
-    """What `scontrol show job` says of a job; nothing of one that it has forgotten.
+    """The fields of `scontrol show job`; empty for a forgotten job.
 
     Args:
-        number: its id; of a task of an array also both numbers, 12_3.
+        number: ID; for a task of an array also both numbers: 12_3.
 
     Raises:
         HostError: the controller does not answer.
@@ -165,15 +167,16 @@ async def job_fields(number: int | str) -> dict[str, str]:
     try:
         text = await ask("scontrol", "--oneliner", "show", "job", str(number))
     except HostError as error:
-        if re.search("Invalid job id|not found", error.problem):  # the second of a task of an array
+        if re.search("Invalid job id|not found", error.problem):  # the second text is for a task of an array
             return {}
         raise
-    tasks = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]  # all of an array, of one id too
+    # Slurm also shows all tasks of an array for one ID.
+    tasks = [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in text.splitlines()]
     if "_" in str(number):
         return next(iter(tasks), {})
     return next((fields for fields in tasks if fields.get("JobId") == str(number)), {})
 
 
 async def host_names(nodes: str) -> tuple[str, ...]:
-    """The names that a list of nodes such as n[1-4] stands for."""
+    """The names in a list of nodes such as n[1-4]."""
     return tuple((await ask("scontrol", "show", "hostnames", nodes)).split())

@@ -1,7 +1,7 @@
-"""Reasons of Slurm for which a job waits in vain. Pure.
+"""Slurm's reasons why a job can never begin. Pure.
 
-The names are those of `squeue`'s man page and of Slurm's library. Left out is what may pass by itself or by somebody
-else's hand: limits of all jobs of a user together, holds, nodes and partitions that are down.
+The names are those of `squeue`'s man page and of Slurm's library. Temporary reasons are left out: limits of all jobs of
+a user together, holds, nodes and partitions that are down.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 PARTITION = "`scontrol show partition` shows its limits"
-REASONS = {  # what a reason means, and what to do
+REASONS = {  # reason → its meaning, and advice
     "PartitionNodeLimit": (
         "the partition does not give so many nodes to one job",
         f"give another nnodes or cluster.slurm.partition; {PARTITION}",
@@ -53,14 +53,17 @@ REASONS = {  # what a reason means, and what to do
 
 
 class NeverSatisfiable(NamedTuple):
-    sentence: str  # why no waiting helps, with Slurm's word for it
+    """A request that Slurm can never meet."""
+
+    sentence: str  # with Slurm's name of the reason
     advice: str
 
 
 def never_satisfiable(queued: str) -> NeverSatisfiable | None:
-    """Why a job waits in vain, by what is said of its place in the queue; None where waiting may help."""
-    found = re.search(r"reason (\w+),", queued)
-    for reasons, (meaning, advice) in REASONS.items() if found else ():
-        if found and re.fullmatch(reasons, found[1]):
-            return NeverSatisfiable(f"{meaning} ({found[1]})", advice)
+    """Why a job can never begin; None where waiting may help. `queued`: the text of `waiting_text`."""
+    match = re.search(r"reason (\w+),", queued)
+    reason = match[1] if match else ""
+    for reasons, (meaning, advice) in REASONS.items():
+        if re.fullmatch(reasons, reason):
+            return NeverSatisfiable(f"{meaning} ({reason})", advice)
     return None

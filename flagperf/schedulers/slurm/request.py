@@ -1,4 +1,4 @@
-"""What is asked of Slurm for a job: options that salloc and sbatch both take. Pure."""
+"""The request of a job to Slurm: options of both salloc and sbatch. Pure."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pathlib import Path
 from flagperf.config.schema.schedulers import Slurm
 from flagperf.config.schema.values import JobConfig
 
-OURS = "flagperf"  # begins the comment and the name of our jobs …
-SUBMITTED = "submitted"  # … and what the comment says, where no launcher waits for it
+PREFIX = "flagperf"  # begin of the comment and of the name of each job
+SUBMITTED = "submitted"  # the comment of a job without a waiting launcher
 
 
 def request(job: JobConfig, slurm: Slurm, comment: str) -> list[str]:
-    """The options, as --name or --name=value."""
-    return written(_options(job, slurm, comment))
+    """The options of the request."""
+    return as_options(_options(job, slurm, comment))
 
 
-def written(options: Mapping[str, object]) -> list[str]:
+def as_options(options: Mapping[str, object]) -> list[str]:
     """Options as --name or --name=value; none for null or false."""
-    given = {name: value for name, value in options.items() if value not in (None, False)}
-    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
+    used = {name: value for name, value in options.items() if value not in (None, False)}
+    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in used.items()]
 
 
-def step(job: JobConfig, slurm: Slurm) -> Mapping[str, object]:
-    """Further options of the steps by which the nodes of a job are reached: those of the runtime and of the site."""
+def step_options(job: JobConfig, slurm: Slurm) -> Mapping[str, object]:
+    """Further options of the srun steps that reach the nodes of a job: options of the runtime and of the site."""
     fields = {
         "image": job.runtime.image or "IMAGE",
         "run": Path(job.result_dir).expanduser().absolute(),
@@ -36,8 +36,8 @@ def step(job: JobConfig, slurm: Slurm) -> Mapping[str, object]:
 
 def _options(job: JobConfig, slurm: Slurm, comment: str) -> Mapping[str, object]:
     return {
-        "job-name": f"{OURS}-{job.name}",
-        "comment": f"{OURS} {comment}",
+        "job-name": f"{PREFIX}-{job.name}",
+        "comment": f"{PREFIX} {comment}",
         "nodes": job.nnodes,
         "partition": slurm.partition,
         "account": slurm.account,
@@ -45,14 +45,14 @@ def _options(job: JobConfig, slurm: Slurm, comment: str) -> Mapping[str, object]
         "time": slurm.time,
         "constraint": slurm.constraint,
         "gres": slurm.gres,
-        "gpus-per-node": None if slurm.gres else gpus(job, slurm),
+        "gpus-per-node": None if slurm.gres else gpus_per_node(job, slurm),
         "exclusive": slurm.exclusive,
         **slurm.options,
     }
 
 
-def gpus(job: JobConfig, slurm: Slurm) -> int | None:
-    """Devices of each node; None where Slurm is not asked for them."""
+def gpus_per_node(job: JobConfig, slurm: Slurm) -> int | None:
+    """Number of devices of each node to ask for; None: ask for no devices."""
     if slurm.gpus_per_node is not None:
         return slurm.gpus_per_node or None
     return job.nproc if job.vendor.device_files else None

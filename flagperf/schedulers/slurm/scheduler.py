@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from flagperf.config.schema.cluster import Cluster, Node
 from flagperf.config.schema.schedulers import Slurm as Settings
 from flagperf.config.schema.values import JobConfig
@@ -26,17 +28,19 @@ NOT_REACHED = "nodes are reached in an allocation only: a run looks for what oth
 
 
 class Slurm(Scheduler):
-    """What the cluster's file says: `flagperf.config.schema.schedulers.Slurm`."""
+    """Slurm, with the settings of `flagperf.config.schema.schedulers.Slurm`."""
 
     submits = True
 
+    @override
     def request(self, jobs: Sequence[JobConfig], command: Callable[[], Command]) -> Request:
         if not jobs[0].submit:
             return super().request(jobs, command)
-        from flagperf.schedulers.slurm.submitted import Submitted
+        from flagperf.schedulers.slurm.submit import SubmitRequest
 
-        return Submitted.of(jobs, command())
+        return SubmitRequest.of(jobs, command())
 
+    @override
     @asynccontextmanager
     async def allocate(self, job: JobConfig, say: Say) -> AsyncIterator[Cluster]:
         from flagperf.schedulers.slurm.allocation import slurm_nodes
@@ -44,6 +48,7 @@ class Slurm(Scheduler):
         async with slurm_nodes(job, _settings(job.cluster), say) as (nodes, slurm):
             yield replace(job.cluster, nodes=nodes, slurm=slurm)
 
+    @override
     def transports(self, nodes: Sequence[Node], cluster: Cluster, timeout: float) -> Sequence[Transport]:
         from flagperf.hosts.sockets import remove_dead_socket_folders
         from flagperf.schedulers.slurm.job import SlurmJob
@@ -56,24 +61,27 @@ class Slurm(Scheduler):
         job = SlurmJob(slurm.job, [node.name for node in nodes])
         return [SrunTransport(node, job, slurm, timeout) for node in nodes]
 
+    @override
     async def is_over(self, job: int) -> bool:
         from flagperf.schedulers.slurm.job import is_over
 
         return await is_over(job)
 
+    @override
     async def examine(self, job: JobConfig) -> list[Row] | None:
         from flagperf.schedulers.slurm.examine import examine
 
         return await examine(job)
 
+    @override
     async def clean(self, job: JobConfig) -> tuple[list[Row], JobConfig]:
-        """Cancel the jobs of dead runs in the queue; what ran on their nodes ends with them. The job is on the nodes of
-        an allocation that the user has: no others can be reached.
+        """Cancel the Slurm jobs of dead runs; their processes end with them. The job gets the nodes of the user's
+        allocation, because no other nodes can be reached.
         """
         from flagperf.hosts.findings import Row, failed_row
-        from flagperf.schedulers.slurm.allocation import own_job, own_nodes
+        from flagperf.schedulers.slurm.allocation import user_job, user_nodes
         from flagperf.schedulers.slurm.commands import SLURM
-        from flagperf.schedulers.slurm.ours import cancel_dead
+        from flagperf.schedulers.slurm.launcher_jobs import cancel_dead
 
         slurm, rows, nodes = _settings(job.cluster), list[Row](), tuple[Node, ...]()
         try:
@@ -82,29 +90,32 @@ class Slurm(Scheduler):
         except FlagperfError as error:
             rows.append(failed_row(SLURM, "clean", error))
         try:
-            nodes = await own_nodes(slurm)
+            nodes = await user_nodes(slurm)
             if not nodes:
                 advice = f"salloc --nodes=N flagperf clean cluster={job.cluster.name}"
                 rows.append(Row(SLURM, "clean", "skipped", NOT_REACHED, advice))
         except FlagperfError as error:
             rows.append(failed_row(SLURM, "clean", error))
-        held = replace(job.cluster, nodes=nodes, slurm=replace(slurm, job=own_job(slurm)))
+        held = replace(job.cluster, nodes=nodes, slurm=replace(slurm, job=user_job(slurm)))
         return rows, replace(job, cluster=held)
 
-    async def standing(self, folder: Path) -> str:
-        from flagperf.schedulers.slurm.awaited import standing_of_run
+    @override
+    async def queue_state(self, folder: Path) -> str:
+        from flagperf.schedulers.slurm.queue_state import queue_state_of_run
 
-        return await standing_of_run(folder)
+        return await queue_state_of_run(folder)
 
-    def contact(self, _: Node, cluster: Cluster) -> str:
+    @override
+    def contact(self, node: Node, cluster: Cluster) -> str:
         return f"reached by srun in job {_settings(cluster).job}"
 
+    @override
     def with_final_states(self, folder: Path, summaries: Sequence[Summary]) -> Sequence[Summary]:
-        from flagperf.schedulers.slurm.ended import with_final_states
+        from flagperf.schedulers.slurm.final_state import with_final_states
 
         return with_final_states(folder, summaries)
 
 
 def _settings(cluster: Cluster) -> Settings:
-    assert cluster.slurm is not None  # by that section the scheduler was found
+    assert cluster.slurm is not None  # the section that selects this scheduler
     return cluster.slurm

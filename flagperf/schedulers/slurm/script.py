@@ -1,4 +1,4 @@
-"""The script that Slurm runs for a run that was submitted: the launcher, inside an allocation. Text only, no I/O."""
+"""The script of a submitted run: Slurm runs the launcher inside an allocation. Text only, no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from flagperf.config.schema.values import JobConfig
 from flagperf.plan.dry_run import start_line
 from flagperf.plan.values import Plan
-from flagperf.schedulers.slurm.request import OURS, SUBMITTED, request
+from flagperf.schedulers.slurm.request import PREFIX, SUBMITTED, request
 
 SCRIPT = "job.sbatch"  # in the folder of the run
 TASK = "SLURM_ARRAY_TASK_ID"
@@ -19,33 +19,30 @@ TASK = "SLURM_ARRAY_TASK_ID"
 
 @dataclass(frozen=True)
 class Submission:
-    """One job of a command, which is a job of Slurm, or a task of an array.
-
-    The folder is the run's. `argv` is the command that runs the job there.
-    """
+    """One job of a command as a Slurm job, or as a task of an array."""
 
     job: JobConfig
     plan: Plan
-    folder: Path
-    argv: tuple[str, ...]
+    folder: Path  # of the run
+    argv: tuple[str, ...]  # the command that runs the job in the folder
 
 
 def script(submissions: Sequence[Submission]) -> str:
-    """The script of one job, or of an array of several that need the same nodes."""
+    """The script of one job, or of an array of jobs with the same needs."""
     first = submissions[0]
     slurm = first.job.cluster.slurm
     assert slurm is not None
     several = len(submissions) > 1
     options = request(first.job, slurm, SUBMITTED)
-    if several:  # a name of one job would be shown for all
-        options[0] = f"--job-name={OURS}-{first.folder.name.rpartition('-')[0]}"
+    if several:  # one name for all tasks
+        options[0] = f"--job-name={PREFIX}-{first.folder.name.rpartition('-')[0]}"
     output = first.folder.parent if several else first.folder
     log = f"{output}/slurm-%{'A_%a' if several else 'j'}.log"
     array = [f"--array=0-{len(submissions) - 1}"] if several else []
-    what = ", ".join(one.job.name for one in submissions)
+    names = ", ".join(submission.job.name for submission in submissions)
     lines = [
         "#!/bin/bash",
-        f"# {what}",
+        f"# {names}",
         f"# nodes: {first.job.nnodes}, ranks on each: {first.job.nproc}",
         "#",
         "# What is asked of Slurm. Requeued, the launcher would find its folder taken.",
@@ -59,7 +56,7 @@ def script(submissions: Sequence[Submission]) -> str:
     ]
     if not several:
         return "\n".join([*lines, f"exec {_line(first)}", ""])
-    cases = (f"{number}) exec {_line(one)} ;;" for number, one in enumerate(submissions))
+    cases = (f"{number}) exec {_line(submission)} ;;" for number, submission in enumerate(submissions))
     return "\n".join([*lines, f'case "${TASK}" in', *cases, "esac", ""])
 
 

@@ -1,4 +1,4 @@
-"""A unix socket of a node, by one of this machine: what goes through it travels as requests to the node's agent."""
+"""Forwards a unix socket of a node to this machine, by requests to the node's agent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flagperf.hosts.sockets import socket_folder
 from flagperf.schedulers.slurm.agent import encoded
 from flagperf.schedulers.slurm.channel import Channel
 
-PIECE = 1 << 18  # bytes of a file, or of a stream, in one request
-CLOSED = 5.0  # seconds that a node may take to end a stream
+PIECE = 1 << 18  # most bytes of a file or stream in one request
+CLOSED = 5.0  # seconds for a node to end a stream
 
 
 @asynccontextmanager
@@ -22,7 +22,7 @@ async def socket_of(channel: Channel, path: str, numbers: Iterator[int]) -> Asyn
     """A socket of this machine that leads to the node's socket `path`, while the block runs.
 
     Args:
-        numbers: of streams, none of which comes twice on this channel.
+        numbers: unique numbers for the streams of this channel.
 
     Raises:
         HostError: the node is lost.
@@ -51,7 +51,7 @@ async def socket_of(channel: Channel, path: str, numbers: Iterator[int]) -> Asyn
 async def _stream(
     channel: Channel, number: int, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """One connection, until the node ends it. Whatever fails ends it, too: its user learns why by other ways."""
+    """One connection, until the node or a failure ends it. Users of the socket learn the reason in other ways."""
     try:
         with contextlib.suppress(OSError, HostError):
             await channel.ask("connect", number=number, path=path)
@@ -67,8 +67,8 @@ async def _stream(
 
 
 async def _send(channel: Channel, number: int, reader: asyncio.StreamReader) -> None:
-    """Bring to the node what is said here, to its end."""
-    with contextlib.suppress(OSError, HostError):  # what is received ends, too
+    """Send the data of this machine to the node."""
+    with contextlib.suppress(OSError, HostError):  # the other direction ends, too
         while data := await reader.read(PIECE):
             await channel.ask("send", number=number, data=encoded(data))
         await channel.ask("send", number=number, data="")

@@ -1,7 +1,7 @@
-"""The files of checkpoints: step<N>.pt and, beside it, step<N>.pt.sha256 as sha256sum writes it; whose they are.
+"""The files of checkpoints: step<N>.pt, and beside it step<N>.pt.sha256 as sha256sum writes it.
 
-Where each rank writes a part, a folder step<N>.dcp stands in place of the file. What has the name of a checkpoint is
-whole at any moment, wherever its writer or its host died. What a disk or a copy made of it later, its hash tells.
+Where each rank writes a part, a folder step<N>.dcp replaces the file. A checkpoint with its final name is complete,
+wherever its writer or its host died. Its SHA-256 reveals later corruption.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
 from flagperf.trainer.ranks import Ranks
 
-KEPT = 2  # checkpoints in a folder: where the newest is damaged, there is one before it
+KEPT = 2  # checkpoints in a folder: where the newest is damaged, the one before it is used
 UNCHECKED = "it has no hash beside it, only the checksums in the file were compared"
 
 
@@ -42,13 +42,14 @@ class _Inspection(NamedTuple):
 
 
 class _Hashed(io.BufferedWriter):
-    """A new file that hashes what is written to it, on the way."""
+    """A new file that hashes its content as it is written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(io.FileIO(path, "w"))
         self.hash = hashlib.sha256()
 
     def write(self, data: Any) -> int:
+        """Hash the data, and write it."""
         self.hash.update(data)
         return super().write(data)
 
@@ -57,6 +58,7 @@ class SingleRank(Ranks):
     """A single rank, before it has joined the other ranks."""
 
     def gather(self, value: Any) -> list[Any]:
+        """The value of this rank."""
         return [value]
 
 
@@ -68,7 +70,7 @@ def checkpoint_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def save(folder: Path, step: int, write: Callable[[Any], object]) -> Path:
-    """Write `step<step>.pt` and its hash, whole or not at all; then remove all checkpoints but the newest two.
+    """Write `step<step>.pt` and its hash, completely or not at all; then remove all checkpoints but the newest two.
 
     Args:
         write: fills the open file from its beginning to its end, in the framework's own format.
@@ -89,8 +91,8 @@ def save(folder: Path, step: int, write: Callable[[Any], object]) -> Path:
 def save_folder(folder: Path, step: int, ranks: Ranks, write: Callable[[Path], object]) -> None:
     """Write the folder `step<step>.dcp` and the hashes of its files, like `save`; called on every rank.
 
-    Nodes without a shared file system get the files of their own ranks, and the hashes of all: once the launcher has
-    brought them together, the checkpoint is whole.
+    Nodes without a shared file system get the files of their own ranks, and the hashes of all files. The checkpoint is
+    complete when the launcher has collected the files of all nodes.
 
     Args:
         write: puts the files of a rank into the folder and onto the disk.
@@ -100,14 +102,14 @@ def save_folder(folder: Path, step: int, ranks: Ranks, write: Callable[[Path], o
     if ranks.rank == 0:
         partial.mkdir(parents=True)
     ranks.wait()
-    leads = ranks.rank == 0 or (ranks.local_rank == 0 and not partial.is_dir())  # the first that has this folder
+    leads = ranks.rank == 0 or (ranks.local_rank == 0 and not partial.is_dir())  # the first rank of a file system
     if leads:
         partial.mkdir(parents=True, exist_ok=True)
     ranks.wait()
     write(partial)
     ranks.wait()
-    own = {file.name: sha256_of(file) for file in partial.iterdir()} if leads else {}
-    hashes = {name: digest for one in ranks.gather(own) for name, digest in one.items()}
+    local = {file.name: sha256_of(file) for file in partial.iterdir()} if leads else {}
+    hashes = {name: digest for part in ranks.gather(local) for name, digest in part.items()}
     if leads:
         with partial_hash.open("wb") as beside:
             beside.write("".join(f"{hashes[name]}  {path.name}/{name}\n" for name in sorted(hashes)).encode())
@@ -117,9 +119,9 @@ def save_folder(folder: Path, step: int, ranks: Ranks, write: Callable[[Path], o
 
 
 def _rename(partial: Path, partial_hash: Path, path: Path) -> None:
-    """Give a whole checkpoint its name; then remove all others but the newest before it."""
+    """Give a complete checkpoint its name; then remove all others but the one before it."""
     folder = path.parent
-    partial_hash.rename(hash_file(path))  # first: a checkpoint that is there has its hash
+    partial_hash.rename(hash_file(path))  # first: a checkpoint always has its hash
     partial.rename(path)
     _sync_folder(folder)
     kept = {path, *_checkpoints(folder)[-KEPT:]}
@@ -127,24 +129,25 @@ def _rename(partial: Path, partial_hash: Path, path: Path) -> None:
         shutil.rmtree(other) if other.is_dir() else other.unlink()
 
 
-def newest_whole(folder: Path, world: Ranks) -> IntactCheckpoint:
-    """The newest checkpoint that is whole on every node, the same on all ranks. The first rank of each node looks.
+def newest_intact(folder: Path, world: Ranks) -> IntactCheckpoint:
+    """The newest checkpoint that is intact on every node, the same on all ranks.
+
+    The first rank of each node inspects the files.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no checkpoint is intact.
     """
-    looks = world.local_rank == 0
-    there = world.gather([path.name for path in _checkpoints(folder)] if looks else [])
+    inspects = world.local_rank == 0
+    names_by_rank = world.gather([path.name for path in _checkpoints(folder)] if inspects else [])
     notes: list[str] = []
-    for name in sorted({name for names in there for name in names}, reverse=True):
-        found = world.gather(_on_this_node(folder / name, world) if looks else _Inspection())
-        if damage := [look.damage for look in found if look.damage]:
+    for name in sorted({name for names in names_by_rank for name in names}, reverse=True):
+        inspections = world.gather(_inspect(folder / name, world) if inspects else _Inspection())
+        if damage := [inspection.damage for inspection in inspections if inspection.damage]:
             notes += damage
             continue
         used = [f"{name} was used in its place"] if notes else []
-        return IntactCheckpoint(
-            folder / name, (*notes, *used, *dict.fromkeys(look.note for look in found if look.note))
-        )
+        remarks = dict.fromkeys(inspection.note for inspection in inspections if inspection.note)
+        return IntactCheckpoint(folder / name, (*notes, *used, *remarks))
     if notes:
         problem, given, advice = "no checkpoint is whole", "; ".join(notes), "begin anew, without resume"
     else:
@@ -158,15 +161,18 @@ def newest_whole(folder: Path, world: Ranks) -> IntactCheckpoint:
 
 
 def hash_file(path: Path) -> Path:
-    """Where the hash of a checkpoint lies."""
+    """The path of a checkpoint's hash."""
     return path.with_name(f"{path.name}.sha256")
 
 
 def check_agreed(names: Sequence[str]) -> None:
-    """Refuse ranks that go on from different checkpoints. `names`: of every rank, where each looked for itself.
+    """Refuse ranks that go on from different checkpoints.
+
+    Args:
+        names: of the checkpoint that each rank chose.
 
     Raises:
-        ConfigError: they do.
+        ConfigError: the names differ.
     """
     if len(set(names)) > 1:
         raise ConfigError(
@@ -181,10 +187,10 @@ def check_agreed(names: Sequence[str]) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """A block that reads a file with a hash of its own, which anyone may have written.
+    """A block that reads a checkpoint, which anyone may have written.
 
     Raises:
-        ConfigError: the file is no checkpoint. Which error says so depends on what it is.
+        ConfigError: the file is no checkpoint. Readers raise different errors for different contents.
     """
     try:
         yield
@@ -207,20 +213,20 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _on_this_node(path: Path, world: Ranks) -> _Inspection:
-    """What is wrong with a checkpoint here; the host is named where there are several."""
+def _inspect(path: Path, world: Ranks) -> _Inspection:
+    """Inspect a checkpoint on this node; the result names the host where there are several nodes."""
     try:
-        look = _look(path)
+        inspection = _inspect_path(path)
     except OSError as error:
-        look = _Inspection(damage=f"it cannot be read: {error.strerror}")
+        inspection = _Inspection(damage=f"it cannot be read: {error.strerror}")
     name = path.name if world.local_size == world.size else f"{path.name} on {socket.gethostname()}"
-    damage = f"{name} is damaged: {look.damage}" if look.damage else ""
-    return _Inspection(damage, f"{name}: {look.note}" if look.note else "")
+    damage = f"{name} is damaged: {inspection.damage}" if inspection.damage else ""
+    return _Inspection(damage, f"{name}: {inspection.note}" if inspection.note else "")
 
 
-def _look(path: Path) -> _Inspection:
+def _inspect_path(path: Path) -> _Inspection:
     if path.is_dir():
-        return _look_into(path)
+        return _inspect_folder(path)
     if hash_file(path).exists():
         words = hash_file(path).read_text(encoding="utf-8", errors="replace").split()
         same = words[:1] == [sha256_of(path)]
@@ -233,8 +239,8 @@ def _look(path: Path) -> _Inspection:
     return _Inspection(damage=f"{part} in it has another checksum") if part else _Inspection(note=UNCHECKED)
 
 
-def _look_into(folder: Path) -> _Inspection:
-    """What is wrong with the files of a folder that its hashes name."""
+def _inspect_folder(folder: Path) -> _Inspection:
+    """Compare the files of a folder with its hashes."""
     if not hash_file(folder).exists():
         return _Inspection(damage="it has no hashes beside it")
     for line in hash_file(folder).read_text(encoding="utf-8", errors="replace").splitlines():
@@ -253,7 +259,7 @@ def _to_disk(file: BinaryIO) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names on the disk, too."""
+    """Write the names of a folder's files to the disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

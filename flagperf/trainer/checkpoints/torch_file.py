@@ -1,7 +1,7 @@
 """Tensors of a file of torch.save as arrays of NumPy, for frameworks whose processes have no torch.
 
 The format since PyTorch 1.6: a zip archive with `<name>/data.pkl`, a pickle of the object in which a tensor names its
-storage, and `<name>/data/<key>`, the bytes of each storage. Nothing of the pickle is called but what is listed here.
+storage, and `<name>/data/<key>`, the bytes of each storage. The reader calls only the classes that are listed here.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def read(path: Path | str) -> Any:
     """The object of a file, its tensors as arrays.
 
     Raises:
-        pickle.UnpicklingError: it holds something else than tensors, containers and plain values.
-        zipfile.BadZipFile: it is no such file.
+        pickle.UnpicklingError: the file holds other objects than tensors, containers and plain values.
+        zipfile.BadZipFile: the file has another format.
     """
     with zipfile.ZipFile(path) as archive:
         pickled = next((name for name in archive.namelist() if name.endswith("/data.pkl")), None)
@@ -53,6 +53,7 @@ class _Reader(pickle.Unpickler):
         self.storages: dict[str, NDArray[Any]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
+        """An allowed class. Raises UnpicklingError for any other."""
         allowed: Mapping[tuple[str, str], Callable[..., Any]] = {
             ("collections", "OrderedDict"): OrderedDict,
             ("torch._utils", "_rebuild_tensor_v2"): _tensor,
@@ -65,6 +66,7 @@ class _Reader(pickle.Unpickler):
         return allowed[module, name]
 
     def persistent_load(self, pid: Any) -> NDArray[Any]:
+        """The storage that a tensor names."""
         _, kind, key, *_ = pid
         if key not in self.storages:
             self.storages[key] = np.frombuffer(self.archive.read(f"{self.folder}data/{key}"), dtype=kind)

@@ -27,7 +27,7 @@ def read_weights(path: str, read: Callable[[str], Any] = read_arrays, allowed: s
 
     Args:
         read: reads a file.
-        allowed: the files that it reads, for a message.
+        allowed: the files that `read` reads, for a message.
 
     Raises:
         ConfigError: there is no such file, or it cannot be read.
@@ -36,7 +36,7 @@ def read_weights(path: str, read: Callable[[str], Any] = read_arrays, allowed: s
         raise ConfigError("no such file", where="config.yaml", key="init_checkpoint", given=path)
     try:
         return read(path)
-    except Exception as error:  # which one depends on where the file is damaged
+    except Exception as error:  # readers raise different errors for different damage
         raise ConfigError(
             "cannot read the weights",
             where=path,
@@ -47,7 +47,7 @@ def read_weights(path: str, read: Callable[[str], Any] = read_arrays, allowed: s
 
 
 def check_fit(path: str, given: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse weights whose names or shapes are not those that the network wants, with a ConfigError.
+    """Refuse weights whose names or shapes differ from those of the network, with a ConfigError.
 
     Args:
         path: of the file, for the message.
@@ -63,11 +63,11 @@ def check_fit(path: str, given: Mapping[str, Any], wanted: Mapping[str, Any]) ->
         ),
     ]
     if misfits:
-        rest = f" … and {len(misfits) - 5} more" if len(misfits) > 5 else ""
+        more = f" … and {len(misfits) - 5} more" if len(misfits) > 5 else ""
         raise ConfigError(
             "the weights do not fit the network",
             where=path,
             key="init_checkpoint",
-            given="; ".join(misfits[:5]) + rest,
+            given="; ".join(misfits[:5]) + more,
             advice="use the checkpoint that belongs to this case and size",
         )

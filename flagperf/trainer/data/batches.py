@@ -1,4 +1,4 @@
-"""Batches: which samples each rank gets, and in what order."""
+"""Batches: the samples of each rank, and their order."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Numbered = Tuple[int, List[int]]  # seed of a batch, indices of its samples
 
 
 class EndlessBatches:
-    """This rank's batches without end, epoch after epoch, from any place on.
+    """This rank's batches without end, epoch after epoch, from any step on.
 
     Each epoch is one permutation of the data set, cut into full batches that are dealt to the ranks in turn. No sample
     comes twice, every rank has the same number of steps, and samples that fill no step are left out.
 
     A data set may group its samples itself: `batches(batch_size, generator) -> list[list[int]]` gives all batches of
     one epoch. A data set that is too large to be shuffled as a whole has `order(generator) -> Sequence[int]`, all
-    samples of one epoch; it may make them late, because slices are taken only as they are needed. The generator is of
-    the framework's kind: `generator` and `permutation` are what a framework adds.
+    samples of one epoch. Only slices of it are read, each when its batch is needed. The generator is of
+    the framework's kind: a framework implements `generator` and `permutation`.
 
     In a process of the loader, the random numbers of a batch depend on seed, epoch and its number only, not on the
-    rank, the process or what was drawn before. So a resumed training sees the same augmentation without replaying what
-    it skips. Where the rank itself loads, it draws from its own generators, whose state is in the checkpoint.
+    rank, the process or earlier numbers. So a resumed training sees the same augmentation without a replay of skipped
+    batches. Where the rank itself loads, it draws from its own generators, whose state is in the checkpoint.
     """
 
     def __init__(self, dataset: Any, batch_size: int, accumulation: int, world: Ranks, seed: int) -> None:
@@ -54,7 +54,7 @@ class EndlessBatches:
         return [sum(sizes[start : start + self.per_step]) for start in starts]
 
     def _sizes(self, epoch: int) -> list[int]:
-        """Samples of each batch of an epoch, as cheaply as they can be known."""
+        """Samples of each batch of an epoch, without shuffling where all have the same size."""
         if hasattr(self.dataset, "batches"):
             return [len(batch) for batch in self._batches(epoch)]
         return [self.batch_size] * (len(self.dataset) // self.batch_size)
@@ -71,8 +71,8 @@ class EndlessBatches:
     def _batches(self, epoch: int) -> Sequence[list[int]]:
         generator = self.generator(batch_seed(self.seed, epoch, 0))
         if hasattr(self.dataset, "batches"):
-            own: list[list[int]] = self.dataset.batches(self.batch_size, generator)
-            return own
+            batches: list[list[int]] = self.dataset.batches(self.batch_size, generator)
+            return batches
         if hasattr(self.dataset, "order"):
             return FullBatches(self.dataset.order(generator), self.batch_size)
         return FullBatches(self.permutation(len(self.dataset), generator), self.batch_size)
@@ -87,7 +87,7 @@ class EndlessBatches:
 
 
 class FullBatches(Sequence[List[int]]):
-    """An order of samples, cut into full batches as they are asked for; samples that are left over go unused."""
+    """An order of samples, cut into full batches on access. Samples that fill no batch are unused."""
 
     def __init__(self, order: Sequence[int], size: int) -> None:
         self.order, self.size = order, size

@@ -1,10 +1,10 @@
-"""What `flagperf data` runs in the training environment: the case's own code for its data.
+"""Runs the case's own code for its data; `flagperf data` starts this module in the training environment.
 
     python -m flagperf.trainer.data.case_data config.yaml sample FOLDER
     python -m flagperf.trainer.data.case_data config.yaml prepare SOURCE FOLDER
     python -m flagperf.trainer.data.case_data config.yaml read
 
-Progress goes to standard error. Exit status 2 where the user has to mend something; the message says what.
+Progress goes to standard error. The exit status is 2 where the user has to change something, as the message says.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from flagperf.trainer.data.sample_data import write_sample_data
 from flagperf.trainer.start.framework import import_framework
 
 
-def main(config_file: str, what: str, *paths: str) -> None:
-    """Do what the command line says."""
+def main(config_file: str, action: str, *paths: str) -> None:
+    """Run one of ACTIONS with its paths. Exits with the status of a FlagperfError."""
     config = yaml.safe_load(Path(config_file).read_text(encoding="utf-8"))
     logging.basicConfig(level=config["log_level"].upper(), format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     try:
-        ACTIONS[what](config, *map(Path, paths))
+        ACTIONS[action](config, *map(Path, paths))
     except FlagperfError as error:
         print(f"flagperf: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -1,8 +1,9 @@
-"""What data sets hold, and whether those of training and evaluation fit each other."""
+"""Opens the data sets of a training, counts their samples, and checks that they fit each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import cycle, islice
 from typing import Any, Callable, NamedTuple
 
 from flagperf.contract.components import component
@@ -19,10 +20,10 @@ class Opened(NamedTuple):
     """The data sets of a training, and this rank's batches of them."""
 
     train: Any
-    evaluated: Any  # None: there is none
+    evaluation: Any  # None: there is none
     batches: EndlessBatches  # of the training
     eval_batches: list[Numbered] | None  # None: nothing is evaluated
-    counts: Mapping[str, int]  # what the data sets hold, by the names of contract/extent.py
+    counts: Mapping[str, int]  # of the data sets, by the names of contract/extent.py
 
 
 class Loaded(NamedTuple):
@@ -38,8 +39,8 @@ def open_datasets(
     """Open the data sets.
 
     Args:
-        ranks: which share of the data this rank gets, of how many.
-        batches: makes those of the training.
+        ranks: the number of shares of the data, and the share of this rank.
+        batches: makes the batches of the training.
 
     Raises:
         ConfigError: the training data is too small for one step, or the data sets do not fit each other, or are the
@@ -48,19 +49,33 @@ def open_datasets(
     if config["data_dir"] and not settings.synthetic and ranks.local_rank == 0:
         check_disjoint(config, config["data_dir"])
     train = component(config, "train_data")
-    evaluated = None if settings.synthetic else component(config, "eval_data")
-    check_classes(train, evaluated)
-    own = batches(train, settings.train_batch_size, settings.gradient_accumulation_steps, ranks, settings.seed)
+    evaluation = None if settings.synthetic else component(config, "eval_data")
+    check_classes(train, evaluation)
+    train_batches = batches(
+        train, settings.train_batch_size, settings.gradient_accumulation_steps, ranks, settings.seed
+    )
     share = None
-    if evaluated is not None and settings.evaluates:
-        share = eval_batches(len(evaluated), settings.eval_batch_size, ranks)
-    return Opened(train, evaluated, own, share, counts(train, evaluated))
+    if evaluation is not None and settings.evaluates:
+        share = eval_batches(len(evaluation), settings.eval_batch_size, ranks)
+    return Opened(train, evaluation, train_batches, share, counts(train, evaluation))
+
+
+def load_batches(opened: Opened, load: Callable[[Any, Iterable[Numbered]], Iterator[Any]]) -> Loaded:
+    """Load the batches of training and evaluation, each by processes that go on from one evaluation to the next.
+
+    Args:
+        load: begins to load the given batches of a data set.
+    """
+    share = opened.eval_batches or []
+    train = load(opened.train, opened.batches)
+    evaluation = load(opened.evaluation, cycle(share)) if share else iter(())
+    return Loaded(train, lambda: islice(evaluation, len(share)))
 
 
 def read_first_samples(config: Mapping[str, Any], read: Callable[[Any], object]) -> None:
     """Open the data sets as a training does, read the first sample of each, and print how many there are.
 
-    A last line says where that is not the data of the case.
+    A last line says how the data differs from the data of the case.
 
     Args:
         read: reads the first sample of a data set.
@@ -70,23 +85,23 @@ def read_first_samples(config: Mapping[str, Any], read: Callable[[Any], object])
         if dataset is not None:
             read(dataset)
             print(f"{len(dataset):>12,}  samples of {key}; the first one can be read")
-    print_other_data(config, datasets["train_data"], datasets["eval_data"])
+    _print_other_data(config, datasets["train_data"], datasets["eval_data"])
 
 
-def counts(train: Any, evaluated: Any) -> dict[str, int]:
-    """What the data sets hold: samples, and classes where the training data names them in `classes`."""
-    found = {"train": len(train)}
-    if evaluated is not None:
-        found["eval"] = len(evaluated)
+def counts(train: Any, evaluation: Any) -> dict[str, int]:
+    """Samples of each data set; also classes where the training data names them in `classes`."""
+    sizes = {"train": len(train)}
+    if evaluation is not None:
+        sizes["eval"] = len(evaluation)
     if getattr(train, "classes", None) is not None:
-        found["classes"] = len(train.classes)
-    return found
+        sizes["classes"] = len(train.classes)
+    return sizes
 
 
 def check_classes(train_data: Any, eval_data: Any) -> None:
     """Refuse an evaluation on other classes than the training's, where the data sets name theirs in `classes`.
 
-    Folders are numbered in the order of their names: one that a split lacks would shift the labels of all that follow.
+    Folders are numbered in the order of their names. A folder that one split lacks would shift all later labels.
     """
     trained, evaluated = (getattr(data, "classes", None) for data in (train_data, eval_data))
     if trained is None or evaluated is None or list(trained) == list(evaluated):
@@ -95,7 +110,7 @@ def check_classes(train_data: Any, eval_data: Any) -> None:
         "missing in the evaluation data": [str(name) for name in trained if name not in evaluated],
         "missing in the training data": [str(name) for name in evaluated if name not in trained],
     }
-    found = [
+    differences = [
         f"{len(names)} {where}: {', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
         for where, names in missing.items()
         if names
@@ -104,14 +119,14 @@ def check_classes(train_data: Any, eval_data: Any) -> None:
         "training and evaluation data have different classes",
         where=str(getattr(eval_data, "root", "config.yaml")),
         key="data_dir",
-        given="; ".join(found) or "the same classes in another order",
+        given="; ".join(differences) or "the same classes in another order",
         allowed="the same classes in both splits",
     )
 
 
-def print_other_data(config: Mapping[str, Any], train: Any, evaluated: Any) -> None:
-    """Print a line where these data sets are not the data of the case. Refuse them where they do not fit each other."""
-    check_classes(train, evaluated)
-    other = other_data(config, counts(train, evaluated))
+def _print_other_data(config: Mapping[str, Any], train: Any, evaluation: Any) -> None:
+    """Print how the data sets differ from the data of the case. Raises ConfigError where their classes differ."""
+    check_classes(train, evaluation)
+    other = other_data(config, counts(train, evaluation))
     if other and not is_sample_data(config["data_dir"]):
         print(f"{NOT_THE_CASE}{other}; a run on it is SUSPECT and claims no target")

@@ -1,4 +1,4 @@
-"""A rank's training batches, in an order that NumPy's generator draws: on each framework but PyTorch."""
+"""A rank's training batches, shuffled by NumPy's generator: for all frameworks but PyTorch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ class TrainBatches(EndlessBatches):
     """This rank's batches without end."""
 
     def generator(self, seed: int) -> np.random.Generator:
+        """NumPy's generator for a seed."""
         return np.random.default_rng(seed)
 
     def permutation(self, count: int, generator: np.random.Generator) -> list[int]:
+        """The numbers below `count` in random order."""
         numbers: list[int] = generator.permutation(count).tolist()
         return numbers

@@ -1,7 +1,7 @@
-"""All ranks must see the same data. Each tells what it sees before anything waits for a step that another has not.
+"""Checks that all ranks see the same data, before the first step.
 
-Ranks on different data have different numbers of steps: one of them would wait for the others until its time is up, or
-the result would be that of no data set at all.
+Ranks on different data may have different numbers of steps: a rank would wait for the others until its timeout. Or the
+result would belong to no data set at all.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ SHOWN = 8  # hosts, or different answers, that a message names at most
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What one rank sees of the data."""
+class DataFacts:
+    """Facts about the data as one rank sees it."""
 
     rank: int
     host: str
-    facts: Mapping[str, int | str]  # what is compared, in words → number, or digest
+    facts: Mapping[str, int | str]  # name of a fact → number or digest
 
 
 def check_same_data(config: Mapping[str, Any], ranks: Ranks, counts: Mapping[str, int], classes: Any = None) -> None:
-    """Refuse data that differs between the ranks: to be called before anything depends on how much there is.
+    """Refuse data that differs between the ranks. Call it before anything depends on the number of samples.
 
     Args:
-        counts, classes: as `seen` takes them.
+        counts, classes: as `data_facts` takes them.
 
     Raises:
-        ConfigError: it does.
+        ConfigError: the data differs.
     """
     host = node_name(config, ranks.rank // ranks.local_size)
-    check_same(ranks.gather(seen(config, ranks.rank, ranks.local_rank, host, counts, classes)))
+    check_same(ranks.gather(data_facts(config, ranks.rank, ranks.local_rank, host, counts, classes)))
 
 
-def seen(
+def data_facts(
     config: Mapping[str, Any], rank: int, local_rank: int, host: str, counts: Mapping[str, int], classes: Any
-) -> Seen:
-    """What this rank sees; the files only where it is the first of its node.
+) -> DataFacts:
+    """The facts of this rank; only the first rank of a node looks at the files.
 
     Args:
-        counts: what the data sets hold, by the names of contract/extent.py.
+        counts: of the data sets, by the names of contract/extent.py.
         classes: names of the classes of the training data; None where it names none.
     """
     facts: dict[str, int | str] = {WORDS[name]: count for name, count in counts.items()}
@@ -58,7 +58,7 @@ def seen(
         facts["names of the classes"] = hashlib.sha256(names).hexdigest()[:16]
     if local_rank == 0 and (files := data_fingerprint(config, QUICK)):
         facts["names and sizes of files"] = files.digest
-    return Seen(rank, host, facts)
+    return DataFacts(rank, host, facts)
 
 
 def node_name(config: Mapping[str, Any], node_rank: int) -> str:
@@ -67,43 +67,43 @@ def node_name(config: Mapping[str, Any], node_rank: int) -> str:
     return str(nodes[node_rank]["name"]) if node_rank < len(nodes) else socket.gethostname()
 
 
-def check_same(everyone: Sequence[Seen]) -> None:
+def check_same(ranks: Sequence[DataFacts]) -> None:
     """Refuse data that differs between ranks.
 
     Raises:
-        ConfigError: it does; says what differs, and on which hosts.
+        ConfigError: the data differs; the message names facts and hosts.
     """
-    facts = dict.fromkeys(what for one in everyone for what in one.facts)
-    told = [text for what in facts for text in _told(what, everyone)]
-    if told:
+    names = dict.fromkeys(name for rank in ranks for name in rank.facts)
+    differences = [text for name in names for text in _differences(name, ranks)]
+    if differences:
         raise ConfigError(
             "the data differs between the ranks",
             where="config.yaml",
             key="data_dir",
-            given="; ".join(told),
+            given="; ".join(differences),
             allowed="the same data on every host",
             advice="bring the same data to each host; `flagperf data check` tells what the data there lacks",
         )
 
 
-def _told(what: str, everyone: Sequence[Seen]) -> Iterator[str]:
-    """How the ranks differ in one fact, in words; nothing where they do not."""
-    answers: dict[int | str, list[Seen]] = {}
-    for one in everyone:
-        if what in one.facts:
-            answers.setdefault(one.facts[what], []).append(one)
-    if len(answers) > 1:
-        yield f"{what}: " + _some([f"{_text(answer)} on {_hosts(ranks)}" for answer, ranks in answers.items()])
+def _differences(name: str, ranks: Sequence[DataFacts]) -> Iterator[str]:
+    """How the ranks differ in a fact; nothing where they agree."""
+    by_value: dict[int | str, list[DataFacts]] = {}
+    for rank in ranks:
+        if name in rank.facts:
+            by_value.setdefault(rank.facts[name], []).append(rank)
+    if len(by_value) > 1:
+        yield f"{name}: " + _shortened([f"{_text(value)} on {_hosts(same)}" for value, same in by_value.items()])
 
 
-def _text(answer: int | str) -> str:
-    return f"{answer:,}" if isinstance(answer, int) else answer
+def _text(value: int | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else value
 
 
-def _hosts(ranks: Sequence[Seen]) -> str:
+def _hosts(ranks: Sequence[DataFacts]) -> str:
     """ "h1 (ranks 0, 1), h2 (rank 2)" """
-    by_host = ((host, [one.rank for one in some]) for host, some in groupby(ranks, lambda one: one.host))
-    return _some([f"{host} ({_ranks(numbers)})" for host, numbers in by_host])
+    by_host = ((host, [rank.rank for rank in group]) for host, group in groupby(ranks, lambda rank: rank.host))
+    return _shortened([f"{host} ({_ranks(numbers)})" for host, numbers in by_host])
 
 
 def _ranks(numbers: Sequence[int]) -> str:
@@ -112,6 +112,6 @@ def _ranks(numbers: Sequence[int]) -> str:
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def _some(texts: Sequence[str]) -> str:
-    rest = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
-    return ", ".join(texts[:SHOWN]) + rest
+def _shortened(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+    return ", ".join(texts[:SHOWN]) + more

@@ -1,4 +1,4 @@
-"""How sample data is built: once on a node, whatever the number of ranks."""
+"""Builds sample data once on each node, for any number of ranks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.contract.components import component
-from flagperf.contract.sample_data import MARKER, is_sample, is_sample_data
+from flagperf.contract.sample_data import MARKER, is_sample_data, is_sample_folder
 
 log = logging.getLogger(__name__)
 
 
 def ensure_sample_data(config: Mapping[str, Any]) -> None:
-    """Build the sample data of the case where `data_dir` is the place for it. A user's folder is never filled."""
-    if is_sample(config):
+    """Build the sample data of the case where `data_dir` is the folder for it. A user's folder is never filled."""
+    if is_sample_folder(config):
         build_sample_data(config, Path(config["data_dir"]))
 
 
 def build_sample_data(config: Mapping[str, Any], folder: Path) -> None:
-    """Write the sample data of the case into `folder` unless it is there.
+    """Write the sample data of the case into `folder`, unless the folder holds it.
 
     The first process to get the lock writes into a temporary folder, which is renamed when it is complete; the others
     wait for the lock and then find the data.
@@ -45,7 +45,7 @@ def build_sample_data(config: Mapping[str, Any], folder: Path) -> None:
 
 
 def write_sample_data(config: Mapping[str, Any], folder: Path) -> None:
-    """Write the sample data of the case into an empty folder, and the marker that says so."""
+    """Write the sample data of the case into an empty folder, and its marker."""
     component(config["data"], "sample", str(folder))
     marker = {"case": config["case"], "sample": config["data"]["sample"]}
     Path(folder, MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")

@@ -1,1 +1,1 @@
-"""What a rank says of itself: its software, its device, and what its case states."""
+"""What a rank reports about itself: its software, its device, and the recipe that its case states."""

@@ -1,4 +1,4 @@
-"""The device of a rank: what a CPU says of itself, and what is known of the hardware that the configuration names."""
+"""The device of a rank: name and memory of a CPU, and peaks of the hardware that the configuration names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def peak_name(settings: Settings) -> str:
 
 
 def peak_flops(hardware: Mapping[str, Any], device: str, name: str) -> tuple[float | None, str | None]:
-    """FLOP/s of one device of the hardware by the name of a peak; or None, and why. `device`: what it calls itself."""
+    """FLOP/s of one device of the hardware by the name of a peak; or None, and why. `device`: its reported name."""
     if not is_device_of(hardware, device):
         return None, f"the device is {device}, and not hardware {hardware['name']}, whose peaks are known"
     peak = (hardware.get("peak_flops") or {}).get(name)
@@ -32,7 +32,7 @@ def peak_flops(hardware: Mapping[str, Any], device: str, name: str) -> tuple[flo
 
 
 def cpu_name() -> str:
-    """What the CPU of this machine calls itself."""
+    """The name of this machine's CPU."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
         names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else "cpu"

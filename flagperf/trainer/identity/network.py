@@ -1,4 +1,4 @@
-"""What identifies a network and its optimizer in BUILT, however a framework calls their parts."""
+"""The identity of a network and its optimizer in BUILT, with the same fields for every framework."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def network_identity(parameters: int, tensors: Iterable[Tensor], modules: Iterab
     }
 
 
-def group_identity(sizes: Sequence[int], names: Iterable[str], **own: Any) -> dict[str, Any]:
+def group_identity(sizes: Sequence[int], names: Iterable[str], **hyper_parameters: Any) -> dict[str, Any]:
     """A parameter group: the numbers in each of its parameters, their names, and its hyper-parameters."""
-    return {"tensors": len(sizes), "parameters": sum(sizes), "names": digest(names), **own}
+    return {"tensors": len(sizes), "parameters": sum(sizes), "names": digest(names), **hyper_parameters}

@@ -1,4 +1,4 @@
-"""Who took part in this rank: versions of libraries, identities of flagperf's and the cases' code, foreign modules."""
+"""The software of this rank: versions of libraries, identities of flagperf's and the cases' code, foreign modules."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import Any
 import flagperf
 from flagperf.contract.components import targets
 from flagperf.contract.sent_code import BEFORE_SCRIPT, identities
-from flagperf.trainer.start.extension import files_here, named
+from flagperf.trainer.start.extension import extension_targets, local_file_hashes
 
 AT_START = ("sitecustomize", "usercustomize")  # Python imports them by itself before anything else
-LARGEST = 64 * 2**20  # bytes of a file whose content is looked at
+LARGEST = 64 * 2**20  # bytes of the largest file that is hashed
 
 
 def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries: Iterable[str] = ()) -> dict[str, Any]:
@@ -28,9 +28,9 @@ def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries:
         framework: package → version, of the framework.
         libraries: paths of libraries of operators that were loaded into it.
 
-    `extension`: path → SHA-256 of the files of the vendor's own code, where there is some. `modules` are those that are
-    neither Python's, nor of an installed package, nor flagperf's, nor the case's: plug-ins, what `code_dir` and
-    PYTHONPATH bring. A plug-in is among them wherever it lies, and so is what Python imports before anything else.
+    `extension`: path → SHA-256 of the files of the vendor's own code, where it has some. `modules` are foreign modules:
+    not of Python, an installed package, flagperf or the case, such as those from `code_dir` and PYTHONPATH. A plug-in
+    and the modules that Python imports first always count as foreign.
     """
     plugin = config["vendor"]["plugin"]
     return {
@@ -38,21 +38,22 @@ def software(config: Mapping[str, Any], framework: Mapping[str, str], libraries:
         "python": interpreter(),
         "code": identities(),
         "modules": foreign_modules(plugin, libraries),
-        **({"extension": files_here(config)} if config.get("extension") else {}),
+        **({"extension": local_file_hashes(config)} if config.get("extension") else {}),
     }
 
 
 def versions(config: Mapping[str, Any], plugin: str | None, framework: Mapping[str, str]) -> dict[str, str | None]:
-    """Of Python, flagperf, the framework, and each package that the configuration names a class or function of."""
+    """Versions of Python, flagperf, the framework, and each package with a class or function in the configuration."""
     packages = {
-        target.partition(".")[0] for target in (*targets(config), *([plugin] if plugin else []), *named(config))
+        target.partition(".")[0]
+        for target in (*targets(config), *([plugin] if plugin else []), *extension_targets(config))
     }
-    found = {"python": platform.python_version(), "flagperf": flagperf.__version__, **framework}
-    return {**found, **{name: version_of(name) for name in sorted(packages - {"cases", *found})}}
+    known = {"python": platform.python_version(), "flagperf": flagperf.__version__, **framework}
+    return {**known, **{name: version_of(name) for name in sorted(packages - {"cases", *known})}}
 
 
 def version_of(package: str) -> str | None:
-    """Version of an installed package; None where it says none."""
+    """Version of an installed package; None where it has none."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -61,7 +62,7 @@ def version_of(package: str) -> str | None:
 
 
 def interpreter() -> dict[str, Any]:
-    """How this process was started: its interpreter, command line and switches, and what a script added to its path."""
+    """The start of this process: interpreter, command line, switches, and folders that a script added to its path."""
     names = [name for name in dir(sys.flags) if not name.startswith(("_", "n_")) and name not in ("count", "index")]
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     before = os.environ[BEFORE_SCRIPT].split(os.pathsep) if BEFORE_SCRIPT in os.environ else path
@@ -74,7 +75,7 @@ def interpreter() -> dict[str, Any]:
 
 
 def foreign_modules(plugin: str | None, libraries: Iterable[str]) -> dict[str, dict[str, str]]:
-    """File → module and SHA-256, of all modules that have come from elsewhere, and of loaded libraries of operators."""
+    """File → module and SHA-256, of all foreign modules and loaded libraries of operators."""
     loaded = ((Path(path).name, Path(path)) for path in sorted(libraries))
     known, packages = known_folders(), {folder: installed(folder) for folder in package_folders()}
 
@@ -92,27 +93,29 @@ def foreign_modules(plugin: str | None, libraries: Iterable[str]) -> dict[str, d
 
 
 def known_folders() -> tuple[str, ...]:
-    """Where Python, flagperf and the cases lie."""
+    """The folders of Python, flagperf and the cases."""
     python = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib")}
-    own = {str(Path(module.__path__[0])) for name in ("flagperf", "cases") if (module := sys.modules.get(name))}
-    return tuple(f"{folder}/" for folder in sorted(python | own))
+    packages = {str(Path(module.__path__[0])) for name in ("flagperf", "cases") if (module := sys.modules.get(name))}
+    return tuple(f"{folder}/" for folder in sorted(python | packages))
 
 
 def package_folders() -> list[str]:
-    """Where installed packages lie."""
+    """The folders of installed packages."""
     usual = [sysconfig.get_paths()[name] for name in ("purelib", "platlib")]
-    return list(dict.fromkeys([*usual, *(one for one in sys.path if one.endswith(("site-packages", "dist-packages")))]))
+    return list(
+        dict.fromkeys([*usual, *(folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages")))])
+    )
 
 
 def installed(folder: str) -> set[str]:
-    """What packages brought into a folder, by what installers note there: names as far as their first dot."""
-    found: set[str] = set()
-    for noted in Path(folder).glob("*.*-info"):
-        found.add(noted.name.split("-")[0].split(".")[0])
-        lists = [path for name in ("top_level.txt", "RECORD") if (path := noted / name).is_file()]
+    """Names, up to their first dot, that packages installed into a folder, by the installers' metadata there."""
+    names: set[str] = set()
+    for metadata in Path(folder).glob("*.*-info"):
+        names.add(metadata.name.split("-")[0].split(".")[0])
+        lists = [path for name in ("top_level.txt", "RECORD") if (path := metadata / name).is_file()]
         for line in lists[0].read_text("utf-8", "replace").splitlines() if lists else ():
-            found.add(line.split("/")[0].split(",")[0].split(".")[0])
-    return found
+            names.add(line.split("/")[0].split(",")[0].split(".")[0])
+    return names
 
 
 def module_files() -> Iterator[tuple[str, Path]]:
@@ -124,7 +127,7 @@ def module_files() -> Iterator[tuple[str, Path]]:
 
 
 def sha256(path: Path) -> str:
-    """Of a file's content; what stands there instead where it cannot be read or is very large."""
+    """SHA-256 of a file's content; a text with the reason where the file is unreadable or very large."""
     try:
         if path.stat().st_size > LARGEST:
             return f"not computed: {path.stat().st_size} bytes"

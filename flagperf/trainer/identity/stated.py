@@ -1,4 +1,4 @@
-"""What a case states of its recipe: what its optimizer and schedule are, beside what its configuration says of them.
+"""The statement of a case about its recipe: facts about optimizer and schedule that its configuration does not contain.
 
 `stated(config)` of flagperf/trainer/<framework>/identity.py makes it, with the network; `python -m cases.fingerprint`
 writes it to conf/fingerprint/, and a verdict holds BUILT against it.
@@ -9,44 +9,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flagperf.contract.components import object_at, path_of
+from flagperf.contract.components import class_path, object_at
 
-GROUP = ("tensors", "parameters", "names")  # what identifies a parameter group
+GROUP = ("tensors", "parameters", "names")  # the identity of a parameter group
 
 
-def stated_optimizer(
-    found: Mapping[str, Any], config: Mapping[str, Any], own: Sequence[Mapping[str, Any]]
+def _stated_optimizer(
+    built: Mapping[str, Any], config: Mapping[str, Any], task_groups: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The optimizer: its class, its parameter groups, and hyper-parameters that the configuration does not give.
 
     Args:
-        found: the optimizer as BUILT has it.
+        built: the optimizer as BUILT has it.
         config: of the case.
-        own: what the task says of each group; it counts before what the configuration says of all.
+        task_groups: hyper-parameters that the task gives to each group; they win over those of the configuration.
     """
-    groups = found["groups"]
-    known = (*GROUP, *config["optimizer"], *own[0])
+    groups = built["groups"]
+    known = (*GROUP, *config["optimizer"], *task_groups[0])
     return {
-        "class": found["class"],
+        "class": built["class"],
         "defaults": {key: value for key, value in groups[0].items() if key not in known},
-        "groups": [{**{key: group[key] for key in GROUP}, "own": dict(said)} for group, said in zip(groups, own)],
+        "groups": [
+            {**{key: group[key] for key in GROUP}, "own": dict(given)} for group, given in zip(groups, task_groups)
+        ],
     }
 
 
-def stated_schedule(config: Mapping[str, Any], made: Any) -> dict[str, Any]:
-    """What makes the schedule, by the module that defines it, and the class that it makes.
+def _stated_schedule(config: Mapping[str, Any], schedule: Any) -> dict[str, Any]:
+    """The function or class that makes the schedule, by its defining module, and the class of the schedule.
 
     Args:
         config: of the case.
-        made: the schedule; None: the case has none.
+        schedule: None where the case has none.
     """
-    if made is None:
+    if schedule is None:
         return {"made_by": "", "scheduler": None}
-    maker = object_at(config["lr_scheduler"]["_target_"])
-    return {
-        "made_by": f"{maker.__module__}.{maker.__qualname__}",
-        "scheduler": path_of(made),
-    }
+    function = object_at(config["lr_scheduler"]["_target_"])
+    return {"made_by": f"{function.__module__}.{function.__qualname__}", "scheduler": class_path(schedule)}
 
 
 def stated_case(
@@ -54,21 +53,21 @@ def stated_case(
     network: Mapping[str, Any],
     operations: float | None,
     optimizer: Mapping[str, Any],
-    own: Sequence[Mapping[str, Any]],
+    task_groups: Sequence[Mapping[str, Any]],
     schedule: Any,
     within: float = 0.001,
 ) -> dict[str, Any]:
-    """What a case states in the size of a configuration.
+    """The statement of a case in the size of a configuration.
 
     Args:
-        network: what identifies it.
-        operations: of one forward pass over a sample; None where nobody says.
-        optimizer, own, schedule: as above.
-        within: the share by which the operations of two networks alike may differ.
+        network, optimizer: their identities as in BUILT.
+        operations: of one forward pass over a sample; None where they are unknown.
+        task_groups, schedule: as above.
+        within: the share by which the operations of two equal networks may differ.
     """
     return {
         "network": network,
         "forward": None if operations is None else {"operations": round(operations), "within": within},
-        "optimizer": stated_optimizer(optimizer, config, own),
-        "schedule": stated_schedule(config, schedule),
+        "optimizer": _stated_optimizer(optimizer, config, task_groups),
+        "schedule": _stated_schedule(config, schedule),
     }

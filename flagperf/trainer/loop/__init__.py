@@ -1,12 +1,13 @@
-"""The training itself: what is due when, what is measured and logged. No framework.
+"""The training itself: when to log, evaluate, save and stop; measurements. No framework.
 
 train.py        one training on this rank, from BUILT to FINISHED
 training.py     the loop; read this first
-engine.py       what the loop asks of a framework
-standard.py     an engine of the calls of a framework, which calls.py lists; task.py: what the engine asks of a model
+engine.py       the interface of a framework
+standard.py     an engine made of the calls of a framework, which calls.py lists; task.py: the interface of a model
 agenda.py       when to log, evaluate, save and stop
-clock.py        where the time goes; records.py: what is logged of a step
-trained.py      what a training measured on one rank; figures.py: the figures of the whole job; finish.py: FINISHED
-schedule.py     what identifies a schedule
+device.py       the device of a rank
+clock.py        the time of each part of a training; records.py: the log records of a step
+trained.py      the measurements of one rank; figures.py: the figures of the whole job; finish.py: FINISHED
+schedule.py     the identity of a schedule
 supported.py    settings that only PyTorch has
 """

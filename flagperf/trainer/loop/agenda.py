@@ -1,4 +1,4 @@
-"""When to log, evaluate, save and stop: from numbers that are the same on every rank, so that all do the same."""
+"""When to log, evaluate, save and stop. The inputs are the same on every rank, and so are the decisions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Position:
     samples: int = 0
 
     def advance(self, samples: int) -> None:
-        """One optimizer step of so many samples of the whole job is done."""
+        """Count one optimizer step. `samples`: of the whole job in this step."""
         self.step += 1
         self.step_in_epoch += 1
         self.samples += samples
 
 
 class Agenda:
-    """What is due when, by the settings."""
+    """When to log, evaluate, save and stop, by the settings."""
 
     def __init__(self, settings: Settings, largest: Largest) -> None:
         self.settings = settings
@@ -39,24 +39,24 @@ class Agenda:
         self.time_limit = None if settings.max_time is None else TimeLimit(settings.max_time, largest)
 
     def start(self) -> None:
-        """The training starts now: max_time begins to count."""
+        """Begin to count max_time."""
         if self.time_limit is not None:
             self.time_limit.start()
 
-    def next_look(self, position: Position) -> int:
-        """The next step after which something may be due; until then nobody needs to ask."""
+    def next_due(self, position: Position) -> int:
+        """The next step after which something may be due. No step before it needs a check."""
         step, last = position.step, self.settings.max_steps
         if self._each_step:
             return step + 1
-        look = min([step - step % interval + interval for interval in self._every])
-        return look if last is None else max(step + 1, min(look, last))
+        due = min([step - step % interval + interval for interval in self._every])
+        return due if last is None else max(step + 1, min(due, last))
 
     def logs(self, step: int) -> bool:
         """Whether to log this step: step 1, and every log_freq steps. The loop logs the last step too."""
         return step % self.settings.log_freq == 0 or step == 1
 
     def evaluates(self, position: Position, samples: int) -> bool:
-        """Whether to evaluate after a step of so many samples: by eval_interval_steps, _micro_steps or _samples."""
+        """Whether to evaluate after a step of `samples`: by eval_interval_steps, _micro_steps or _samples."""
         settings, micro_steps = self.settings, self.settings.gradient_accumulation_steps
         if position.samples < settings.eval_start_samples:
             return False
@@ -82,8 +82,8 @@ class Agenda:
     def evaluates_end(self, position: Position) -> bool:
         """Whether to evaluate where a limit has ended the training: after one interval of evaluations at least.
 
-        A shorter training, such as max_steps=20 for its throughput, is not worth an evaluation of all the data, unless
-        it began with one. A training without intervals is never evaluated.
+        A shorter training, such as max_steps=20 for its throughput, is evaluated only where it began with an
+        evaluation. A training without intervals is never evaluated.
         """
         settings = self.settings
         done_of_interval = (
@@ -115,12 +115,12 @@ class Agenda:
         return "max_epochs" if self.ends_with_epoch(position.epoch - 1) else None
 
     def ends_here(self, position: Position, steps_in_epoch: int) -> bool:
-        """Whether a limit of steps, samples or epochs ends the training with this step of an epoch of so many."""
+        """Whether a limit of steps, samples or epochs ends the training with this step of an epoch."""
         ends_epoch = position.step_in_epoch == steps_in_epoch
         return self.limit(position) is not None or (ends_epoch and self.ends_with_epoch(position.epoch))
 
     def ends_with_epoch(self, epoch: int) -> bool:
-        """Whether this epoch is the last one."""
+        """Whether max_epochs ends the training with this epoch."""
         return self.settings.max_epochs is not None and epoch >= self.settings.max_epochs
 
 
@@ -132,8 +132,8 @@ def _passes(count: int, added: int, interval: int) -> bool:
 class TimeLimit:
     """Whether max_time has passed on any rank.
 
-    Asking the other ranks costs a message, so it is done every 10 steps at most. Towards the end it is done more often:
-    at least twice in the time that is left.
+    A check costs a message between the ranks. So there is one every 10 steps at most. Towards the end there are more:
+    at least two in the remaining time.
     """
 
     def __init__(self, seconds: float, largest: Largest) -> None:
@@ -142,7 +142,7 @@ class TimeLimit:
         self._started = time.perf_counter()
 
     def start(self) -> None:
-        """The time begins to count."""
+        """Begin to count the time."""
         self._started = time.perf_counter()
 
     def passed(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a framework says to the engine that is made of its calls (standard.py). Between the two go arrays of NumPy."""
+"""The calls that a framework implements for the standard engine (standard.py). They exchange NumPy arrays."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ from flagperf.contract.components import component
 from flagperf.trainer.array_ranks import ArrayRanks
 from flagperf.trainer.checkpoints.state import read_arrays, write_arrays
 from flagperf.trainer.data.datasets import Loaded, Opened
-from flagperf.trainer.loop.clock import Clock
+from flagperf.trainer.loop.device import Device
 from flagperf.trainer.loop.engine import Engine
 from flagperf.trainer.loop.supported import PYTORCH_ONLY
 from flagperf.trainer.loop.task import Task
 
 
 class FrameworkCalls(Engine):
-    """What raises NotImplementedError here, each framework says; beside it, of Engine, `versions` and `step`.
+    """A framework implements the methods that raise NotImplementedError here, and `versions` and `step` of Engine.
 
     Attributes:
         title: of the framework, for messages.
-        only: settings that it does not have → the only value that they may have.
+        world_class, device_class: the framework's ranks and device.
+        fixed: settings that the framework does not have → the only value that they may have.
         joins_first: whether ranks must join before the framework's first operation. Otherwise they join after the
             processes that load are forked.
-        schedules: modules that schedules are made from, in addition to a schedule's own module.
-        task, network, optimizer, schedule: as the configuration describes them; a schedule may be None.
+        schedules: modules whose classes schedules use, beside a schedule's own module.
+        task, network, optimizer, schedule: made from the configuration; the schedule may be None.
     """
 
     title: str
-    only: Mapping[str, Any] = PYTORCH_ONLY
+    world_class: type[ArrayRanks]
+    device_class: type[Device]
+    fixed: Mapping[str, Any] = PYTORCH_ONLY
     joins_first = False
     schedules: Sequence[str] = ()
     world: ArrayRanks
+    device: Device
     task: Task
     network: Any
     optimizer: Any
@@ -44,28 +48,12 @@ class FrameworkCalls(Engine):
 
     # ---------------------------------------------------------------- the start
 
-    def ranks(self) -> ArrayRanks:
-        """The ranks, not yet joined."""
-        raise NotImplementedError
-
-    def open_device(self) -> None:
-        """Make the device of this local rank the current one, and say its `device_name`.
-
-        Raises:
-            ConfigError: the plug-in is missing, there is no such device, or it cannot do what the settings ask for.
-        """
-        raise NotImplementedError
-
-    def make_clock(self) -> Clock:
-        """The finest clock that the device has."""
-        return Clock()
-
     def seed(self, number: int) -> None:
-        """Seed all generators of random numbers, those of devices included."""
+        """Seed all generators of random numbers, also those of devices."""
         raise NotImplementedError
 
     def load(self, opened: Opened) -> Loaded:
-        """Begin to load the batches of the data sets."""
+        """Begin to load batches of the data sets."""
         raise NotImplementedError
 
     def make_network(self) -> Any:
@@ -81,67 +69,63 @@ class FrameworkCalls(Engine):
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Make what else a step needs."""
+        """Make all other parts that a step needs."""
 
     # ---------------------------------------------------------------- network and state
 
     def weights(self) -> Mapping[str, Any]:
-        """What weights the network wants, by name, with `shape`."""
+        """The weights of the network by name, each with a `shape`."""
         raise NotImplementedError
 
-    def fill(self, given: Mapping[str, NDArray[Any]]) -> None:
-        """Fill the network with weights."""
+    def fill(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        """Fill the network with weights, by name."""
         raise NotImplementedError
 
     def trained_arrays(self) -> Iterable[NDArray[Any]]:
-        """The parameters that are trained."""
+        """The trained parameters."""
         raise NotImplementedError
 
     def statistics(self) -> list[Any]:
-        """Tensors that each rank keeps for itself, such as those of batch norm: an evaluation uses rank 0's."""
+        """Tensors that differ between ranks, such as the statistics of batch norm. Evaluations use those of rank 0."""
         return []
 
     def assign(self, tensor: Any, value: NDArray[Any]) -> None:
         """Fill one of `statistics`."""
         raise NotImplementedError
 
-    def peak_memory(self) -> tuple[float, str]:
-        """GiB held at the peak, and who held them: the device's allocator, or this process."""
-        raise NotImplementedError
-
     def state(self) -> Mapping[str, Any]:
-        """What a checkpoint keeps of network and optimizer: `arrays` by name, unless `write_state` takes another."""
+        """The state of network and optimizer: `arrays` by name, unless `write_state` takes another form."""
         raise NotImplementedError
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Bring network and optimizer to a state that `state` gave."""
+        """Restore network and optimizer from a `state`."""
         raise NotImplementedError
 
     def random_state(self) -> Any:
-        """The state of this rank's generators, an array; None where `state` has them all."""
+        """The state of this rank's generators, an array; None where `state` contains it."""
         return None
 
     def set_random_state(self, state: Any) -> None:
-        """Go on from a state that `random_state` gave."""
+        """Restore the generators from a `random_state`."""
 
     def write_state(self, file: BinaryIO, state: Mapping[str, Any]) -> None:
-        """Write a state to a file."""
+        """Write a state to an open file."""
         write_arrays(file, state)
 
     def read_state(self, path: Path) -> Mapping[str, Any]:
-        """Read a state from a file, which anyone may have written."""
+        """Read a state from a file. Anyone may have written the file."""
         return read_arrays(path)
 
     def network_identity(self) -> Mapping[str, Any]:
-        """What identifies the network in BUILT."""
+        """The identity of the network in BUILT."""
         raise NotImplementedError
 
     def optimizer_identity(self) -> Mapping[str, Any]:
-        """What identifies the optimizer in BUILT."""
+        """The identity of the optimizer in BUILT."""
         raise NotImplementedError
 
     def rate(self, schedule: Any, interval: int) -> float:
-        """The learning rate of a schedule that has stepped so often, which stays as it is."""
+        """The learning rate of a schedule after `interval` steps of it. The schedule does not change."""
         raise NotImplementedError
 
     # ---------------------------------------------------------------- steps and evaluations
@@ -151,7 +135,7 @@ class FrameworkCalls(Engine):
         return np.asarray(tensor)
 
     def count(self, batch: Any) -> Any:
-        """What the task counts of a batch of the evaluation, a tensor."""
+        """The task's counts of a batch of the evaluation, a tensor."""
         return self.task.count(self.network, batch)
 
     def evaluating(self) -> AbstractContextManager[Any]:

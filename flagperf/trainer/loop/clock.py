@@ -1,4 +1,4 @@
-"""Where the time of a training goes: laps without a gap, by device events or, on a CPU, by the host's clock."""
+"""The time of each part of a training: laps without gaps, by device events or, on a CPU, by the host's clock."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-# What a lap was spent on. The time of a step is that of its data, its compute and the bookkeeping before it.
+from typing_extensions import override
+
+# Kinds of laps. The time of a step is the time of its data, its compute and the bookkeeping before it.
 DATA, COMPUTE, STEP, BOOKS, EVALUATE, CHECKPOINT = range(6)
 
 
 class Clock:
-    """Laps by the monotonic clock of the host. A lap is only noted when it ends; `read` adds them up.
+    """Laps by the monotonic clock of the host. `lap` only notes the end of a lap; `read` adds them up.
 
     Attributes:
         seconds: sums by kind of lap.
-        steps: seconds of each optimizer step: from the end of the last one, without evaluation and checkpoints.
+        steps: seconds of each optimizer step, from the end of the step before, without evaluations and checkpoints.
     """
 
     name = "monotonic"
@@ -30,19 +32,19 @@ class Clock:
         self._begin: Any = None
 
     def start(self) -> None:
-        """The first lap begins now."""
+        """Begin the first lap."""
         self._begin = perf_counter()
 
     def lap(self, kind: int) -> None:
-        """A lap ends and the next begins; STEP is the compute lap that ends an optimizer step."""
+        """End a lap and begin the next. STEP is the compute lap that ends an optimizer step."""
         self._laps.append((kind, perf_counter()))
 
     def mark(self) -> int:
-        """The number of laps so far, to be given to `read`."""
+        """The number of laps so far, for `read`."""
         return self._read + len(self._laps)
 
     def read(self, mark: int | None = None) -> None:
-        """Add up the laps to a mark, or to the last lap; waits until the device has got there.
+        """Add up the laps to a mark, or to the last lap. Waits until the device has reached it.
 
         A mark that was read before adds nothing.
         """
@@ -83,9 +85,11 @@ class DeviceClock(Clock):
         self._make = make
         self._free: list[Any] = []
 
+    @override
     def start(self) -> None:
         self._begin = self._record()
 
+    @override
     def lap(self, kind: int) -> None:
         self._laps.append((kind, self._record()))
 

@@ -1,4 +1,4 @@
-"""What the loop asks of a framework: an engine."""
+"""The interface between the loop and a framework: an engine."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Progress = Callable[[], None]
 
 
 class Resumed(NamedTuple):
-    """Where a training goes on, and what to know of the checkpoints, in words."""
+    """The position where a training goes on, and notes about the checkpoints."""
 
     position: Position
     notes: tuple[str, ...] = ()
 
 
 class Engine:
-    """The training of this rank, as a framework makes it: steps, evaluations, checkpoints.
+    """The training of this rank in a framework: steps, evaluations, checkpoints.
 
     Attributes:
         config, settings: of the training.
         world: the ranks.
-        train_batches: how many samples each step of an epoch has.
-        counts: what the data sets hold, by the names of contract/extent.py.
+        train_batches: they know the samples in each step of an epoch.
+        counts: of the data sets, by the names of contract/extent.py.
         rendezvous: seconds in which this rank joined the others.
-        device_name: what the device calls itself.
+        device_name: the name that the device reports.
         versions: of the framework's packages.
-        libraries: paths of libraries of operators that were loaded into it.
+        libraries: paths of libraries of operators that the framework loaded.
         clock: `step` notes DATA and COMPUTE in it.
         lag: 1 where the device runs behind the host, so that the figures of a step arrive during the next; else 0.
         samples, units: of this rank, up to the last step.
@@ -64,33 +64,33 @@ class Engine:
     # ---------------------------------------------------------------- start and end
 
     def identities(self) -> Mapping[str, Any]:
-        """`network`, `optimizer` and `schedule`, as BUILT has them: what was really built, after every plug-in."""
+        """`network`, `optimizer` and `schedule` for BUILT, read from the objects that the training uses."""
         raise NotImplementedError
 
     def resume(self) -> Resumed:
-        """Bring all parts to the checkpoint that the training goes on from.
+        """Restore all parts from the checkpoint, where the training resumes from one.
 
         Raises:
-            ConfigError: there is none, or it belongs to another training.
+            ConfigError: no checkpoint is intact, or it belongs to another training.
         """
         raise NotImplementedError
 
     def start(self) -> None:
-        """The training starts now: generators of random numbers go on from the checkpoint's state."""
+        """Restore the states of the generators of random numbers, right before the first step."""
 
     def close(self) -> None:
-        """The training is over: end processes that load."""
+        """End the processes that load data, after the last step."""
 
     def framework_figures(self, trained: Trained) -> FrameworkFigures:
-        """What only the framework can tell of this rank when the training is over."""
+        """Figures of this rank that only the framework knows, after the training."""
         raise NotImplementedError
 
     def probe(self) -> Mapping[str, float | None]:
-        """What this rank's device achieves, as PROBE has it; where the framework's file says `probes`."""
+        """Rates that this rank's device achieves, for PROBE; only where the framework's file says `probes`."""
         raise NotImplementedError
 
     def leave(self) -> None:
-        """Leave the other ranks, when all have their figures."""
+        """Leave the other ranks, after all have their figures."""
 
     # ---------------------------------------------------------------- steps
 
@@ -99,14 +99,14 @@ class Engine:
         raise NotImplementedError
 
     def end_epoch(self) -> None:
-        """The last step of an epoch is made, and the network is evaluated where that is due."""
+        """Called after the last step of an epoch, and after its evaluation."""
 
     def learning_rate(self, step: int) -> float:
-        """Of the last step, whose number is given."""
+        """The learning rate of the last step. `step`: its number."""
         raise NotImplementedError
 
     def loss_scale(self) -> Any:
-        """Of the loss in fp16, a tensor; None in other precisions."""
+        """The scale of the loss in fp16, a tensor; None in other precisions."""
         return None
 
     def send(self, units: int, losses: list[Any], extra: list[Any]) -> Sums:
@@ -114,20 +114,20 @@ class Engine:
         raise NotImplementedError
 
     def diverged(self, step: int) -> int | None:
-        """The first step in which the loss of this rank was no number, as far as known. `step`: the last one."""
+        """The first step with a loss of this rank that was NaN or infinite; None: none known. `step`: the last step."""
         return None if all(math.isfinite(float(loss)) for loss in self.losses) else step
 
-    def share(self, rank: int) -> int:
-        """Which share of the data a rank trains on."""
+    def data_rank(self, rank: int) -> int:
+        """The data rank of a rank: the number of its share of the data."""
         return rank
 
-    # ---------------------------------------------------------------- now and then
+    # ---------------------------------------------------------------- evaluations, checkpoints, checks
 
     def evaluate(self, progress: Progress) -> dict[str, float]:
         """Metrics of the network over the evaluation data, each sample once, over all ranks.
 
         Args:
-            progress: to be called once a batch.
+            progress: the engine calls it once a batch.
         """
         raise NotImplementedError
 
@@ -136,7 +136,7 @@ class Engine:
         raise NotImplementedError
 
     def check(self) -> None:
-        """Check what the framework checks outside the time of any step."""
+        """Make the framework's checks, outside the time of any step."""
 
     def figures(self) -> Mapping[str, Any]:
         """Figures of FINISHED from these checks."""

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RankFigures:
-    """What one rank measured in its training; times in seconds, memory in GiB."""
+    """The measurements of one rank; times in seconds, memory in GiB."""
 
     rank: int
     host: str
@@ -35,7 +35,7 @@ class RankFigures:
     loss_checksum: str
     parameters_checksum: str
     parameters_group: int = 0  # ranks with the same number hold the same parameters, and the same checksum
-    data_files: int | None = None  # of the first rank of each node: how many files the case's data has there …
+    data_files: int | None = None  # on the first rank of each node: number of files of the case's data …
     data_fingerprint: str | None = None  # … and their fingerprint
 
 
@@ -87,7 +87,7 @@ def metric_figures(metrics: Mapping[str, float], target_metric: str | None) -> d
 
 
 def utilisation(model_flops: float | None, peak: float | None) -> float | None:
-    """Model FLOPS utilisation: the FLOP/s that the model needs as a share of the peak of all devices, where known."""
+    """Model FLOPS utilisation: the FLOP/s that the model needs as a share of all devices' peak; None: unknown."""
     return model_flops / peak if model_flops is not None and peak else None
 
 

@@ -1,4 +1,4 @@
-"""FINISHED: what a training measured, put together over its ranks."""
+"""FINISHED: the measurements of a training, from all its ranks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from flagperf.trainer.loop.trained import FrameworkFigures, Trained
 
 def finished(engine: Engine, trained: Trained, began: float) -> dict[str, Any]:
     """The value of FINISHED, the same on every rank. `began`: when the process began, by time.perf_counter."""
-    config, settings, own = engine.config, engine.settings, engine.framework_figures(trained)
-    gathered = engine.world.gather((rank_figures(engine, trained, own, began), own.forward))  # that of rank 0 is used
+    config, settings, framework = engine.config, engine.settings, engine.framework_figures(trained)
+    gathered = engine.world.gather((_rank_figures(engine, trained, framework, began), framework.forward))
     job = job_figures([figures for figures, _ in gathered])
     forward, rate = gathered[0][1], job["steady_throughput"] or job["p_train"]
     return {
@@ -36,11 +36,11 @@ def finished(engine: Engine, trained: Trained, began: float) -> dict[str, Any]:
         "target": config["target"] if trained.target else None,
         "sample_data": trained.sample_data,
         "synthetic": settings.synthetic,
-        **mfu(engine, own.formula, forward, rate),
+        **mfu(engine, framework.formula, forward, rate),
         "example_flops": forward["example"],
         "example_note": forward["example_note"],
-        "parameters": own.parameters,
-        "peak_memory_kind": own.peak_memory_kind,
+        "parameters": framework.parameters,
+        "peak_memory_kind": framework.peak_memory_kind,
         "warmup_steps": settings.warmup_steps,
         "clock": trained.clock,
         **trained.comparisons,
@@ -50,9 +50,9 @@ def finished(engine: Engine, trained: Trained, began: float) -> dict[str, Any]:
     }
 
 
-def rank_figures(engine: Engine, trained: Trained, own: FrameworkFigures, began: float) -> RankFigures:
-    """What this rank measured, and which files it found, if it is the first of its node."""
-    e2e_time = time.perf_counter() - began  # without the look at the files
+def _rank_figures(engine: Engine, trained: Trained, framework: FrameworkFigures, began: float) -> RankFigures:
+    """The measurements of this rank; on the first rank of a node also the fingerprint of the data's files."""
+    e2e_time = time.perf_counter() - began  # without the time to list the files
     ranks, settings = engine.world, engine.settings
     files = data_fingerprint(engine.config) if ranks.local_rank == 0 else None
     steady_units, steady_times = trained.steady(settings.warmup_steps)
@@ -77,10 +77,10 @@ def rank_figures(engine: Engine, trained: Trained, own: FrameworkFigures, began:
         step_time_p50=p50,
         step_time_p90=p90,
         step_time_p99=p99,
-        peak_memory=own.peak_memory,
+        peak_memory=framework.peak_memory,
         loss_checksum=f"{trained.loss_checksum:08x}",
-        parameters_checksum=own.parameters_checksum,
-        parameters_group=own.parameters_group,
+        parameters_checksum=framework.parameters_checksum,
+        parameters_group=framework.parameters_group,
         data_files=files.files if files else None,
         data_fingerprint=files.digest if files else None,
     )
@@ -89,7 +89,7 @@ def rank_figures(engine: Engine, trained: Trained, own: FrameworkFigures, began:
 def mfu(
     engine: Engine, by_formula: Mapping[str, float], forward: Mapping[str, Any], throughput: float | None
 ) -> dict[str, Any]:
-    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note` and those by formula, of the whole job."""
+    """`flops_per_sample`, `model_flops`, `mfu`, `mfu_note`, and the same by formula, of the whole job."""
     settings = engine.settings
     peak, note = peak_flops(engine.config["hardware"], engine.device_name, peak_name(settings))
     peak = peak and peak * engine.world.size
@@ -114,7 +114,7 @@ def mfu(
 
 
 def forward_by_task(operations: float | None, trained: Trained) -> dict[str, Any]:
-    """`forward` of a framework that counts no operations: those of one sample, as the task knows them."""
+    """`forward` of a framework that counts no operations: the task's number of operations of one sample."""
     if operations is None:
         note = "the task does not say how many operations a sample takes"
         return {"example": None, "example_note": note, "note": note}

@@ -1,4 +1,4 @@
-"""Step records: the numbers of a logged step go to the host while the device computes on, and are written later."""
+"""Step records: the numbers of a logged step go to the host while the device goes on, and are written later."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Callable, List, NamedTuple, Sequence
 from flagperf.contract.perflog import PerfLog
 from flagperf.trainer.loop.clock import BOOKS, DATA, Clock
 
-HOLD = 0.2  # seconds that records of fast steps may wait, to be written together
-HELD = 16  # records that may wait: writing them takes less than half a millisecond
+MAX_WAIT = 0.2  # seconds that records of fast steps may wait, to be written together
+MAX_RECORDS = 16  # records that may wait; to write them takes less than half a millisecond
 # Unit of the throughput → FlagPerf's name of it in a STEP_END, where its cases have one.
 FLAGPERF_RATES = {"sequences/s": "seq/s", "samples/s": "seq/s", "images/s": "img/s", "tokens/s": "tokens/s"}
-HEARTBEAT = 10.0  # seconds without a PerfLog line after which a loop that moves says so
+HEARTBEAT = 10.0  # seconds without a PerfLog line after which a moving loop writes one
 
 
 class Step(NamedTuple):
@@ -32,34 +32,34 @@ class Step(NamedTuple):
     samples: int  # of the whole job since its first start
 
 
-Sums = Callable[[], Sequence[float]]  # gives numbers when they have arrived at the host
-# Begins to send units and losses of a step, and what else there is, to the host; summed over the ranks, the losses
-# of the micro steps as their mean.
+Sums = Callable[[], Sequence[float]]  # waits for the numbers and returns them
+# (units, losses, others) of a step → their sums over the ranks, on the way to the host. The losses of the micro steps
+# become their mean.
 Send = Callable[[int, List[Any], List[Any]], Sums]
 
 
 class _Record(NamedTuple):
     step: Step
-    sums: Sums  # units, loss, norm and scale where there are any
+    sums: Sums  # units, loss; norm and scale where they exist
     mark: int
 
 
 class _Settled(NamedTuple):
     step: Step
     numbers: Sequence[float]  # units, summed over the ranks; means of loss, norm and scale
-    steps: int  # that the clock had read up to this one
-    data_wait: float  # likewise
+    steps: int  # steps that the clock has read, up to this one
+    data_wait: float  # seconds up to this step
 
 
 class StepRecords:
     """Writes STEP_BEGIN and STEP_END of logged steps. A record is opened, settled and written.
 
-    Records of fast steps are written together: code that runs once in ten steps is slow, because the caches of the
-    processor do not hold it any more.
+    Records of fast steps are written together: code that runs once in ten steps is slow, because it has left the
+    processor's caches.
 
     Args:
         size: ranks.
-        send: how the framework brings a step's numbers to the host.
+        send: the framework's way to bring a step's numbers to the host.
         lag: steps after which a record is settled: 0, or 1 where the device runs behind the host. While the host waits
             for the numbers of a step, the device then has the next one to compute.
         unit: of the throughput, such as images/s.
@@ -109,7 +109,7 @@ class StepRecords:
         (step, sums, mark), self._open = self._open, None
         self.clock.read(mark)
         units, *others = sums()
-        numbers = [units, *(value / self.size for value in others)]  # these are means over the ranks
+        numbers = [units, *(value / self.size for value in others)]  # means over the ranks
         if self.finite:
             self.loss, self.loss_step = numbers[1], step.number
         self.checksum = zlib.crc32(struct.pack("<d", numbers[1]), self.checksum)
@@ -117,14 +117,14 @@ class StepRecords:
 
     @property
     def full(self) -> bool:
-        """Whether so many records are held that they are to be written."""
-        return len(self._settled) >= HELD
+        """Whether the limit of waiting records is reached."""
+        return len(self._settled) >= MAX_RECORDS
 
     def write(self, last: int = 0) -> None:
         """Write the settled steps.
 
         Args:
-            last: the step with which the training ends, once that is known.
+            last: the last step of the training; 0: not known yet.
         """
         settled, self._settled = self._settled, []
         for record in settled:

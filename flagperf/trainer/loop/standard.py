@@ -1,4 +1,4 @@
-"""The engine of a framework that shares all but its own calls. Between framework and engine go arrays of NumPy."""
+"""The engine of a framework that implements the calls of calls.py. It exchanges NumPy arrays with the framework."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from flagperf.contract.checkpoint import identity
 from flagperf.contract.components import component
@@ -35,7 +36,7 @@ from flagperf.trainer.start.imports import imported_anew
 
 
 class StandardEngine(FrameworkCalls):
-    """Makes the parts of a training in one order, and does with them what needs only a few calls of the framework."""
+    """Makes the parts of a training in a fixed order, and implements the engine by a few calls of the framework."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Open the data, join the other ranks and make all other parts.
@@ -44,18 +45,19 @@ class StandardEngine(FrameworkCalls):
             ConfigError: the configuration cannot be used here.
         """
         self.config, self.settings = config, Settings.read(config)
-        check_supported(self.settings, self.only, self.title)
-        self.world = self.ranks()
-        self.open_device()
-        self.clock = self.make_clock()
+        check_supported(self.settings, self.fixed, self.title)
+        self.world = self.world_class.of()
+        self.device = self.device_class(config["vendor"], self.settings, self.world)
+        self.clock = self.device.clock()
         if self.joins_first:
             self._join()
-        own_seed = self.settings.seed + 1 + self.world.rank
-        self.seed(own_seed)
+        rank_seed = self.settings.seed + 1 + self.world.rank
+        self.seed(rank_seed)
         self._read_checkpoint()
         self._open_data()
         if not self.joins_first:
             self._join()
+        self.device_name = self.device.name()
         if self.saved is not None:
             check_agreed(self.world.gather(self.saved.name))
         check_same_data(config, self.world, self.counts, getattr(self.opened.train, "classes", None))
@@ -69,18 +71,18 @@ class StandardEngine(FrameworkCalls):
         self.schedule = self.make_schedule(config)
         self.optimizer = self.make_optimizer(self.settings.lr if self.schedule is None else self.schedule)
         self.prepare()
-        self.seed(own_seed)  # dropout differs from rank to rank
+        self.seed(rank_seed)  # dropout differs from rank to rank
 
     def _join(self) -> None:
         began = perf_counter()
-        self.world = self.world.joined(self.config["vendor"]["backend"], self.settings.process_group_timeout)
+        self.world = self.world.join(self.config["vendor"]["backend"], self.settings.process_group_timeout)
         self.rendezvous = perf_counter() - began
 
     def _read_checkpoint(self) -> None:
         self.saved, self.position = None, Position()
         if self.config["resume"] is not None:
-            looking = self.world if self.joins_first else SingleRank(self.world.rank)
-            self.saved = read_newest(self.config, self.world.size, looking, self.read_state)
+            ranks = self.world if self.joins_first else SingleRank(self.world.rank)
+            self.saved = read_newest(self.config, self.world.size, ranks, self.read_state)
             self.position = Position(**self.saved.state["progress"])
 
     def _open_data(self) -> None:
@@ -97,37 +99,43 @@ class StandardEngine(FrameworkCalls):
 
     # ---------------------------------------------------------------- start and end
 
+    @override
     def resume(self) -> Resumed:
         if self.saved is None:
             return Resumed(self.position)
         self.restore(self.saved.state)
         return Resumed(self.position, self.saved.notes)
 
+    @override
     def start(self) -> None:
         if self.saved is not None and self.saved.state["random"] is not None:
             self.set_random_state(self.saved.state["random"][self.world.rank])
 
+    @override
     def leave(self) -> None:
         self.world.leave()
 
-    def take(self) -> Any:
-        """The next batch of this rank, counted."""
+    def next_batch(self) -> Any:
+        """Take the next batch of this rank, and count its samples and units."""
         batch = next(self.loaded.train)
         self.samples += self.task.samples(batch)
         self.units += self.task.units(batch)
         self.clock.lap(DATA)
         return batch
 
+    @override
     def learning_rate(self, step: int) -> float:
         return self.settings.lr if self.schedule is None else self.rate(self.schedule, step - 1)
 
+    @override
     def send(self, units: int, losses: list[Any], extra: list[Any]) -> Sums:
         return self.world.sum(np.array([units, self.mean(losses), *map(float, extra)])).tolist
 
+    @override
     def evaluate(self, progress: Progress) -> dict[str, float]:
-        kept = self.statistics()
-        if kept and self.world.size > 1:
-            for tensor, value in zip(kept, self.world.of_first([self.numbers(tensor) for tensor in kept])):
+        statistics = self.statistics()
+        if statistics and self.world.size > 1:
+            for tensor, value in zip(statistics, self.world.broadcast([*map(self.numbers, statistics)])):
                 self.assign(tensor, value)
         counts = []
         with self.evaluating():
@@ -136,15 +144,17 @@ class StandardEngine(FrameworkCalls):
                 counts.append(self.count(batch))
         return self.task.measure(self.world.sum(sum(map(self.numbers, counts), np.zeros(self.task.counts))))
 
+    @override
     def snapshot(self, position: Position) -> None:
         random_states = self.world.gather(self.random_state())
         if self.world.rank == 0:
-            about = {"identity": identity(self.config, self.world.size), "progress": asdict(position)}
-            content = io.BytesIO()  # NumPy goes back in a file, to fill in sizes
-            self.write_state(content, {**about, "random": random_states, **self.state()})
+            header = {"identity": identity(self.config, self.world.size), "progress": asdict(position)}
+            content = io.BytesIO()  # NumPy seeks in a file, to fill in sizes
+            self.write_state(content, {**header, "random": random_states, **self.state()})
             save(checkpoint_folder(), position.step, lambda file: file.write(content.getbuffer()))
         self.world.wait()
 
+    @override
     def identities(self) -> dict[str, Any]:
         settings, schedule = self.settings, self.schedule
         return {
@@ -165,15 +175,16 @@ class StandardEngine(FrameworkCalls):
         return {str(step): lr if schedule is None else self.rate(schedule, done) for step, done in intervals.items()}
 
     def _schedule_of_case(self, made_by: str) -> Any:
-        """The schedule of the configuration, by its own classes as they lie on the disk."""
+        """The schedule of the configuration, by its classes as they are imported again from the disk."""
         if not made_by:
             return None
         with imported_anew([*self.schedules, made_by.rpartition(".")[0]]):
-            described = {**self.config["lr_scheduler"], "_target_": made_by}
-            return self.make_schedule({**self.config, "lr_scheduler": described})
+            description = {**self.config["lr_scheduler"], "_target_": made_by}
+            return self.make_schedule({**self.config, "lr_scheduler": description})
 
+    @override
     def framework_figures(self, trained: Trained) -> FrameworkFigures:
-        memory, memory_kind = self.peak_memory()
+        memory, memory_kind = self.device.peak_memory()
         digest, parameters = hashlib.sha256(), 0
         for array in self.trained_arrays():
             digest.update(array.tobytes())

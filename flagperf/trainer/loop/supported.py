@@ -1,4 +1,4 @@
-"""Settings that the loop of a framework does not have."""
+"""Settings that a framework does not have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from flagperf.contract.settings import MeshSizes, Parallel, Settings
 from flagperf.errors import ConfigError
 
-# Setting → the only value that it may have, where only PyTorch's loop has it.
+# Settings that only PyTorch has → the only value that they may have elsewhere.
 PYTORCH_ONLY: Mapping[str, Any] = {
     "compile": False,
     "memory_format": "contiguous_format",
@@ -20,18 +20,19 @@ PYTORCH_ONLY: Mapping[str, Any] = {
     "synthetic": False,
     "parallel": Parallel(None, MeshSizes(-1, 1, 1)),
     "profile": False,
+    "random_numbers": "device",
 }
 
 
-def check_supported(settings: Settings, only: Mapping[str, Any], framework: str) -> None:
-    """Refuse settings that a loop does not have, with a ConfigError.
+def check_supported(settings: Settings, fixed: Mapping[str, Any], framework: str) -> None:
+    """Refuse settings that a framework does not have, with a ConfigError. It has no moving average of the weights.
 
     Args:
-        only: those settings → the only value that they may have; a moving average of the weights is refused, too.
+        fixed: settings that it does not have → the only value that they may have.
         framework: its title, for the message.
     """
-    given = {**{name: getattr(settings, name) for name in only}, "ema.decay": settings.ema.decay}
-    for name, allowed in {**only, "ema.decay": None}.items():
+    given = {**{name: getattr(settings, name) for name in fixed}, "ema.decay": settings.ema.decay}
+    for name, allowed in {**fixed, "ema.decay": None}.items():
         if given[name] != allowed:
             raise ConfigError(
                 f"there is no such setting with {framework}",

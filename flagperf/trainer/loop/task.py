@@ -1,7 +1,7 @@
-"""What the loop needs to know of a model: a task, one a kind of workload. The case's `task._target_` names it.
+"""The interface between the loop and a model: a task, one for each workload. The case's `task._target_` names it.
 
-It is that of every framework but PyTorch, whose tasks know more (pytorch/task.py). Networks, batches and losses are
-those of the framework.
+PyTorch has a larger interface (pytorch/task.py); all other frameworks use this one. Networks, batches and losses are
+objects of the framework.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 
 
 class Task:
-    """Base of all tasks. Batches are what the framework's loader makes of the case's data set.
+    """Base of all tasks. The framework's loader makes the batches of the case's data set.
 
     Attributes:
-        metrics: names of what `measure` gives, by which a wrong target is refused before the first step.
-        counts: numbers that `count` gives.
+        metrics: names of the metrics of `measure`. A target about another metric is refused before the first step.
+        counts: how many numbers `count` returns.
     """
 
     metrics: Sequence[str]
     counts: int
 
     def parameters(self, network: Any) -> Any:
-        """What the optimizer gets: parameters, or parameter groups where the recipe treats some differently.
+        """The parameters for the optimizer, in groups where the recipe treats some differently.
 
-        Keras's optimizers get all weights that are trained.
+        Keras's optimizers get all trained weights and do not call this.
         """
         raise NotImplementedError
 
     def initial_weights(self, checkpoint: Mapping[str, Any]) -> Mapping[str, NDArray[Any]]:
-        """The network's weights by their names, from the arrays of `init_checkpoint`: published files use others."""
+        """The network's weights by their names, from the arrays of `init_checkpoint`, whose names may differ."""
         return checkpoint
 
     def loss(self, network: Any, batch: Any) -> Any:
@@ -43,17 +43,17 @@ class Task:
         raise NotImplementedError
 
     def units(self, batch: Any) -> int:
-        """What the throughput counts (images, tokens, frames …); samples unless the case says otherwise."""
+        """The units of the throughput in the batch (images, tokens, frames …); by default samples."""
         return self.samples(batch)
 
     def operations(self, network: Any, config: Mapping[str, Any]) -> float | None:  # noqa: ARG002
-        """Floating-point operations of one forward pass over a sample of nominal size; None where nobody says."""
+        """Floating-point operations of one forward pass over a sample of nominal size; None: unknown."""
         return None
 
     def count(self, network: Any, batch: Any) -> Any:
-        """A tensor of `counts` numbers, float64, of a batch of the evaluation: summed over all batches of all ranks."""
+        """A float64 tensor, [counts], of a batch of the evaluation. The engine sums it over all batches and ranks."""
         raise NotImplementedError
 
     def measure(self, counted: NDArray[Any]) -> dict[str, float]:
-        """Metrics from those sums."""
+        """Metrics from the sums of `count`, [counts]."""
         raise NotImplementedError

@@ -20,18 +20,18 @@ def train(engine: Engine, perflog: PerfLog, began: float) -> None:
         ConfigError: the configuration cannot be used here.
         TrainingError: the loss became NaN or infinite.
     """
-    perflog.log("BUILT", built(engine))
+    perflog.log("BUILT", _built(engine))
     trained = Training(engine, perflog).run()
     figures = finished(engine, trained, began)
     if engine.config.get("probe"):
-        figures["mfu_achieved"] = achieved(engine, perflog, figures["model_flops"])
+        figures["mfu_achieved"] = _achieved(engine, perflog, figures["model_flops"])
     perflog.log("FINISHED", figures)
     engine.leave()
     trained.check_loss(engine.world.rank)
 
 
-def built(engine: Engine) -> dict[str, Any]:
-    """The value of BUILT, of this rank. The verdict holds it against the case."""
+def _built(engine: Engine) -> dict[str, Any]:
+    """The value of BUILT of this rank. The verdict compares it with the case."""
     return {
         "device_name": engine.device_name,
         "data": dict(engine.counts),
@@ -40,9 +40,9 @@ def built(engine: Engine) -> dict[str, Any]:
     }
 
 
-def achieved(engine: Engine, perflog: PerfLog, model_flops: float | None) -> float | None:
-    """Measure the devices now that the training is over; its FLOP/s as a share of what they achieve together."""
-    own = engine.probe()
-    perflog.log("PROBE", own)
-    rates = [found.get(peak_name(engine.settings)) for found in engine.world.gather(own)]
+def _achieved(engine: Engine, perflog: PerfLog, model_flops: float | None) -> float | None:
+    """Measure the devices after the training, and return its FLOP/s as a share of the FLOP/s that they achieve."""
+    probed = engine.probe()
+    perflog.log("PROBE", probed)
+    rates = [rank.get(peak_name(engine.settings)) for rank in engine.world.gather(probed)]
     return utilisation(model_flops, None if None in rates else sum(rates))

@@ -1,4 +1,4 @@
-"""What a training did and measured on one rank."""
+"""The course and the measurements of a training on one rank."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from flagperf.trainer.loop.agenda import Position
 
 log = logging.getLogger(__name__)
 
-FOLLOWS = 0.5  # seconds after which ranks end that diverged because of another: the launcher sees that one end first
+FOLLOW_DELAY = 0.5  # seconds that other ranks wait, so that the launcher sees the diverged rank end first
 
 
 class Diverged(NamedTuple):
-    """The first step in which a rank's own loss was no number, and the rank; None where several were at once."""
+    """The first step in which a rank's own loss was NaN or infinite, and that rank; None: several ranks at once."""
 
     step: int
     rank: int | None
 
     @classmethod
-    def of(cls, steps: Sequence[int | None], share: Callable[[int], int]) -> Diverged | None:
-        """Found from the first such step of each rank, where it has one.
+    def of(cls, steps: Sequence[int | None], data_rank: Callable[[int], int]) -> Diverged | None:
+        """From the first such step of each rank. Returns None where no rank has one.
 
         Args:
-            share: rank → its share of the data. Of ranks with the same one the first stands for all.
+            data_rank: rank → its data rank. Of ranks with the same data rank, the first counts.
         """
         known = {rank: step for rank, step in enumerate(steps) if step is not None}
         if not known:
-            return None  # the sum over the ranks was too large
+            return None  # only the sum over the ranks was infinite
         first = min(known.values())
         ranks = [rank for rank, step in known.items() if step == first]
-        return cls(first, ranks[0] if len(set(map(share, ranks))) == 1 else None)
+        return cls(first, ranks[0] if len(set(map(data_rank, ranks))) == 1 else None)
 
 
 @dataclass(frozen=True)
 class FrameworkFigures:
-    """What only the framework can tell of this rank when the training is over."""
+    """Figures of this rank that only the framework knows, after the training."""
 
     parameters: int
     parameters_checksum: str
@@ -59,11 +59,11 @@ class Trained:
     position: Position  # where it ended
     resumed_from: int  # step; 0 where it did not resume
     stop_reason: str | None
-    target: Target | None  # that it was to reach
+    target: Target | None  # None: it claims no target
     metrics: Mapping[str, float]  # of the last evaluation
     loss: float | None  # mean over the job, in the last logged step or the first where it was not finite
     loss_step: int  # the step of that loss
-    diverged: Diverged | None  # where that loss was not finite: where it began
+    diverged: Diverged | None  # where the loss first was not finite
     loss_checksum: int  # of all logged losses
     sample_data: bool
 
@@ -79,8 +79,8 @@ class Trained:
     data_wait: float
     eval_time: float
     checkpoint_time: float
-    clock: str  # which clock measured the four
-    comparisons: Mapping[str, Any] = field(default_factory=dict)  # figures of those with the case's own network
+    clock: str  # the clock of the times above
+    comparisons: Mapping[str, Any] = field(default_factory=dict)  # figures of comparisons with the case's own network
 
     def steady(self, warmup_steps: int) -> tuple[int, Sequence[float]]:
         """Units, and the time of each step, after the warm-up."""
@@ -90,13 +90,13 @@ class Trained:
         return self.units - (self.units_by_step[warmup_steps - 1] if warmup_steps else 0), times
 
     def check_loss(self, rank: int) -> None:
-        """Raise TrainingError where the loss became NaN or infinite: the rank where it began says so first."""
+        """Raise TrainingError where the loss became NaN or infinite, first on the rank where it began."""
         if self.loss is None or math.isfinite(self.loss):
             return
         step, first = self.diverged or (self.loss_step, None)
         if first in (None, rank):
             raise TrainingError(f"training diverged: the loss was {self.loss} at step {step}")
-        said = f"training diverged: the loss of rank {first} was {self.loss} at step {step}"
-        log.error(said)  # once that rank has ended, this one may be stopped
-        time.sleep(FOLLOWS)
-        raise TrainingError(said)
+        message = f"training diverged: the loss of rank {first} was {self.loss} at step {step}"
+        log.error(message)  # now, since this rank may be stopped when that rank has ended
+        time.sleep(FOLLOW_DELAY)
+        raise TrainingError(message)

@@ -1,7 +1,7 @@
-"""The one loop of every training, from top to bottom. An engine (engine.py) makes steps; the loop knows what is due.
+"""The one loop of every training. An engine (engine.py) makes steps; the loop logs, evaluates, saves and stops.
 
-An accelerator may run behind the host: the engine's `lag` says so. The figures of a step then arrive during the next
-one, and a record is settled a step after it was opened. Where there is no lag, it is settled at once.
+An accelerator may run behind the host: the engine's `lag` is then 1. The figures of a step then arrive during the next
+step, and a record is settled one step after it was opened. Without a lag a record is settled at once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from flagperf.contract.target import check_target
 from flagperf.trainer.loop.agenda import Agenda
 from flagperf.trainer.loop.clock import CHECKPOINT, DATA, EVALUATE, STEP
 from flagperf.trainer.loop.engine import Engine
-from flagperf.trainer.loop.records import HEARTBEAT, HOLD, Step, StepRecords
+from flagperf.trainer.loop.records import HEARTBEAT, MAX_WAIT, Step, StepRecords
 from flagperf.trainer.loop.trained import Diverged, Trained
 
 
 class Training:
-    """One training on this rank; `run` runs it and says what it measured."""
+    """One training on this rank; `run` runs it and returns its measurements."""
 
     def __init__(self, engine: Engine, perflog: PerfLog) -> None:
         config, self.engine, self.perflog = engine.config, engine, perflog
@@ -42,12 +42,12 @@ class Training:
 
         self.position, self.resume_notes = engine.resume()
         self.resumed_from = self.position.step
-        self.stop_reason = self.agenda.limit(self.position)  # a resumed training may have nothing left to do
+        self.stop_reason = self.agenda.limit(self.position)  # a resumed training may already be at its limit
         self.metrics: dict[str, float] = {}  # of the last evaluation …
         self.evaluated = self.resumed_from  # … and the step after which it was made
         self.units_by_step = array("q")  # units of this rank up to the end of each step
         self.epoch = self.position.epoch  # of the last step
-        self.steps_in_epoch = self.next_look = 0
+        self.steps_in_epoch = self.next_due = 0
 
     # ---------------------------------------------------------------- the loop
 
@@ -88,7 +88,7 @@ class Training:
         steps = engine.train_batches.steps(self.epoch)
         self.steps_in_epoch = len(steps)
         self.epoch_ends = position.step + len(steps) - position.step_in_epoch
-        self.next_look = position.step + 1
+        self.next_due = position.step + 1
         for samples in steps[position.step_in_epoch :]:
             self.step_began = time()
             engine.step(position.step + 1)
@@ -96,16 +96,16 @@ class Training:
             self.step_ended = time()
             self.units_by_step.append(engine.units)
             position.advance(samples)
-            if position.step >= self.next_look:
-                self._look(samples)
-            if self.step_ended - self.perflog.written > HOLD:
+            if position.step >= self.next_due:
+                self._after_step(samples)
+            if self.step_ended - self.perflog.written > MAX_WAIT:
                 self._heartbeat("train")
             if self.stop_reason is not None:
                 break
         self._log("EPOCH_END", {"epoch": self.epoch, "step": position.step})
 
-    def _look(self, samples: int) -> None:
-        """Do what is due after a step of so many samples of the whole job."""
+    def _after_step(self, samples: int) -> None:
+        """Log, evaluate, save and stop where due after a step. `samples`: of the whole job in this step."""
         position, agenda, engine = self.position, self.agenda, self.engine
         if agenda.logs(position.step):
             self._open_record()
@@ -122,15 +122,15 @@ class Training:
             self._check()
         if self.records.full:
             self._write_records()
-        self.next_look = self._next_look()
+        self.next_due = self._next_due()
 
-    def _next_look(self) -> int:
-        """The next step after which something may be due; until then nobody needs to ask."""
+    def _next_due(self) -> int:
+        """The next step after which something may be due. No step before it needs a check."""
         step, check = self.position.step, self.resumed_from + self.engine.check_due
         if self.records.due > step:
             return self.records.due
-        look = min(self.agenda.next_look(self.position), self.epoch_ends)
-        return check if step < check < look else look
+        due = min(self.agenda.next_due(self.position), self.epoch_ends)
+        return check if step < check < due else due
 
     def _end_epoch(self) -> None:
         position = self.position
@@ -141,16 +141,16 @@ class Training:
             self.stop_reason = self.stop_reason or "max_epochs"
         position.epoch, position.step_in_epoch = position.epoch + 1, 0
 
-    # ---------------------------------------------------------------- what it does now and then
+    # ---------------------------------------------------------------- evaluations, checkpoints, checks
 
     def _metrics(self) -> dict[str, float]:
-        """Metrics of the network, the same on every rank; that of the target must be among them."""
+        """Metrics of the network, the same on every rank. Raises ConfigError where the target's metric is missing."""
         metrics = self.engine.evaluate(partial(self._heartbeat, "evaluate"))
         check_target(self.settings.target, metrics)
         return metrics
 
     def _evaluate(self) -> None:
-        """Evaluate, unless the loss is no number any more."""
+        """Evaluate, unless the loss is NaN or infinite."""
         self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
@@ -167,7 +167,7 @@ class Training:
             self.stop_reason = ON_SAMPLE_DATA
 
     def _save(self) -> None:
-        """Write a checkpoint, unless the loss is no number any more."""
+        """Write a checkpoint, unless the loss is NaN or infinite."""
         self._settle_record()
         if self.stop_reason == "non_finite_loss":
             return
@@ -180,7 +180,7 @@ class Training:
         self.clock.lap(CHECKPOINT)
 
     def _heartbeat(self, phase: str) -> None:
-        """Show that the loop moves: with the records that are held, or a line of its own."""
+        """Show that the loop moves: write the waiting records, or a HEARTBEAT."""
         self._write_records()
         if time() - self.perflog.written > HEARTBEAT:
             self.perflog.log("HEARTBEAT", {"phase": phase, "step": self.position.step})
@@ -189,7 +189,7 @@ class Training:
 
     def _open_record(self) -> None:
         """Begin to send the figures of the last step to the host."""
-        self._settle_record()  # that of the step before, where the device runs behind the host
+        self._settle_record()  # the record before, where the device runs behind the host
         engine, position = self.engine, self.position
         self.records.open(
             Step(
@@ -207,36 +207,36 @@ class Training:
         )
 
     def _settle_record(self) -> None:
-        """Take the figures that were sent; a loss that is no number stops the training."""
+        """Take the figures that were sent. A loss that is NaN or infinite stops the training."""
         self.records.settle()
         if not self.records.finite:
             self.stop_reason = "non_finite_loss"
 
     def _finish_records(self) -> None:
-        """The last step is always logged."""
+        """Log the last step, which is always logged."""
         if self.resumed_from < self.position.step and self.records.opened < self.position.step:
             self._open_record()
         self._settle_record()
 
     def _log(self, event: str, value: Mapping[str, Any] | None = None) -> None:
-        """Write an event after the records that came before it."""
+        """Write the waiting records, then an event."""
         self._write_records()
         self.perflog.log(event, value, stacklevel=2)
 
     def _write_records(self) -> None:
-        """Write the records that are held, and in that of the last step that it is the last, where that is known."""
+        """Write the waiting records. The record of the last step is marked, where the end is known."""
         ends = self.stop_reason or self.agenda.ends_here(self.position, self.steps_in_epoch)
         self.records.write(self.position.step if ends else 0)
 
     def _diverged(self) -> Diverged | None:
-        """Where the losses ceased to be numbers; asked of all ranks, which all stopped for it."""
+        """Where the losses became NaN or infinite; None where they did not. All ranks call this together."""
         if self.records.finite:
             return None
         steps = self.engine.world.gather(self.engine.diverged(self.position.step))
-        return Diverged.of(steps, self.engine.share)
+        return Diverged.of(steps, self.engine.data_rank)
 
     def _trained(self, began: float, train_time: float, wall_time: float) -> Trained:
-        """What this rank did."""
+        """The measurements of this rank; times in seconds."""
         return Trained(
             position=self.position,
             resumed_from=self.resumed_from,

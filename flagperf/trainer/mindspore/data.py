@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import cycle, islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from mindspore.dataset.dataloader import DataLoader
 from numpy.typing import NDArray
 
 from flagperf.trainer.data.batches import Numbered
-from flagperf.trainer.data.datasets import Loaded, Opened
+from flagperf.trainer.data.datasets import Loaded, Opened, load_batches
 
 
 class Dataset:
@@ -22,42 +21,38 @@ class Dataset:
         raise NotImplementedError
 
     def read(self, index: int, generator: np.random.Generator) -> tuple[Any, ...]:
-        """The sample of an index, as arrays and numbers; all that is random must come from its generator."""
+        """The sample of an index, as arrays and numbers. All its random numbers come from the generator."""
         raise NotImplementedError
 
 
-class Drawn:
-    """A data set as the loader asks for its samples: each with the seed of its batch, and its place there."""
+class SampleReader:
+    """A data set for MindSpore's loader. A key is a sample's index, the seed of its batch, and its position there."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
 
-    def __getitem__(self, asked: tuple[int, int, int]) -> tuple[Any, ...]:
-        index, *seeds = asked
+    def __getitem__(self, key: tuple[int, int, int]) -> tuple[Any, ...]:
+        index, *seeds = key
         return self.dataset.read(index, np.random.default_rng(seeds))
 
 
 def load(opened: Opened, workers: int) -> Loaded:
-    """Start the processes that load; they are forks of this process, and go on from one evaluation to the next."""
-    share = opened.eval_batches or []
-    evaluated = loaded(opened.evaluated, cycle(share), workers) if share else iter(())
-    return Loaded(loaded(opened.train, opened.batches, workers), lambda: islice(evaluated, len(share)))
+    """Start the processes that load; they are forks of this process, and go on from one evaluation to the next.
 
+    Batches travel as arrays: MindSpore's own way, a tensor in shared memory for each, costs the rank 6 ms a batch more.
 
-def loaded(dataset: Dataset, batches: Iterable[Numbered], workers: int) -> Iterator[list[Tensor]]:
-    """Batches, read by so many processes; 0: by this one.
-
-    They travel as arrays: MindSpore's own way, a tensor in shared memory for each, costs the rank 6 ms a batch more.
+    Args:
+        workers: processes; 0: this process loads.
     """
-    asked = ([(index, seed, place) for place, index in enumerate(indices)] for seed, indices in batches)
-    return map(tensors, iter(DataLoader(Drawn(dataset), batch_sampler=asked, num_workers=workers, collate_fn=stacked)))
+
+    def load_tensors(dataset: Dataset, batches: Iterable[Numbered]) -> Iterator[list[Tensor]]:
+        keys = ([(index, seed, position) for position, index in enumerate(indices)] for seed, indices in batches)
+        loader = DataLoader(SampleReader(dataset), batch_sampler=keys, num_workers=workers, collate_fn=_stacked)
+        return ([Tensor.from_numpy(array) for array in arrays] for arrays in iter(loader))
+
+    return load_batches(opened, load_tensors)
 
 
-def stacked(samples: list[tuple[Any, ...]]) -> list[NDArray[Any]]:
+def _stacked(samples: list[tuple[Any, ...]]) -> list[NDArray[Any]]:
     """The arrays of a batch, [sample, …]."""
     return [np.stack(values) for values in zip(*samples)]
-
-
-def tensors(arrays: list[NDArray[Any]]) -> list[Tensor]:
-    """The tensors of a batch."""
-    return [Tensor.from_numpy(array) for array in arrays]

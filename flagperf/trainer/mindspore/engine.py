@@ -11,14 +11,14 @@ import mindspore
 import numpy as np
 from mindspore import Parameter, Tensor, amp, nn, ops
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from flagperf.contract.components import component
 from flagperf.trainer.data.datasets import Loaded, Opened
-from flagperf.trainer.loop.clock import Clock
 from flagperf.trainer.loop.standard import StandardEngine
 from flagperf.trainer.loop.supported import PYTORCH_ONLY
 from flagperf.trainer.mindspore.data import load
-from flagperf.trainer.mindspore.device import clock_for, device_name, open_device, peak_memory
+from flagperf.trainer.mindspore.device import MindSporeDevice
 from flagperf.trainer.mindspore.identity import fingerprint, number, optimizer_of
 from flagperf.trainer.mindspore.ranks import World
 
@@ -30,33 +30,29 @@ class MindSporeEngine(StandardEngine):
     """The training of this rank by MindSpore."""
 
     title = "MindSpore"
-    only: Mapping[str, Any] = {**PYTORCH_ONLY, "ddp": {}}  # of the class
+    world_class = World
+    device_class = MindSporeDevice
+    fixed: Mapping[str, Any] = {**PYTORCH_ONLY, "ddp": {}}  # of the class
     versions: Mapping[str, str] = {"mindspore": mindspore.__version__}
     world: World
 
     # ---------------------------------------------------------------- the start
 
-    def ranks(self) -> World:
-        return World.of()
-
-    def open_device(self) -> None:
-        self.device = open_device(self.config["vendor"], self.settings, self.world)
-        self.device_name = device_name(self.device)
-
-    def make_clock(self) -> Clock:
-        return clock_for(self.device)
-
+    @override
     def seed(self, number: int) -> None:
         random.seed(number)
         mindspore.set_seed(number % 2**32)
         mindspore.manual_seed(number)
 
+    @override
     def load(self, opened: Opened) -> Loaded:
         return load(opened, self.settings.num_workers)
 
+    @override
     def make_optimizer(self, rate: Any) -> nn.Optimizer:
         return component(self.config, "optimizer", self.task.parameters(self.network), learning_rate=rate)
 
+    @override
     def prepare(self) -> None:
         precision = self.settings.precision
         if precision in CAST:
@@ -69,52 +65,62 @@ class MindSporeEngine(StandardEngine):
 
     # ---------------------------------------------------------------- network and state
 
+    @override
     def weights(self) -> Mapping[str, Any]:
         parameters: Mapping[str, Any] = self.network.parameters_dict()
         return parameters
 
-    def fill(self, given: Mapping[str, NDArray[Any]]) -> None:
+    @override
+    def fill(self, weights: Mapping[str, NDArray[Any]]) -> None:
         for name, parameter in self.weights().items():
-            self.assign(parameter, given[name])
+            self.assign(parameter, weights[name])
 
+    @override
     def trained_arrays(self) -> Iterable[NDArray[Any]]:
         return (parameter.asnumpy() for parameter in self.network.trainable_params())
 
+    @override
     def statistics(self) -> list[Parameter]:
         return list(self.network.untrainable_params())
 
+    @override
     def assign(self, tensor: Parameter, value: NDArray[Any]) -> None:
         tensor.set_data(Tensor(value, tensor.dtype))
 
-    def peak_memory(self) -> tuple[float, str]:
-        return peak_memory(self.device)
-
+    @override
     def state(self) -> Mapping[str, Any]:
         return {"arrays": {name: parameter.asnumpy() for name, parameter in self._parameters().items()}}
 
+    @override
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, parameter in self._parameters().items():
             self.assign(parameter, state["arrays"][name])
 
     def _parameters(self) -> dict[str, Parameter]:
-        """All that has a state, by name; the schedule has none but the optimizer's count of steps."""
-        found = {one.name: one for cell in (self.network, self.optimizer) for one in cell.get_parameters()}
+        """All parameters with a state, by name. The only state of the schedule is the optimizer's count of steps."""
+        cells = (self.network, self.optimizer)
+        parameters = {parameter.name: parameter for cell in cells for parameter in cell.get_parameters()}
         if self.scaler is not None:
-            found.update({"scaler.scale": self.scaler.scale_value, "scaler.counter": self.scaler.counter})
-        return found
+            parameters.update({"scaler.scale": self.scaler.scale_value, "scaler.counter": self.scaler.counter})
+        return parameters
 
+    @override
     def random_state(self) -> NDArray[Any]:
         return mindspore.get_rng_state().asnumpy()  # type: ignore[no-any-return]
 
+    @override
     def set_random_state(self, state: NDArray[Any]) -> None:
         mindspore.set_rng_state(Tensor(state))
 
+    @override
     def network_identity(self) -> Mapping[str, Any]:
         return fingerprint(self.network)
 
+    @override
     def optimizer_identity(self) -> Mapping[str, Any]:
         return optimizer_of(self.optimizer)
 
+    @override
     def rate(self, schedule: Any, interval: int) -> float:
         return number(self._rate(schedule, interval))
 
@@ -125,10 +131,10 @@ class MindSporeEngine(StandardEngine):
     # ---------------------------------------------------------------- steps and evaluations
 
     def step(self, number: int) -> None:  # noqa: ARG002
-        """Gradients of the micro steps are added up, averaged over the ranks, clipped and applied."""
+        """Add up the gradients of the micro steps, average them over the ranks, clip and apply them."""
         self.losses, sums = [], ()
         for _ in range(self.settings.gradient_accumulation_steps):
-            (_, loss), gradients = self.gradients(self.take())
+            (_, loss), gradients = self.gradients(self.next_batch())
             sums = tuple(map(ops.add, sums, gradients)) if sums else gradients
             self.losses.append(loss)
         averaged = self.average(sums)
@@ -140,14 +146,16 @@ class MindSporeEngine(StandardEngine):
         if finite:
             self.optimizer(gradients)
 
+    @override
     def learning_rate(self, step: int) -> float:
         return self.settings.lr if self.schedule is None else float(self._rate(self.schedule, step - 1))
 
+    @override
     def loss_scale(self) -> Any:
         return None if self.scaler is None else self.scaler.scale_value
 
     def _forward(self, batch: Any) -> tuple[Tensor, Tensor]:
-        """What is differentiated, the loss of a micro step with its share of the step and the scale; and the loss."""
+        """The value to differentiate, a micro step's share of the scaled loss of the step; and the plain loss."""
         loss = self.task.loss(self.network, batch)
         share = loss / self.settings.gradient_accumulation_steps
         return (share if self.scaler is None else self.scaler.scale(share)), loss
@@ -160,9 +168,11 @@ class MindSporeEngine(StandardEngine):
         factor = ops.clamp(self.settings.clip_grad / (self.grad_norm + 1e-6), max=1.0)
         return tuple(gradient * factor for gradient in gradients)
 
+    @override
     def numbers(self, tensor: Any) -> NDArray[Any]:
-        return np.array([float(one) for one in tensor]) if isinstance(tensor, tuple) else tensor.asnumpy()
+        return np.array([float(number) for number in tensor]) if isinstance(tensor, tuple) else tensor.asnumpy()
 
+    @override
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         self.network.set_train(False)
@@ -171,5 +181,5 @@ class MindSporeEngine(StandardEngine):
 
 
 def global_norm(tensors: tuple[Tensor, ...]) -> Tensor:
-    """The norm of all their numbers."""
+    """The Euclidean norm of all numbers of some tensors."""
     return ops.sqrt(sum(ops.square(tensor).sum() for tensor in tensors))

@@ -15,6 +15,7 @@ from mindspore import Parameter, Tensor, nn, ops
 from mindspore.communication.management import _init_with_store
 from mindspore.mint.distributed import TCPStore
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from flagperf.trainer.array_ranks import ArrayRanks
 
@@ -29,11 +30,11 @@ WORD = 4  # bytes of an int32
 class World(ArrayRanks):
     """Ranks that talk through MindSpore's collectives: HCCL on Ascend, MCCL on a CPU."""
 
-    def joined(self, backend: str, timeout: float) -> Self:
+    def join(self, backend: str, timeout: float) -> Self:
         """Join the other ranks in a store that rank 0 serves, at MASTER_ADDR and MASTER_PORT.
 
-        MindSpore's other way wants one more process, a scheduler. `mint.distributed.init_process_group` has this one
-        for HCCL alone, by the function that is called here. All ranks must have come within the timeout.
+        MindSpore's other way needs a further process, a scheduler. `mint.distributed.init_process_group` works this way
+        for HCCL alone, by the function that is called here. All ranks must join within the timeout.
         """
         if self.size > 1:
             address = socket.gethostbyname(os.environ["MASTER_ADDR"])
@@ -45,30 +46,31 @@ class World(ArrayRanks):
         return self
 
     def leave(self) -> None:
-        """Wait until all ranks are here. One that knows it ends, which may break the wait of another: all were here.
+        """Wait for all ranks. The first rank that leaves may break the wait of another, which then leaves, too.
 
-        Rank 0 serves the store of the others until then.
+        Until then rank 0 serves the store of the others.
         """
         with contextlib.suppress(RuntimeError):
             self.wait()
 
     def averaging(self, parameters: Sequence[Parameter]) -> Callable[[Tensors], Tensors]:
-        """What makes the gradients of parameters their means over the ranks."""
+        """A function that averages the gradients of parameters over the ranks."""
         if self.size == 1:
             return lambda gradients: gradients
         average: Callable[[Tensors], Tensors] = nn.DistributedGradReducer(parameters, mean=True, degree=self.size)
         return average
 
+    @override
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
-        return np.sum(self.everyones(values), axis=0)  # type: ignore[no-any-return]
+        return np.sum(self.all_gather(values), axis=0)  # type: ignore[no-any-return]
 
-    def everyones(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The numbers travel as the int32 that their bytes make, which each backend gathers."""
+    def all_gather(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Gather the bytes of the numbers as int32, which every backend can gather."""
         if self.size == 1:
             return values[None]
         flat = np.ravel(values)
         padded = np.zeros(-(-flat.nbytes // WORD) * WORD, np.uint8)
         padded[: flat.nbytes] = flat.view(np.uint8)
         rows = ops.AllGather()(Tensor(padded.view(np.int32)[None], mindspore.int32)).asnumpy().view(np.uint8)
-        everyones: NDArray[Any] = rows[:, : flat.nbytes].copy().view(values.dtype)
-        return everyones.reshape(self.size, *values.shape)
+        numbers: NDArray[Any] = rows[:, : flat.nbytes].copy().view(values.dtype)
+        return numbers.reshape(self.size, *values.shape)

@@ -1,8 +1,8 @@
 """The trainer of PaddlePaddle. No module of it imports torch.
 
-entry.py    what the framework-free part calls
-engine.py   Paddle's calls for a training: a step, an evaluation, a checkpoint
+entry.py    the entry for the framework-free part
+engine.py   steps, evaluations and checkpoints
 data.py     loaders
-device.py   the device of a rank; ranks.py: how the ranks join
-identity.py what identifies network and optimizer
+device.py   the device of a rank; ranks.py: how the ranks join and sum
+identity.py the identity of network and optimizer
 """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import cycle, islice
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from paddle.io import BatchSampler, DataLoader
 
-from flagperf.trainer.data.datasets import Loaded, Opened
+from flagperf.trainer.data.batches import Numbered
+from flagperf.trainer.data.datasets import Loaded, Opened, load_batches
 
 
 class Indices(BatchSampler):  # type: ignore[misc]
@@ -29,12 +29,10 @@ def load(opened: Opened, workers: int) -> Loaded:
 
     They go on from one evaluation to the next: Paddle's own way to begin again costs half a second.
     """
-    share = [indices for _, indices in opened.eval_batches or ()]
-    train = loaded(opened.train, (indices for _, indices in opened.batches), workers)
-    evaluated = loaded(opened.evaluated, cycle(share), workers) if share else iter(())
-    return Loaded(train, lambda: islice(evaluated, len(share)))
 
+    def load_device(dataset: Any, batches: Iterable[Numbered]) -> Iterator[Any]:
+        """Batches on the device, each copied there while the device still computes on the one before."""
+        indices = Indices(batch for _, batch in batches)
+        return iter(DataLoader(dataset, batch_sampler=indices, num_workers=workers))
 
-def loaded(dataset: Any, batches: Iterator[list[int]], workers: int) -> Iterator[Any]:
-    """Batches on the device, each copied there while the device still computes on the one before."""
-    return iter(DataLoader(dataset, batch_sampler=Indices(batches), num_workers=workers))
+    return load_batches(opened, load_device)

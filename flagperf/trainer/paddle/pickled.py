@@ -1,4 +1,4 @@
-"""paddle.load makes whatever a pickle asks for: a file of someone else is looked through before."""
+"""Checks a file before paddle.load, which makes any object that a pickle names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-KNOWN = {  # what paddle.save writes of tensors, random states and plain values
+KNOWN = {  # classes that paddle.save writes for tensors, random states and plain values
     "builtins": ("tuple",),
     "collections": ("OrderedDict",),
     "numpy": ("ndarray", "dtype"),
@@ -17,16 +17,16 @@ RANDOM_STATE = "GeneratorState"  # of Paddle, in a module that differs between v
 
 
 def check_pickle(path: Path) -> None:
-    """Refuse a file that holds anything else than paddle.save writes of a training.
+    """Refuse a file with other objects than paddle.save writes for a training.
 
     Raises:
-        pickle.UnpicklingError: it does.
+        pickle.UnpicklingError: the file names another class.
     """
     with path.open("rb") as file:
-        _Looking(file, encoding="latin1").load()
+        _Checker(file, encoding="latin1").load()
 
 
-class _Looking(pickle.Unpickler):
+class _Checker(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if name not in KNOWN.get(module, ()) and not (name == RANDOM_STATE and module.startswith("paddle.")):
             raise pickle.UnpicklingError(f"the file holds a {module}.{name}")

@@ -1,8 +1,8 @@
 """The PyTorch engine and its parts.
 
-entry.py        what the framework-free part of the trainer calls
+entry.py        the entry for the framework-free part of the trainer
 engine.py       steps, evaluations and checkpoints; read this first
-parts.py        what the engine works with, made from the configuration
+parts.py        the parts of a training, made from the configuration
 parallel/       how the ranks share the work
-task.py         what the engine asks of a model
+task.py         the interface of a model
 """

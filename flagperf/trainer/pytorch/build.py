@@ -1,4 +1,4 @@
-"""The network: its weights, and what is changed inside it."""
+"""Builds the network, loads its weights, and changes its modules as the settings say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from flagperf.contract.components import class_at, component
+from flagperf.contract.components import class_at, class_path, component
 from flagperf.contract.settings import Settings
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints.weights import check_fit, read_weights
@@ -22,13 +22,13 @@ from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.float8 import multiply_in_float8
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.start.extension import Rename, hooked, renaming
+from flagperf.trainer.start.extension import Rename, apply_network_hook, parameter_renaming
 
 if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 TENSORS = "a file of torch.save that holds tensors, arrays and plain values only, or NumPy's .npz"
-# What torch.load must know to read NumPy arrays, by the names of NumPy 2 and 1: published checkpoints hold some.
+# Classes by which torch.load reads NumPy arrays of published checkpoints, by the names of NumPy 2 and 1.
 _REBUILD: Any = np.empty(0).__reduce__()[0]
 NUMPY_ARRAYS: list[Any] = [
     np.ndarray,
@@ -42,10 +42,10 @@ NUMPY_ARRAYS: list[Any] = [
 def build_network(
     config: Mapping[str, Any], settings: Settings, task: Task, device: torch.device, world: World
 ) -> nn.Module:
-    """The network on its device, with the weights to start from, and what is changed inside it."""
+    """The network on its device, with its initial weights and its changed modules. Raises ConfigError."""
     network: nn.Module = component(config, "network")
     if settings.init_checkpoint is not None:
-        load_weights(task.pretrained(network), task, settings.init_checkpoint, renaming(config))
+        load_weights(task.pretrained(network), task, settings.init_checkpoint, parameter_renaming(config))
     if settings.sync_bn and world.size > 1:
         if device.type == "cpu":
             raise ConfigError(
@@ -60,16 +60,20 @@ def build_network(
     if settings.compile and settings.compile_modules is not None:
         compile_each(network, settings.compile_modules)
     network = network.to(device=device, memory_format=getattr(torch, settings.memory_format))  # type: ignore[call-overload]
-    return hooked(config, network)  # type: ignore[no-any-return]
+    return apply_network_hook(config, network)  # type: ignore[no-any-return]
 
 
-def recompute(network: nn.Module, class_path: str | None, keeps: str = "nothing") -> None:
+def recompute(network: nn.Module, class_name: str | None, keeps: str = "nothing") -> None:
     """Let modules of one class recompute their activations in the backward pass instead of keeping them.
 
     Args:
-        keeps: what they keep all the same: nothing, or products of matrices and attention.
+        class_name: path of the class.
+        keeps: "nothing", or "products": the modules keep products of matrices, and attention.
+
+    Raises:
+        ConfigError: no class is named, or the network has no module of the class.
     """
-    if class_path is None:
+    if class_name is None:
         raise ConfigError(
             "activation checkpointing needs to know which modules recompute",
             where="config.yaml",
@@ -77,27 +81,27 @@ def recompute(network: nn.Module, class_path: str | None, keeps: str = "nothing"
             allowed="the path of a module class, such as torchvision.models.resnet.Bottleneck",
         )
     contexts = kept_products() if keeps == "products" else None
-    for module in modules_of(network, class_path, "checkpoint_modules"):
-        module.forward = _Recomputed(module.forward, contexts)
+    for module in modules_of(network, class_name, "checkpoint_modules"):
+        module.forward = Recomputed(module.forward, contexts)
 
 
-def compile_each(network: nn.Module, class_path: str) -> None:
-    """Compile the modules of one class, each by itself: blocks that are alike share their kernels."""
-    for module in modules_of(network, class_path, "compile_modules"):
+def compile_each(network: nn.Module, class_name: str) -> None:
+    """Compile each module of one class by itself: equal blocks share their kernels."""
+    for module in modules_of(network, class_name, "compile_modules"):
         module.forward = Compiled(module.forward)
 
 
-def modules_of(network: nn.Module, class_path: str, key: str) -> list[Any]:
-    """The modules of the class that a setting names by its path."""
-    kind = class_at(class_path)
+def modules_of(network: nn.Module, class_name: str, key: str) -> list[Any]:
+    """The modules of the class whose path a setting gives. Raises ConfigError where there is none."""
+    kind = class_at(class_name)
     modules = [module for module in network.modules() if isinstance(module, kind)]
     if not modules:
         raise ConfigError(
             "the network has no modules of this class",
             where="config.yaml",
             key=key,
-            given=class_path,
-            allowed=", ".join(sorted({_path(type(module)) for module in network.modules()})),
+            given=class_name,
+            allowed=", ".join(sorted({class_path(module) for module in network.modules()})),
         )
     return modules
 
@@ -105,10 +109,10 @@ def modules_of(network: nn.Module, class_path: str, key: str) -> list[Any]:
 class Compiled:
     """A forward pass that is compiled. A copy of its module compiles the forward pass of the copy.
 
-    torch.compile gives a plain function, which a copy of the module would share: it computes with the first module.
+    A copy of the module would share torch.compile's function, which computes with the original module.
 
     Attributes:
-        used: False where all such modules are called as they were written, as for the count of their operations.
+        used: False while all such modules run uncompiled, as for the count of their operations.
     """
 
     used = True
@@ -118,6 +122,7 @@ class Compiled:
         self.forward, self.compiled = forward, torch.compile(forward)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the forward pass, compiled while `used`."""
         return (self.compiled if Compiled.used else self.forward)(*args, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
@@ -126,7 +131,7 @@ class Compiled:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """A block in which the modules of `compile_modules` are called as they were written."""
+    """A block in which the modules of `compile_modules` run uncompiled."""
     Compiled.used = False
     try:
         yield
@@ -134,21 +139,18 @@ def uncompiled() -> Iterator[None]:
         Compiled.used = True
 
 
-class _Recomputed:
-    """A forward pass whose activations are computed again when backward needs them, but for what `contexts` keeps."""
+class Recomputed:
+    """A forward pass whose activations are recomputed in the backward pass, except those that `contexts` keeps."""
 
     def __init__(self, forward: Any, contexts: Callable[[], Any] | None) -> None:
         self.forward = forward
-        self.given: dict[str, Any] = {} if contexts is None else {"context_fn": contexts}
+        self.options: dict[str, Any] = {} if contexts is None else {"context_fn": contexts}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the forward pass."""
         if not torch.is_grad_enabled():
             return self.forward(*args, **kwargs)
-        return checkpoint(self.forward, *args, use_reentrant=False, **self.given, **kwargs)
-
-
-def _path(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+        return checkpoint(self.forward, *args, use_reentrant=False, **self.options, **kwargs)
 
 
 def load_weights(network: nn.Module, task: Task, path: str, rename: Rename = str) -> None:
@@ -161,9 +163,9 @@ def load_weights(network: nn.Module, task: Task, path: str, rename: Rename = str
         ConfigError: the file cannot be read, or its names or shapes are not those of the network.
     """
     content = read_weights(path, _read_weights, TENSORS)
-    given, wanted = task.initial_weights(content), network.state_dict()
-    own = {rename(name): name for name in wanted}
-    given = {own.get(name, name): tensor for name, tensor in given.items()}
+    wanted = network.state_dict()
+    network_names = {rename(name): name for name in wanted}
+    given = {network_names.get(name, name): tensor for name, tensor in task.initial_weights(content).items()}
     check_fit(path, given, wanted)
     network.load_state_dict(given)
 
@@ -177,14 +179,13 @@ def _read_weights(path: str) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def averaged(network: nn.Module, settings: Settings, divided: Callable[[nn.Module], nn.Module]) -> AveragedModel | None:
-    """The moving average of the network's weights and buffers, which is a network of its own.
+def make_average(
+    network: nn.Module, settings: Settings, divided: Callable[[nn.Module], nn.Module]
+) -> AveragedModel | None:
+    """The moving average of the network's weights and buffers, in a network of its own; None without the setting.
 
     Args:
-        divided: how the ranks share a network; this one is whole.
-
-    Returns:
-        None where the settings ask for none.
+        divided: divides a network over the ranks.
     """
     if settings.ema.decay is None:
         return None

@@ -1,7 +1,7 @@
-"""What differs between the versions of torch that vendors' stacks hold, 2.0 to 2.14. No other file asks for one.
+"""The differences between the versions of torch in vendors' stacks, 2.0 to 2.14. No other file asks for the version.
 
-Each function has the newest version's way first, and then what an older one has in its place: mostly the module of the
-device, such as torch.cuda or the torch.npu of a plug-in.
+Each function begins with the newest version's way. Older versions use mostly the module of the device, such as
+torch.cuda or the torch.npu of a plug-in.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from torch.optim.swa_utils import AveragedModel
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
-LEFT: list[Any] = []  # process groups, kept to the end of the process: torch 2.4 was seen to hang when it frees one
+KEPT_GROUPS: list[Any] = []  # process groups, kept to the end of the process: torch 2.4 may hang when it frees one
 
 
 def fill_in() -> None:
-    """Put names that the cases use where an older torch, or the torchvision of its time, lacks them."""
+    """Add names that the cases use, where an older torch or its torchvision lacks them."""
     from flagperf.trainer.pytorch import older_names
 
     if VERSION < (2, 1):
@@ -45,7 +45,7 @@ def take_added_masks() -> None:
 
 
 def keep_nan() -> str:
-    """What tells a mean of torchmetrics that NaN counts. An older one can only leave it out, with a warning."""
+    """The `nan_strategy` by which torchmetrics' means count NaN. Older versions can only skip NaN, with a warning."""
     from torchmetrics import MeanMetric
 
     try:
@@ -59,19 +59,19 @@ def keep_nan() -> str:
 
 
 def module_of(device: torch.device) -> Any:
-    """The module of the device's kind: torch.cuda, or what a plug-in adds in its manner."""
+    """The module of the device's kind: torch.cuda, or the like of a plug-in."""
     return getattr(torch, device.type)
 
 
 def accelerators(kind: str) -> tuple[str | None, int]:
-    """The kind of accelerator that torch finds, and how many of it there are; None and 0 where it finds none.
+    """The kind and number of accelerators that torch finds; None and 0 where it finds none.
 
     Args:
-        kind: of the vendor's devices. An older torch can only be asked for these.
+        kind: of the vendor's devices. An older torch looks only for this kind.
     """
     if VERSION >= (2, 7):
-        found = torch.accelerator.current_accelerator(check_available=True)
-        return (None, 0) if found is None else (found.type, torch.accelerator.device_count())
+        device = torch.accelerator.current_accelerator(check_available=True)
+        return (None, 0) if device is None else (device.type, torch.accelerator.device_count())
     module = getattr(torch, kind, None)
     return (kind, module.device_count()) if module is not None and module.is_available() else (None, 0)
 
@@ -85,7 +85,7 @@ def choose_device(device: torch.device) -> None:
 
 
 def streams(device: torch.device) -> tuple[Any, Any, Callable[[], AbstractContextManager[Any]]]:
-    """The current stream of a device, another one, and what makes a block whose work goes to that other one."""
+    """The current stream of a device, a second stream, and a function that makes a block for work on the second one."""
     if VERSION >= (2, 7):
         other = torch.Stream(device)
         return torch.accelerator.current_stream(device), other, lambda: other
@@ -95,27 +95,27 @@ def streams(device: torch.device) -> tuple[Any, Any, Callable[[], AbstractContex
 
 
 def bound_to(device: torch.device) -> dict[str, torch.device]:
-    """The argument of init_process_group by which NCCL starts there, and not within the first step."""
+    """The argument of init_process_group by which NCCL starts at once, and not within the first step."""
     return {"device_id": device} if VERSION >= (2, 4) and device.type == "cuda" else {}
 
 
 def leave_group() -> None:
-    """Leave the process group. With torch 2.0 a rank was seen to hang in it; there the end of its process does it."""
+    """Leave the process group. With torch 2.0 a rank may hang here; there it leaves when its process ends."""
     if VERSION >= (2, 4):
-        LEFT.append(torch.distributed.group.WORLD)
+        KEPT_GROUPS.append(torch.distributed.group.WORLD)
         torch.distributed.destroy_process_group()
 
 
 def parallel_devices(device: torch.device) -> list[torch.device] | None:
-    """The `device_ids` of DistributedDataParallel. That of torch 2.0 takes each for a GPU, and copies inputs there."""
+    """The `device_ids` of DistributedDataParallel. Torch 2.0 takes each device for a GPU, and copies inputs there."""
     return None if device.type == "cpu" or (VERSION < (2, 1) and device.type != "cuda") else [device]
 
 
 def check_sharding() -> None:
-    """Refuse a torch that cannot divide a network over ranks by what this trainer uses (FSDP2).
+    """Refuse a torch without FSDP2, which divides a network over ranks.
 
     Raises:
-        ConfigError: it is older than 2.6.
+        ConfigError: torch is older than 2.6.
     """
     if VERSION < (2, 6):
         raise ConfigError(
@@ -127,14 +127,14 @@ def check_sharding() -> None:
 
 
 def sent_buffers(network: nn.Module) -> list[Tensor]:
-    """The buffers of a network that ranks can send each other. Gloo of torch 2.0 sends no booleans: they are constants.
+    """The buffers that ranks can send each other. Gloo of torch 2.0 sends no booleans, which are constants.
 
-    DistributedDataParallel, which sends them too, will leave out the others.
+    DistributedDataParallel, which sends buffers too, is told to skip those.
     """
     if VERSION >= (2, 4):
         return list(network.buffers())
-    kept = [name for name, buffer in network.named_buffers() if buffer.dtype == torch.bool]
-    network._ddp_params_and_buffers_to_ignore = kept  # type: ignore[assignment]
+    unsent = [name for name, buffer in network.named_buffers() if buffer.dtype == torch.bool]
+    network._ddp_params_and_buffers_to_ignore = unsent  # type: ignore[assignment]
     return [buffer for buffer in network.buffers() if buffer.dtype != torch.bool]
 
 
@@ -145,7 +145,7 @@ def grad_scaler(device: torch.device) -> Any:
     """The gradient scaler for fp16 on a device.
 
     Raises:
-        ConfigError: this torch has none for it.
+        ConfigError: this torch has no gradient scaler for the device.
     """
     if VERSION >= (2, 3):
         return torch.amp.GradScaler(device.type)
@@ -162,18 +162,18 @@ def grad_scaler(device: torch.device) -> Any:
 
 
 def fill_no_memory() -> None:
-    """Let deterministic algorithms leave memory that nobody has written as it is; filling it costs a pass."""
+    """Stop deterministic algorithms from filling uninitialised memory, which costs a pass over it."""
     if VERSION >= (2, 2):
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def _held(tensors: Iterable[Any]) -> list[Tensor]:
-    """What this rank holds of tensors, of which some are divided and some are not."""
+    """This rank's parts of tensors; an undivided tensor is its own part."""
     return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
-    """An exponential moving average of a network's weights and buffers; of the parts that this rank holds."""
+    """An exponential moving average of this rank's parts of a network's weights and buffers."""
     from torch.optim import swa_utils
 
     if VERSION >= (2, 1):
@@ -194,12 +194,12 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 
 
 def safe_to_load(classes: Iterable[Any]) -> AbstractContextManager[Any]:
-    """A block in which torch.load reads objects of these classes, too; an older torch reads tensors alone."""
+    """A block in which torch.load reads objects of these classes, too; an older torch reads tensors only."""
     return torch.serialization.safe_globals(list(classes)) if VERSION >= (2, 5) else nullcontext()
 
 
 def newest_name(kind: type) -> str:
-    """Module and name of a class as the newest have it: transformers 4 has one for each way to compute attention."""
+    """Module and name of a class in the newest version: transformers 4 has a class for each attention kernel."""
     module, name = kind.__module__, kind.__qualname__
     return f"{module}.{name.replace('Sdpa', '') if module.startswith('transformers.') else name}"
 
@@ -212,10 +212,10 @@ def newest_group(optimizer: Optimizer, group: Mapping[str, Any]) -> Mapping[str,
 
 
 def step_of(optimizer: Optimizer) -> Any:
-    """The optimizer's step itself, below what profilers and schedulers lay around it."""
+    """The optimizer's own step, without the wrappers of profilers and schedulers."""
     step = optimizer.step
     if VERSION == (2, 4) and getattr(step, "__module__", "") == "torch.optim.lr_scheduler":
-        step = inspect.getclosurevars(step).nonlocals["func"]  # this version's scheduler does not say what it wraps
+        step = inspect.getclosurevars(step).nonlocals["func"]  # this version's wrapper has no __wrapped__
     return inspect.unwrap(step)
 
 
@@ -230,10 +230,10 @@ def plain_attention() -> AbstractContextManager[Any]:
 
 
 def choose_attention(kernels: Sequence[str]) -> None:
-    """Let scaled-dot-product attention use these kernels only: flash, efficient, cudnn, math. None named: as it is.
+    """Let scaled-dot-product attention use these kernels only: flash, efficient, cudnn, math. Empty: any.
 
     Raises:
-        ConfigError: this torch cannot do without cuDNN's.
+        ConfigError: this torch has no switch for a kernel.
     """
     if not kernels:
         return
@@ -246,7 +246,7 @@ def choose_attention(kernels: Sequence[str]) -> None:
 
 
 def kept_products() -> Callable[[], Any]:
-    """What keeps the results of matrix products and attention where the rest of a module is computed again.
+    """A `context_fn` of checkpoint() that keeps the results of matrix products and attention.
 
     Raises:
         ConfigError: this torch cannot recompute a part of a module.
@@ -258,8 +258,8 @@ def kept_products() -> Callable[[], Any]:
     aten = torch.ops.aten
     kernels = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
     names = ("mm", "addmm", "bmm", "_scaled_mm", *(f"_scaled_dot_product_{kernel}" for kernel in kernels))
-    kept = [getattr(aten, name).default for name in names if hasattr(aten, name)]
-    return partial(create_selective_checkpoint_contexts, kept)
+    operators = [getattr(aten, name).default for name in names if hasattr(aten, name)]
+    return partial(create_selective_checkpoint_contexts, operators)
 
 
 def _too_old(key: str, given: str, least: str) -> ConfigError:
@@ -273,7 +273,7 @@ def _too_old(key: str, given: str, least: str) -> ConfigError:
 
 
 def flop_counter() -> Any:
-    """A block that counts operations, which its get_total_flops tells."""
+    """A block that counts operations; its get_total_flops returns their number."""
     if VERSION < (2, 1):
         from flagperf.trainer.pytorch.older_names import FlopCounter
 

@@ -1,4 +1,4 @@
-"""Checkpoints: all that a training needs to go on as if it had not been interrupted."""
+"""Checkpoints: the complete state of a training, to go on as without an interruption."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from flagperf.trainer.checkpoints.files import checkpoint_folder, newest_whole
+from flagperf.trainer.checkpoints.files import checkpoint_folder, newest_intact
 from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.loop.engine import Resumed
 from flagperf.trainer.pytorch.parts import Parts
@@ -22,25 +22,25 @@ def snapshot(parts: Parts, position: Position) -> None:
     for network in dict.fromkeys((parts.network, parts.evaluated)):
         parts.world.copy_buffers(network)
     random_states = parts.world.gather(random_state(parts.device))
-    own = {"identity": parts.strategy.identity(parts.config), "progress": asdict(position), "random": random_states}
-    parts.strategy.save(checkpoint_folder(), position.step, _stateful(parts), own)
+    values = {"identity": parts.strategy.identity(parts.config), "progress": asdict(position), "random": random_states}
+    parts.strategy.save(checkpoint_folder(), position.step, _stateful(parts), values)
     parts.world.wait()
 
 
 def restore(parts: Parts, folder: str) -> tuple[Resumed, Mapping[str, Any] | None]:
-    """Bring all parts to the newest checkpoint of a folder that is whole, the same one on every rank.
+    """Restore all parts from the newest intact checkpoint of a folder, the same one on every rank.
 
     Returns:
-        Where the training goes on, and this rank's random state there, where the ranks are as many as then.
+        The position where the training goes on, and this rank's random state; None with another number of ranks.
 
     Raises:
-        ConfigError: no checkpoint is whole, or it belongs to another training.
+        ConfigError: no checkpoint is intact, or it belongs to another training.
     """
-    path, notes = newest_whole(Path(folder), parts.world)
+    path, notes = newest_intact(Path(folder), parts.world)
     for note in notes:
         log.warning("resume: %s", note)
-    own = parts.strategy.load(path, _stateful(parts), parts.strategy.identity(parts.config))
-    position, states = Position(**own["progress"]), own["random"]
+    values = parts.strategy.load(path, _stateful(parts), parts.strategy.identity(parts.config))
+    position, states = Position(**values["progress"]), values["random"]
     if len(states) == parts.world.size:
         return Resumed(position, notes), states[parts.world.rank]
     note = "there are more or fewer ranks: the random numbers that they draw, as for dropout, begin anew"
@@ -49,11 +49,11 @@ def restore(parts: Parts, folder: str) -> tuple[Resumed, Mapping[str, Any] | Non
 
 def _stateful(parts: Parts) -> dict[str, Any]:
     """The parts that have a state, by name."""
-    named = {
+    by_name = {
         "network": parts.network,
         "average": parts.average,
         "optimizer": parts.optimizer,
         "scheduler": parts.scheduler,
         "scaler": parts.precision.scaler,
     }
-    return {name: part for name, part in named.items() if part is not None}
+    return {name: part for name, part in by_name.items() if part is not None}

@@ -1,4 +1,4 @@
-"""A number that tells whether the parameters of two ranks are the same."""
+"""A checksum by which the parameters of two ranks are compared."""
 
 from __future__ import annotations
 

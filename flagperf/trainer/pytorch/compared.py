@@ -1,9 +1,8 @@
-"""Does a vendor's network still do what the case's does? Compared at random steps of the training, on the real batch.
+"""Compares a vendor's network with the case's at random steps of a training, on the batch of the step.
 
-A proof covers the steps that it made. So the step's own call, and the case's own network with the same weights, are
-given the batch that was just trained on: loss and gradients must agree. Which steps these are is drawn from the
-system's randomness: neither the seed nor the configuration tells it. Nothing of a comparison stays: no gradient, no
-buffer, no state of a random generator.
+A proof covers only its own steps. So the training's model, and the case's network with the same weights, both get the
+batch of the last step: loss and gradients must agree. The system's randomness chooses the steps, so neither seed nor
+configuration reveals them. A comparison leaves no trace: no gradient, no buffer, no state of a random generator.
 """
 
 from __future__ import annotations
@@ -24,17 +23,20 @@ from flagperf.trainer.pytorch.build import build_network
 from flagperf.trainer.pytorch.differences import largest
 from flagperf.trainer.pytorch.parts import Parts
 from flagperf.trainer.pytorch.randomness import random_state, set_random_state
-from flagperf.trainer.start.extension import extension, plain, renaming
+from flagperf.trainer.start.extension import case_config, extension, parameter_renaming
 
-FIRST = 20  # steps, among which the first comparison is made
-AS_BUILT = {"compile": False, "init_checkpoint": None}  # of the case's own network, which gets the vendor's weights
+FIRST = 20  # steps; the first comparison follows one of them
+AS_BUILT = {
+    "compile": False,
+    "init_checkpoint": None,
+}  # settings of the case's network, which gets the vendor's weights
 
 
 class Comparisons:
     """All comparisons of a training on this rank. All ranks compare after the same steps.
 
     Attributes:
-        due: the step after which the next one is made; 0: never.
+        due: the step after which the next comparison follows; 0: never.
     """
 
     def __init__(self, parts: Parts, loss: Callable[[nn.Module, Any], Tensor], model: nn.Module) -> None:
@@ -47,8 +49,8 @@ class Comparisons:
         self.losses: list[float] = []
         self.gradients: list[float] = []
         self.seconds = 0.0
-        own = extension(parts.config)
-        replaced = bool((own.get("replace") or {}).get("network") or own.get("network_hook"))
+        section = extension(parts.config)
+        replaced = bool((section.get("replace") or {}).get("network") or section.get("network_hook"))
         self.due = 0
         mesh = parts.strategy.mesh
         if replaced and mesh.dp_shard == mesh.tp == 1:  # this rank has the whole network
@@ -71,57 +73,60 @@ class Comparisons:
         self.seconds += perf_counter() - began
 
     def _compare(self, batch: Any) -> None:
-        state, device, vendors = random_state(self.parts.device), self.parts.device, self.parts.network
-        own = self._own_network(vendors)
-        if own is None:
+        state, device, vendor_network = random_state(self.parts.device), self.parts.device, self.parts.network
+        case_network = self._case_network(vendor_network)
+        if case_network is None:
             self.losses.append(math.inf)
             self.gradients.append(math.inf)
             return
-        with kept(vendors, state, device):
-            here = self._one(self.model, vendors, batch)
-        with kept(own, state, device):
-            there = self._one(own, own, batch)
-        rename = renaming(self.parts.config)
-        self.losses.append(abs(here[0] - there[0]) / max(abs(there[0]), 1e-6))
-        self.gradients.append(relative({rename(name): tensor for name, tensor in here[1].items()}, there[1]))
+        with _unchanged(vendor_network, state, device):
+            vendor_loss, vendor_gradients = self._gradients(self.model, vendor_network, batch)
+        with _unchanged(case_network, state, device):
+            case_loss, case_gradients = self._gradients(case_network, case_network, batch)
+        rename = parameter_renaming(self.parts.config)
+        renamed = {rename(name): tensor for name, tensor in vendor_gradients.items()}
+        self.losses.append(abs(vendor_loss - case_loss) / max(abs(case_loss), 1e-6))
+        self.gradients.append(_relative_difference(renamed, case_gradients))
 
     def figures(self) -> dict[str, float | None]:
-        """What FINISHED says of them, where the vendor has code of its own: how many, seconds, largest differences."""
+        """Fields of FINISHED, where the vendor has code of its own: number, seconds and largest differences."""
         if not extension(self.parts.config):
             return {}
         gathered = self.parts.world.gather(
             (len(self.losses), self.seconds, largest(self.losses), largest(self.gradients))
         )
-        counts, *most = zip(*gathered)
+        counts, *maxima = zip(*gathered)
         names = ("comparison_time", "comparison_loss", "comparison_gradients")
-        return {"comparisons": min(counts), **dict(zip(names, map(max, most)))}
+        return {"comparisons": min(counts), **dict(zip(names, map(max, maxima)))}
 
-    def _own_network(self, vendors: nn.Module) -> nn.Module | None:
-        """The case's own network, with the weights as they are now; None where these are of another network."""
-        config = {**plain(self.parts.config), **AS_BUILT}
+    def _case_network(self, vendor_network: nn.Module) -> nn.Module | None:
+        """The case's network with the current weights; None where the vendor's network has other weights."""
+        config = {**case_config(self.parts.config), **AS_BUILT}
         network = build_network(config, Settings.read(config), self.parts.task, self.parts.device, self.parts.world)
-        rename = renaming(self.parts.config)
-        weights = {rename(name): tensor for name, tensor in vendors.state_dict().items()}
-        if shapes(weights) != shapes(network.state_dict()):
+        rename = parameter_renaming(self.parts.config)
+        weights = {rename(name): tensor for name, tensor in vendor_network.state_dict().items()}
+        if _shapes(weights) != _shapes(network.state_dict()):
             return None
         network.load_state_dict(weights)
         return network.train()
 
-    def _one(self, model: nn.Module, network: nn.Module, batch: Any) -> tuple[float, Mapping[str, Tensor]]:
-        """Loss and gradients, by a call as the training step makes it; `network` has its parameters."""
-        named = {name: tensor for name, tensor in network.named_parameters() if tensor.requires_grad}
+    def _gradients(self, model: nn.Module, network: nn.Module, batch: Any) -> tuple[float, Mapping[str, Tensor]]:
+        """Loss and gradients, by a call as in the training step. `network`: holds the parameters of `model`."""
+        parameters = {name: tensor for name, tensor in network.named_parameters() if tensor.requires_grad}
         with self.parts.strategy.accumulating():  # nothing is averaged over the ranks
             loss = self.loss(model, batch)
         scale = self.parts.precision.loss_scale()
-        found = torch.autograd.grad(loss if scale is None else loss * scale, list(named.values()), allow_unused=True)
-        return float(loss.detach()), {name: one.detach() for name, one in zip(named, found) if one is not None}
+        scaled = loss if scale is None else loss * scale
+        gradients = torch.autograd.grad(scaled, list(parameters.values()), allow_unused=True)
+        used = {name: gradient.detach() for name, gradient in zip(parameters, gradients) if gradient is not None}
+        return float(loss.detach()), used
 
 
 @contextmanager
-def kept(network: nn.Module, state: Mapping[str, Any], device: torch.device) -> Iterator[None]:
-    """A block that begins with a state of the random generators. Nothing is dropped out in it.
+def _unchanged(network: nn.Module, state: Mapping[str, Any], device: torch.device) -> Iterator[None]:
+    """A block that begins with a state of the random generators, and without dropout.
 
-    After it the state is the same again, and the network is as before.
+    At its end it restores this state, the dropouts and the buffers of the network.
     """
     set_random_state(state, device)
     buffers = {name: buffer.detach().clone() for name, buffer in network.named_buffers()}
@@ -139,15 +144,15 @@ def kept(network: nn.Module, state: Mapping[str, Any], device: torch.device) -> 
         set_random_state(state, device)
 
 
-def shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+def _shapes(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
     """Name → shape of each tensor."""
     return {name: tensor.shape for name, tensor in weights.items()}
 
 
-def relative(here: Mapping[str, Tensor], there: Mapping[str, Tensor]) -> float:
-    """Norm of the difference of all gradients, relative to that of the second; endless where one is missing."""
-    if here.keys() != there.keys():
+def _relative_difference(vendor: Mapping[str, Tensor], case: Mapping[str, Tensor]) -> float:
+    """Norm of the difference of all gradients, relative to the norm of the case's; infinite where one is missing."""
+    if vendor.keys() != case.keys():
         return float("inf")
-    whole = sum(float(tensor.float().square().sum()) for tensor in there.values())
-    apart = sum(float((here[name].float() - tensor.float()).square().sum()) for name, tensor in there.items())
-    return float((apart / max(whole, 1e-24)) ** 0.5)
+    reference = sum(float(tensor.float().square().sum()) for tensor in case.values())
+    difference = sum(float((vendor[name].float() - tensor.float()).square().sum()) for name, tensor in case.items())
+    return float((difference / max(reference, 1e-24)) ** 0.5)

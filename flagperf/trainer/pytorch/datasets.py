@@ -22,13 +22,13 @@ from flagperf.trainer.ranks import Ranks
 
 @dataclass(frozen=True)
 class Datasets:
-    """What this rank trains and evaluates on."""
+    """The data sets and loaders of this rank."""
 
     train: Any  # the data set itself
     train_batches: EndlessBatches
     train_loader: Loader
     eval_loader: Loader | None  # None: nothing is evaluated
-    counts: Mapping[str, int]  # what the data sets hold, by the names of contract/extent.py
+    counts: Mapping[str, int]  # of the data sets, by the names of contract/extent.py
 
     def close(self) -> None:
         """End the processes that load."""
@@ -38,18 +38,19 @@ class Datasets:
 
 
 def load_datasets(config: Mapping[str, Any], settings: Settings, share: Ranks, device: torch.device) -> Datasets:
-    """Open the data sets and start the processes that load; to be called before the process group is made.
+    """Open the data sets and start the processes that load. Call it before the process group is made.
 
-    `share`: which share of the data this rank gets, of how many.
+    Args:
+        share: the number of shares of the data, and the share of this rank.
 
     Raises:
-        ConfigError: as `open_datasets` says.
+        ConfigError: from `open_datasets`.
     """
     opened = open_datasets(config, settings, share, HeldBatches if settings.synthetic else TrainBatches)
     workers, eval_loader = settings.num_workers, None
     load = partial(component, config, "loader") if config.get("loader") else Loader  # a vendor may have its own
     if opened.eval_batches is not None:
-        eval_loader = Loader(opened.evaluated, opened.eval_batches, workers, device)
+        eval_loader = Loader(opened.evaluation, opened.eval_batches, workers, device)
     train_loader = load(opened.train, opened.batches, workers, device, limit=HELD if settings.synthetic else None)
     return Datasets(opened.train, opened.batches, train_loader, eval_loader, opened.counts)
 
@@ -57,7 +58,7 @@ def load_datasets(config: Mapping[str, Any], settings: Settings, share: Ranks, d
 def read_first(dataset: Any) -> None:
     """Read the first sample of a data set.
 
-    A data set that has a method `check` looks at more of its files by it than a training does.
+    Where the data set has a method `check`, that checks further files.
     """
     seeded = Seeded(dataset)
     sample = seeded.collate(seeded.__getitems__((0, [0])))

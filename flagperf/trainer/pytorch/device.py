@@ -30,14 +30,14 @@ def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
         if world.local_size > 1:  # torchrun leaves one thread to each rank
             torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // world.local_size))
         return torch.device("cpu")
-    found, count = accelerators(vendor["device"])
-    if found != vendor["device"]:
+    kind, count = accelerators(vendor["device"])
+    if kind != vendor["device"]:
         raise ConfigError(
             "torch finds no such device",
             where="config.yaml",
             key="vendor.device",
             given=vendor["device"],
-            allowed=found or "cpu, as torch finds no accelerator at all",
+            allowed=kind or "cpu, as torch finds no accelerator at all",
             advice="check the driver, the torch build, and that the container is given the devices",
         )
     if world.local_size > count:
@@ -54,19 +54,19 @@ def open_device(vendor: Mapping[str, Any], world: World) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """What the device calls itself."""
+    """The name that the device reports."""
     return cpu_name() if device.type == "cpu" else str(module_of(device).get_device_name(device))
 
 
 def peak_memory(device: torch.device) -> tuple[float, str]:
-    """GiB held at the peak, and who held them: the device's allocator, or on a CPU this process."""
+    """GiB held at the peak, and their holder: "device" (its allocator) or "host rss" (this process, on a CPU)."""
     if device.type == "cpu":
         return resident_memory(), "host rss"
     return module_of(device).max_memory_reserved(device) / GIB, "device"
 
 
 def forget_peak(device: torch.device) -> None:
-    """Let the peak of the memory count from now on, without what was given back. A plug-in may be unable to do so."""
+    """Restart the peak of the memory from the memory in use now, where the plug-in can do so."""
     if device.type == "cpu":
         return  # the kernel keeps the peak of a process
     module = module_of(device)

@@ -1,4 +1,4 @@
-"""How far numbers differ from others: of tensors, of all weights of a network, of metrics."""
+"""Relative differences: of tensors, of all weights of a network, of metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def tensors(node: Any) -> Iterator[Tensor]:
 
 
 def difference(a: Tensor, b: Tensor) -> float:
-    """Largest difference of two tensors, relative to the largest number of the first; endless for other shapes."""
+    """Largest difference of two tensors, relative to the largest number of the first; infinite for other shapes."""
     if a.shape != b.shape:
         return float("inf")
     a, b = a.detach().cpu().double(), b.detach().cpu().double()
@@ -25,18 +25,18 @@ def difference(a: Tensor, b: Tensor) -> float:
 
 
 def norm_of_difference(names: Iterable[str], a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> float:
-    """Euclidean norm of the difference of all numbers of some tensors, relative to that of the first."""
+    """Euclidean norm of the difference of all numbers of some tensors, relative to the norm of the first."""
     squares = [(a[name].double().square().sum(), (a[name].double() - b[name]).square().sum()) for name in names]
-    whole, differing = (float(sum(values)) for values in zip(*squares))
-    return float((differing / max(whole, 1e-12)) ** 0.5)
+    reference, differing = (float(sum(values)) for values in zip(*squares))
+    return float((differing / max(reference, 1e-12)) ** 0.5)
 
 
 def largest(values: Iterable[float]) -> float:
-    """The largest value; endless where one is no number, 0 where there is none."""
-    found = list(values)
-    return float("inf") if any(value != value for value in found) else max(found, default=0.0)
+    """The largest value; infinite where one is NaN, 0 without values."""
+    numbers = list(values)
+    return float("inf") if any(value != value for value in numbers) else max(numbers, default=0.0)
 
 
 def metric_difference(a: Mapping[str, float], b: Mapping[str, float]) -> float:
-    """Largest difference of two evaluations' metrics, relative where one is above 1; endless where one is missing."""
+    """Largest difference of two evaluations' metrics, relative if the first is above 1; infinite if one is missing."""
     return largest(abs(value - b.get(name, float("inf"))) / max(abs(value), 1.0) for name, value in a.items())

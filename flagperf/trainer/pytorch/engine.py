@@ -1,15 +1,17 @@
-"""The engine of PyTorch: steps, evaluations and checkpoints of a network, by the strategy that divides the work."""
+"""The engine of PyTorch: steps, evaluations and checkpoints, by a strategy that divides the work over the ranks."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from itertools import cycle
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.loop.clock import COMPUTE, DATA
@@ -19,6 +21,7 @@ from flagperf.trainer.loop.trained import FrameworkFigures, Trained
 from flagperf.trainer.pytorch.checkpoint import restore, snapshot
 from flagperf.trainer.pytorch.compared import Comparisons
 from flagperf.trainer.pytorch.device import clock_for, device_name
+from flagperf.trainer.pytorch.host_random import HostRandom
 from flagperf.trainer.pytorch.identity import identities
 from flagperf.trainer.pytorch.loading import on_device
 from flagperf.trainer.pytorch.parts import Parts
@@ -27,15 +30,15 @@ from flagperf.trainer.pytorch.randomness import set_random_state
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.task import Task
 
-KEPT = 100  # steps whose losses stay on the device, to look where the training diverged
+RECENT = 100  # steps whose losses stay on the device, to find the step in which the training diverged
 
 
 class TorchEngine(Engine):
-    """Trains the network of some parts. What the last step left stays until the next: only a few steps are recorded."""
+    """Trains the network of some parts. Losses and norm of a step stay on the device, since few steps are recorded."""
 
     world: World
-    batches: Generator[Any]  # this and what follows is made by `resume`
-    model: nn.Module  # that the training step calls
+    batches: Generator[Any]  # `resume` makes these three
+    model: nn.Module  # the training step calls it
     comparisons: Comparisons
 
     def __init__(self, parts: Parts) -> None:
@@ -46,21 +49,26 @@ class TorchEngine(Engine):
         self.clock = clock_for(parts.device)
         self.lag = 0 if parts.device.type == "cpu" else 1
         self.strategy, self.optimizer, self.precision = parts.strategy, parts.optimizer, parts.precision
-        self.loss = parts.precision.cast(parts.task.loss)
+        drawn = HostRandom(parts.settings.seed + parts.strategy.share.rank)
+        self.host_random = drawn if parts.settings.random_numbers == "host" else None
+        loss = parts.task.loss if self.host_random is None else self.host_random.around(parts.task.loss)
+        self.loss = parts.precision.cast(loss)
         self.micro_steps = parts.settings.gradient_accumulation_steps
         limit = parts.settings.clip_grad
         self.clip = None if limit is None else partial(parts.strategy.clip, parts.parameters, limit)
         by_epoch = parts.settings.lr_interval == "epoch"
         self.scheduler = None if by_epoch else parts.scheduler
         self.epoch_scheduler = parts.scheduler if by_epoch else None
-        self._kept: deque[tuple[int, list[Tensor]]] = deque(maxlen=KEPT)
+        self._recent: deque[tuple[int, list[Tensor]]] = deque(maxlen=RECENT)
 
     # ---------------------------------------------------------------- start and end
 
+    @override
     def identities(self) -> dict[str, Any]:
         self.libraries = torch.ops.loaded_libraries
         return identities(self.parts)
 
+    @override
     def resume(self) -> Resumed:
         parts, folder = self.parts, self.config["resume"]
         resumed, self._random_state = (Resumed(Position()), None) if folder is None else restore(parts, folder)
@@ -71,31 +79,36 @@ class TorchEngine(Engine):
         self.check_due = self.comparisons.due
         return resumed
 
+    @override
     def start(self) -> None:
         if self._random_state is not None:
             set_random_state(self._random_state, self.parts.device)
 
+    @override
     def close(self) -> None:
         self.batches.close()
         self.parts.datasets.close()
 
-    def framework_figures(self, trained: Trained) -> FrameworkFigures:  # noqa: ARG002
-        from flagperf.trainer.pytorch.finish import framework_figures  # late: the first step should not wait for it
+    @override
+    def framework_figures(self, trained: Trained) -> FrameworkFigures:
+        from flagperf.trainer.pytorch.finish import framework_figures  # late: the first step does not wait for it
 
         return framework_figures(self.parts)
 
+    @override
     def probe(self) -> dict[str, Any]:
         return Probe(self.parts.device, self.world).measure()
 
+    @override
     def leave(self) -> None:
         self.world.disconnect()
 
     # ---------------------------------------------------------------- steps
 
     def step(self, number: int) -> None:
-        """Make a step; the last of its micro steps averages the gradients over the ranks."""
+        """Make a step. Its last micro step averages the gradients over the ranks."""
         self.losses: list[Tensor] = []
-        self._kept.append((number, self.losses))
+        self._recent.append((number, self.losses))
         for _ in range(self.micro_steps - 1):
             with self.strategy.accumulating():
                 self._micro_step()
@@ -117,35 +130,38 @@ class TorchEngine(Engine):
         self.batch = batch if self.check_due else None  # that of the last micro step
 
     def _counted(self) -> Generator[Any]:
-        """Training batches on the device, counted as they are taken. Synthetic ones are loaded here, others later.
+        """Training batches on the device, counted when they are taken. Synthetic batches are loaded here, others later.
 
-        Ranks that train on the same data count it once.
+        Of ranks that train on the same data, only the first counts.
         """
         task, to_device, device = self.parts.task, self.parts.to_device, self.parts.device
-        counts = self.strategy.mesh.counts_data(self.world.rank)
-        alike = type(task).units is Task.units  # the throughput counts samples
+        counts = self.strategy.mesh.counts_samples(self.world.rank)
+        counts_samples = type(task).units is Task.units
 
         def move(batch: Any) -> tuple[int, int, Any]:
             samples: int = task.samples(batch)
-            return samples, samples if alike else task.units(batch), to_device(batch)
+            return samples, samples if counts_samples else task.units(batch), to_device(batch)
 
         moved: Iterable[tuple[int, int, Any]] = on_device(self.parts.datasets.train_loader, move, device)
-        return self._taken(cycle(list(moved)) if self.settings.synthetic else moved, counts)
+        return self._take(cycle(list(moved)) if self.settings.synthetic else moved, counts)
 
-    def _taken(self, moved: Iterable[tuple[int, int, Any]], counts: bool) -> Generator[Any]:
+    def _take(self, moved: Iterable[tuple[int, int, Any]], counts: bool) -> Generator[Any]:
         for samples, units, batch in moved:
             if counts:
                 self.samples += samples
                 self.units += units
             yield batch
 
+    @override
     def end_epoch(self) -> None:
         if self.epoch_scheduler is not None:
             self.epoch_scheduler.step()
 
-    def learning_rate(self, step: int) -> float:  # noqa: ARG002
+    @override
+    def learning_rate(self, step: int) -> float:
         return float(self._learning_rate)
 
+    @override
     def loss_scale(self) -> Tensor | None:
         return self.precision.loss_scale()
 
@@ -163,26 +179,29 @@ class TorchEngine(Engine):
         return torch.empty(summed.shape, pin_memory=True).copy_(summed, non_blocking=True).tolist
 
     def diverged(self, step: int) -> int | None:  # noqa: ARG002
-        """Of the last KEPT steps. The host waits for the device."""
-        return next((number for number, losses in self._kept if not torch.stack(losses).isfinite().all()), None)
+        """The first of the last RECENT steps with such a loss. The host waits for the device."""
+        return next((number for number, losses in self._recent if not torch.stack(losses).isfinite().all()), None)
 
-    def share(self, rank: int) -> int:
+    @override
+    def data_rank(self, rank: int) -> int:
         return self.strategy.mesh.data_rank(rank)
 
-    # ---------------------------------------------------------------- now and then
+    # ---------------------------------------------------------------- evaluations, checkpoints, checks
 
     def evaluate(self, progress: Progress) -> dict[str, float]:
-        """Evaluate the network itself rather than its wrappers."""
+        """Metrics of the network itself, without its wrappers."""
         parts, network = self.parts, self.parts.evaluated
-        assert parts.datasets.eval_loader is not None  # or no setting asks for an evaluation
+        assert parts.datasets.eval_loader is not None  # else no setting asks for an evaluation
         self.world.copy_buffers(network)
         batches = on_device(parts.datasets.eval_loader, parts.to_device, parts.device)
         network.eval()
-        with torch.no_grad(), self.precision.autocast, self.strategy.evaluating(network):
-            metrics = parts.task.evaluate(network, _watched(batches, progress), parts.device)
+        drawing = nullcontext() if self.host_random is None else self.host_random.drawing()
+        with torch.no_grad(), self.precision.autocast, self.strategy.evaluating(network), drawing:
+            metrics = parts.task.evaluate(network, _with_progress(batches, progress), parts.device)
         network.train()
         return self.strategy.agreed(metrics)
 
+    @override
     def snapshot(self, position: Position) -> None:
         snapshot(self.parts, position)
 
@@ -191,11 +210,12 @@ class TorchEngine(Engine):
         self.comparisons.compare(self.batch)
         self.check_due = self.comparisons.due
 
+    @override
     def figures(self) -> dict[str, float | None]:
         return self.comparisons.figures()
 
 
-def _watched(batches: Iterator[Any], progress: Progress) -> Iterator[Any]:
+def _with_progress(batches: Iterator[Any], progress: Progress) -> Iterator[Any]:
     for batch in batches:
         progress()
         yield batch

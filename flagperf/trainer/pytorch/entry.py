@@ -1,4 +1,4 @@
-"""What the framework-free part of the trainer calls. Its import brings in torch and the loop, which takes seconds."""
+"""The entry for the framework-free part of the trainer. It imports torch and the engine, which takes seconds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from flagperf.trainer.pytorch.by_version import fill_in
 from flagperf.trainer.pytorch.datasets import read_first
 from flagperf.trainer.pytorch.device import open_device
 from flagperf.trainer.pytorch.engine import TorchEngine
+from flagperf.trainer.pytorch.locate import locate as first_difference
 from flagperf.trainer.pytorch.parts import build_parts
 from flagperf.trainer.pytorch.probe import Probe
 from flagperf.trainer.pytorch.profile import ProfiledEngine
@@ -18,7 +19,7 @@ from flagperf.trainer.pytorch.ranks import World
 
 fill_in()  # before a case is imported
 
-__all__ = ["engine", "probe", "prove", "read_first"]
+__all__ = ["engine", "locate", "probe", "prove", "read_first"]
 
 
 def engine(config: Mapping[str, Any]) -> TorchEngine:
@@ -32,10 +33,10 @@ def engine(config: Mapping[str, Any]) -> TorchEngine:
 
 
 def probe(config: Mapping[str, Any], perflog: PerfLog) -> None:
-    """Measure this rank's device, together with the other ranks, and nothing else.
+    """Measure this rank's device, together with the other ranks, without a training.
 
     Raises:
-        ConfigError: there is no such device.
+        ConfigError: the device is missing.
     """
     world = World.of()
     device = open_device(config["vendor"], world)
@@ -46,10 +47,20 @@ def probe(config: Mapping[str, Any], perflog: PerfLog) -> None:
 
 
 def prove(config: Mapping[str, Any], perflog: PerfLog) -> None:
-    """Compare a vendor's own code with the case's on this rank's device, and nothing else.
+    """Compare a vendor's own code with the case's on this rank's device, without a training.
 
     Raises:
         ConfigError: the code or the device cannot be used.
     """
     perflog.log("PROOF", compare(config))
+    perflog.log("FINISHED")
+
+
+def locate(config: Mapping[str, Any], perflog: PerfLog) -> None:
+    """Find where this rank's device first computes otherwise than the CPU, and nothing else.
+
+    Raises:
+        ConfigError: there is no such device.
+    """
+    perflog.log("LOCATED", first_difference(config))
     perflog.log("FINISHED")

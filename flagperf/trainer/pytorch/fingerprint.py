@@ -1,7 +1,7 @@
-"""What identifies a network: its tensors, its modules, and the operations of one forward pass.
+"""The identity of a network: its tensors, its modules, and the operations of one forward pass.
 
-What a closed run may do leaves it as it is: precision, memory format, compilation, activation checkpointing, batch norm
-over all ranks, an average of the weights, and the wrapper that averages gradients.
+Precision, memory format, compilation, activation checkpointing, batch norm over all ranks, an average of the weights
+and the wrapper that averages gradients do not change it: a closed run may choose them.
 """
 
 from __future__ import annotations
@@ -27,36 +27,37 @@ BATCH_NORM = "torch.nn.modules.batchnorm"
 def fingerprint(network: nn.Module, rename: Rename = str) -> dict[str, Any]:
     """Number of parameters, digests of tensors and modules, and how many modules there are of each class.
 
-    `rename`: the network's name of a tensor → the case's.
+    Buffers outside of checkpoints do not count: they are constants, and differ between versions of a library. Tied
+    parameters count under each of their names, since a move to a device may separate them.
 
-    Buffers that are in no checkpoint are left out: they are constants, and come and go with a library's version. Tied
-    parameters count under each of their names: moving a network to a device may tear them.
+    Args:
+        rename: the network's name of a tensor → the case's name.
     """
     parameters = [(name, "parameter", tensor) for name, tensor in network.named_parameters(remove_duplicate=False)]
-    kept = network.state_dict(keep_vars=True).keys()
-    buffers = [(name, "buffer", tensor) for name, tensor in network.named_buffers() if name in kept]
+    saved = network.state_dict(keep_vars=True).keys()
+    buffers = [(name, "buffer", tensor) for name, tensor in network.named_buffers() if name in saved]
     tensors = ((rename(name), kind, tensor) for name, kind, tensor in parameters + buffers)
-    modules = ((name, class_path(type(module))) for name, module in network.named_modules())
+    modules = ((name, class_identity(type(module))) for name, module in network.named_modules())
     return network_identity(sum(parameter.numel() for parameter in network.parameters()), tensors, modules)
 
 
-def class_path(kind: type) -> str:
+def class_identity(kind: type) -> str:
     """Module and name of a class. Batch norm of any dimension, over one rank or over all, is one class.
 
     A linear layer that multiplies in float8 is a linear layer.
     """
     if f"{kind.__module__}.{kind.__qualname__}" == float8.LAYER:
-        return class_path(nn.Linear)
+        return class_identity(nn.Linear)
     return f"{BATCH_NORM}.BatchNorm" if kind.__module__ == BATCH_NORM else newest_name(kind)
 
 
 def example_operations(
     task: Task, network: nn.Module, config: Mapping[str, Any], precision: Precision
 ) -> tuple[float | None, str | None]:
-    """Operations of one forward pass over the task's example, per sample; or None, and why.
+    """Operations of one forward pass over the task's example, per sample; or None, and the reason.
 
-    Counted by shapes alone, or on the CPU where a network looks at values, as detectors do: the count must not depend
-    on a device and its kernels. The network itself is only read.
+    They are counted by shapes alone, or on the CPU where a network reads values, as detectors do: the count must not
+    depend on a device and its kernels. The network itself does not change.
     """
     try:
         example = task.example(config)
@@ -69,7 +70,7 @@ def example_operations(
         try:
             batch = task.to_device(example, device, torch.contiguous_format)
             operations, note = count_forward(task, copied(network, device), batch, precision)
-        except Exception as error:  # of any kind: whatever a network does where values are missing
+        except Exception as error:  # networks raise any error where values are missing
             operations, note = None, f"operations could not be counted: {type(error).__name__}: {error}"
         if operations is not None:
             return operations / task.samples(example), None

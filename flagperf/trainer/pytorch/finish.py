@@ -1,4 +1,4 @@
-"""What PyTorch tells of a rank when the training is over."""
+"""Figures of a rank that only PyTorch knows, after a training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flagperf.trainer.pytorch.parts import Parts
 
 
 def framework_figures(parts: Parts) -> FrameworkFigures:
-    """Look at the network and the device of this rank; rank 0 counts operations too."""
+    """Figures of the network and the device of this rank. Only rank 0 counts operations."""
     memory, memory_kind = peak_memory(parts.device)
     return FrameworkFigures(
         parameters=sum(parameter.numel() for parameter in parts.network.parameters()),
@@ -21,17 +21,17 @@ def framework_figures(parts: Parts) -> FrameworkFigures:
         parameters_group=parts.strategy.mesh.part(parts.world.rank),
         peak_memory=memory,
         peak_memory_kind=memory_kind,
-        forward=forward_operations(parts) if parts.world.rank == 0 else {},
+        forward=_forward_operations(parts) if parts.world.rank == 0 else {},
         formula=parts.task.formula(parts.network, parts.config),
     )
 
 
-def forward_operations(parts: Parts) -> dict[str, Any]:
+def _forward_operations(parts: Parts) -> dict[str, Any]:
     """Operations of one forward pass over the task's example, and over the first batch per sample and per unit.
 
-    Where they cannot be counted: notes why not.
+    Where they cannot be counted: notes with the reason.
     """
-    network = parts.whole
+    network = parts.undivided
     example, note = example_operations(parts.task, network, parts.config, parts.precision)
     counted = {"example": example, "example_note": note}
     batch = first_batch(parts.datasets.train, parts.datasets.train_batches)

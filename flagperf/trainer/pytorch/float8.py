@@ -9,17 +9,17 @@ import torch
 
 from flagperf.errors import ConfigError
 
-LAYER = "torchao.float8.float8_linear.Float8Linear"  # which takes the place of torch's linear layer
+LAYER = "torchao.float8.float8_linear.Float8Linear"  # it replaces torch's linear layer
 
 
 def multiply_in_float8(modules: list[Any], recipe: str, device: torch.device) -> None:
     """Let the linear layers within some modules multiply in float8. A CPU emulates it.
 
     Args:
-        recipe: tensorwise: a scale for each tensor; rowwise: for each row, which is more exact and slower.
+        recipe: "tensorwise", a scale for each tensor; or "rowwise", a scale for each row: more exact and slower.
 
     Raises:
-        ConfigError: there is no torchao here.
+        ConfigError: torchao is not installed.
     """
     try:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training

@@ -1,4 +1,4 @@
-"""Floating-point operations: how many a batch takes."""
+"""Counts the floating-point operations of a batch."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def first_batch(dataset: Any, batches: EndlessBatches) -> Any:
 
 
 def count_forward(task: Task, network: nn.Module, batch: Any, precision: Precision) -> tuple[float | None, str | None]:
-    """Operations of one forward pass over the batch; or None, and why.
+    """Operations of one forward pass over the batch; or None, and the reason.
 
-    Counted in training mode, because some networks take uncounted shortcuts in evaluation, and with plain attention,
-    because fused kernels are not counted. Draws random numbers and updates running statistics: call it after training.
+    The network runs in training mode, since some networks take uncounted shortcuts in evaluation, and with plain
+    attention, since fused kernels are not counted. Random numbers are drawn and running statistics
+    updated: call it after training.
     """
     for module in network.modules():
         if isinstance(module, nn.SyncBatchNorm):

@@ -22,10 +22,9 @@ PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 
 
 class Seeded(Dataset[Any]):
-    """A data set as the loader sees it: whole batches, each with random numbers of its own.
+    """A data set for the loader: it gives whole batches, each with random numbers of its own.
 
-    An error that is meant for the user comes back in place of the batch, because the loader would bury its message
-    in a traceback.
+    A FlagperfError replaces the batch, because the loader would hide its message in a traceback.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -37,17 +36,18 @@ class Seeded(Dataset[Any]):
         if get_worker_info() is not None:
             seed_host(seed)
         try:
-            whole = getattr(self.dataset, "__getitems__", None)
-            return whole(indices) if whole else [self.dataset[index] for index in indices]
+            read_batch = getattr(self.dataset, "__getitems__", None)
+            return read_batch(indices) if read_batch else [self.dataset[index] for index in indices]
         except FlagperfError as error:
             return error
 
     def collate(self, items: Any) -> Any:
+        """The batch of some samples; a FlagperfError passes through."""
         return items if isinstance(items, FlagperfError) else self._collate(items)
 
 
 class _Gate(Iterable[Numbered]):
-    """Gives no batches until it is open; then all, or the first `limit`."""
+    """Gives no batches until it is open, then all or the first `limit` batches."""
 
     def __init__(self, batches: Iterable[Numbered], limit: int | None) -> None:
         self.batches, self.limit = batches, limit
@@ -60,9 +60,9 @@ class _Gate(Iterable[Numbered]):
 class Loader:
     """Loads batches, or the first `limit` of them, into pinned memory where there is a device to copy them to.
 
-    Its processes start here, wait until somebody iterates over the loader, and stay for the next time. They are forks
-    of this process. A process that is forked while gloo's threads end a collective was seen to hang with CPython 3.11,
-    so make every loader before the process group.
+    Its processes start here, work while the loader is iterated over, and stay for the next iteration. They are forks of
+    this process. With CPython 3.11 a process may hang that is forked while gloo's threads end a collective, so make
+    every loader before the process group.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Loader:
             pin_memory=device.type != "cpu",
             persistent_workers=workers > 0,
             worker_init_fn=partial(_end_with, os.getpid()),
-            generator=torch.Generator(),  # it draws a number, which must not be missing from the rank's own generator
+            generator=torch.Generator(),  # the loader draws a number, which must not come from the rank's generator
         )
         next(iter(self._loader), None)  # starts the processes
         gate.open = True
@@ -92,9 +92,9 @@ class Loader:
 
 
 def _end_with(rank: int, _: int) -> None:
-    """In a process of the loader: end when the rank dies, however it does."""
+    """In a process of the loader: end when the rank dies, for any reason."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != rank:  # it died before
+    if os.getppid() != rank:  # the rank died before
         os._exit(1)
 
 

@@ -1,7 +1,6 @@
-"""Names of newer versions that the cases use, put where an older torch or torchvision lacks them.
+"""Names of newer versions that the cases use, for an older torch, torchvision or transformers.
 
-`by_version` asks for it before anything of a case is imported. What stands here does what the newer library does, with
-the same random numbers.
+`by_version` adds them before a case is imported. Each works as in the newer library, with the same random numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ FILLED = "_flagperf_takes_added_masks"
 
 
 class _WeightNorm(nn.Module):
-    """torch.nn.utils.parametrizations.weight_norm's parametrization, of torch 2.1: magnitude and direction."""
+    """The parametrization of weight_norm in torch 2.1: magnitude and direction."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -43,7 +42,7 @@ def weight_norm(module: nn.Module, name: str = "weight", dim: int = 0) -> nn.Mod
 
 
 def fill_torch() -> None:
-    """Give torch 2.0 what it lacks."""
+    """Add `weight_norm` to torch 2.0."""
     from torch.nn.utils import parametrizations
 
     _WeightNorm.__module__ = parametrizations.__name__  # a network is identified by the names of its classes
@@ -51,7 +50,7 @@ def fill_torch() -> None:
 
 
 def fill_torchvision() -> None:
-    """Give torchvision 0.15 what it lacks. Where there is no torchvision, nothing is done."""
+    """Add the newer transforms to torchvision 0.15, where it is installed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that its transforms are new
         try:
@@ -96,10 +95,10 @@ def fill_transformers() -> None:
     if hasattr(masks, FILLED):
         return
     setattr(masks, FILLED, True)
-    whole, causal = masks._prepare_4d_attention_mask, masks._prepare_4d_causal_attention_mask
+    expand, causal = masks._prepare_4d_attention_mask, masks._prepare_4d_causal_attention_mask
 
     def prepared(mask: Any, dtype: Any, tgt_len: int | None = None) -> Any:
-        return mask.expand(-1, -1, tgt_len or mask.shape[-1], -1) if is_added(mask) else whole(mask, dtype, tgt_len)
+        return mask.expand(-1, -1, tgt_len or mask.shape[-1], -1) if is_added(mask) else expand(mask, dtype, tgt_len)
 
     def prepared_causal(mask: Any, shape: Any, *given: Any, **named: Any) -> Any:
         return mask.expand(shape[0], -1, -1, -1) if is_added(mask) else causal(mask, shape, *given, **named)
@@ -118,7 +117,7 @@ def fill_transformers() -> None:
 
 
 def is_added(mask: Any) -> bool:
-    """Whether it is a mask of numbers to be added to the scores, [texts, heads, places, places]."""
+    """Whether a mask contains numbers to add to the scores, [texts, heads, positions, positions]."""
     return mask is not None and mask.dim() == 4
 
 
@@ -131,15 +130,15 @@ def _gpt2(
     position_ids: Tensor | None = None,
     **_: Any,
 ) -> Any:
-    """GPT-2 with the mask that it is given, and no other: its own would hide what comes later."""
+    """GPT-2 with the given mask only: its own mask would hide later positions."""
     from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
-    words = network.wte(input_ids) if inputs_embeds is None else inputs_embeds
-    places = torch.arange(words.shape[1], device=words.device)[None] if position_ids is None else position_ids
+    embedded = network.wte(input_ids) if inputs_embeds is None else inputs_embeds
+    positions = torch.arange(embedded.shape[1], device=embedded.device)[None] if position_ids is None else position_ids
     if attention_mask.dtype == torch.bool:
-        lowest = torch.finfo(words.dtype).min
-        attention_mask = torch.zeros_like(attention_mask, dtype=words.dtype).masked_fill(~attention_mask, lowest)
-    hidden = network.drop(words + network.wpe(places))
+        lowest = torch.finfo(embedded.dtype).min
+        attention_mask = torch.zeros_like(attention_mask, dtype=embedded.dtype).masked_fill(~attention_mask, lowest)
+    hidden = network.drop(embedded + network.wpe(positions))
     for block in network.h:
         block.attn.bias.fill_(True)
         hidden = block(hidden, attention_mask=attention_mask)[0]
@@ -161,6 +160,7 @@ class MixUp(nn.Module):
         self._dist = torch.distributions.Beta(torch.tensor([alpha]), torch.tensor([alpha]))
 
     def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Mixed images, and the shares of each label, [image, class]."""
         share = float(self._dist.sample(()))
         return mixed(images, share), mixed(one_hot(labels, self.num_classes).float(), share)
 
@@ -169,6 +169,7 @@ class CutMix(MixUp):
     """torchvision's CutMix: a box of each image is that of the image before."""
 
     def forward(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Mixed images, and the shares of each label, [image, class]."""
         share = float(self._dist.sample(()))
         height, width = images.shape[-2:]
         x, y = int(torch.randint(width, size=(1,))), int(torch.randint(height, size=(1,)))
@@ -177,17 +178,17 @@ class CutMix(MixUp):
         top, bottom = max(y - int(half * height), 0), min(y + int(half * height), height)
         cut = images.clone()
         cut[..., top:bottom, left:right] = images.roll(1, 0)[..., top:bottom, left:right]
-        kept = 1 - (right - left) * (bottom - top) / (width * height)
-        return cut, mixed(one_hot(labels, self.num_classes).float(), kept)
+        remaining = 1 - (right - left) * (bottom - top) / (width * height)
+        return cut, mixed(one_hot(labels, self.num_classes).float(), remaining)
 
 
 def mixed(batch: Tensor, share: float) -> Tensor:
-    """A share of the batch, and for the rest the same batch moved by one."""
+    """`share` of the batch plus 1 - `share` of the same batch moved by one."""
     return batch.roll(1, 0).mul_(1 - share).add_(batch.mul(share))
 
 
 class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What torch 2.1's FlopCounterMode counts of a forward pass: products of matrices, and convolutions."""
+    """Counts products of matrices and convolutions of a forward pass, as FlopCounterMode of torch 2.1 does."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -202,9 +203,10 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.total += 2 * out.numel() * args[1].shape[-1]
         elif operation is torch.ops.aten.convolution:
             images, kernel, transposed = args[0], args[1], args[6]
-            places = (images if transposed else out).shape[2:]
-            self.total += 2 * len(images) * math.prod(places) * kernel.numel()
+            positions = (images if transposed else out).shape[2:]
+            self.total += 2 * len(images) * math.prod(positions) * kernel.numel()
         return out
 
     def get_total_flops(self) -> int:
+        """The operations so far."""
         return self.total

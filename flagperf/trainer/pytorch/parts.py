@@ -16,7 +16,7 @@ from flagperf.contract.components import component
 from flagperf.contract.settings import Settings
 from flagperf.contract.target import check_target
 from flagperf.trainer.data.same_data import check_same_data
-from flagperf.trainer.pytorch.build import averaged, build_network
+from flagperf.trainer.pytorch.build import build_network, make_average
 from flagperf.trainer.pytorch.compile_cache import use_own_compile_cache
 from flagperf.trainer.pytorch.datasets import Datasets, load_datasets
 from flagperf.trainer.pytorch.device import forget_peak, open_device
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Parts:
-    """What the loop works with; the fields are in the order in which they are made."""
+    """The parts of a training, in the order in which they are made."""
 
     config: Mapping[str, Any]
     settings: Settings
@@ -40,12 +40,12 @@ class Parts:
     strategy: Strategy  # by which the ranks share the work
     device: torch.device
     datasets: Datasets
-    rendezvous: float  # seconds in which this rank joined the others
+    rendezvous: float  # seconds until this rank had joined the others
     precision: Precision
     task: Task
-    whole: nn.Module  # the network before it was divided: itself, or a copy that has shapes only
-    network: nn.Module  # itself, or the part of it that this rank holds: evaluated, saved
-    average: AveragedModel | None  # of the network's weights, where the settings ask for one: evaluated instead, saved
+    undivided: nn.Module  # the network before its division over ranks, or a copy with shapes only
+    network: nn.Module  # the network, or this rank's part of it
+    average: AveragedModel | None  # of the network's weights, where the settings ask for one
     optimizer: Optimizer
     scheduler: Any  # a learning rate scheduler, or None
 
@@ -59,19 +59,18 @@ class Parts:
         return self.network if self.average is None else self.average.module
 
     def update_average(self, step: int) -> None:
-        """Let the average follow the network after an optimizer step, where the settings ask for it."""
+        """Update the moving average after an optimizer step, where the settings ask for it."""
         if self.average is not None and step % self.settings.ema.every == 0:
             self.average.update_parameters(self.network)
 
     def to_device(self, batch: Any) -> Any:
-        """A batch as the network takes it."""
+        """A batch on the device, in the memory format of the network."""
         return self.task.to_device(batch, self.device, self.memory_format)
 
     def wrapped(self) -> nn.Module:
-        """The network that the training step calls, compiled where the settings say so."""
+        """The network that the training step calls; compiled, if the settings say so."""
         model = self.strategy.wrapped(self.network, self.device)
-        whole = self.settings.compile and self.settings.compile_modules is None
-        if not whole:
+        if not self.settings.compile or self.settings.compile_modules is not None:
             return model
         use_own_compile_cache()
         return torch.compile(model)  # type: ignore[return-value]
@@ -86,8 +85,8 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     settings, world = Settings.read(config), World.of()
     device = open_device(config["vendor"], world)
     strategy = make_strategy(config, settings, world)
-    own_seed = settings.seed + 1 + strategy.share.rank  # ranks that compute together drop out the same
-    seed_all(own_seed)
+    rank_seed = settings.seed + 1 + strategy.share.rank  # ranks that compute together drop out the same
+    seed_all(rank_seed)
     datasets = load_datasets(config, settings, strategy.share, device)  # forks processes, so before the process group
     began = perf_counter()
     world.connect(device, config["vendor"]["backend"], settings.process_group_timeout, alone=strategy.needs_group)
@@ -101,14 +100,14 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
     if task.metrics is not None:
         check_target(settings.target, task.metrics)
     network = build_network(config, settings, task, device, world)
-    whole = strategy.whole(network)
-    average = averaged(network, settings, partial(strategy.divided, device=device))
+    undivided = strategy.undivided(network)
+    average = make_average(network, settings, partial(strategy.divided, device=device))
     network = strategy.divided(network, device)
-    forget_peak(device)  # of the network as a whole
+    forget_peak(device)  # of the undivided network
     task.group = strategy.summing()
     optimizer = component(config, "optimizer", task.parameters(network))
     scheduler = component(config, "lr_scheduler", optimizer)
-    seed_all(own_seed)  # dropout differs from rank to rank
+    seed_all(rank_seed)  # dropout differs from rank to rank
     return Parts(
         config,
         settings,
@@ -119,7 +118,7 @@ def build_parts(config: Mapping[str, Any]) -> Parts:
         rendezvous,
         precision,
         task,
-        whole,
+        undivided,
         network,
         average,
         optimizer,

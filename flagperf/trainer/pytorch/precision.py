@@ -1,4 +1,4 @@
-"""Numbers: fp32, tf32, amp_fp16 with a gradient scaler, amp_bf16."""
+"""Number formats: fp32, tf32, amp_fp16 with a gradient scaler, amp_bf16."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ AUTOCAST = {"amp_fp16": torch.float16, "amp_bf16": torch.bfloat16}
 
 
 class Precision:
-    """How one training computes: `backward` adds gradients, `step` unscales and clips them and updates the weights."""
+    """The number format of a training: `backward` adds gradients, `step` unscales, clips and applies them."""
 
     def __init__(self, name: str, device: torch.device) -> None:
         self._device = device
         self.autocast: AbstractContextManager[Any] = nullcontext()
         self.scaler: Any = None  # a gradient scaler, or None
-        # PyTorch multiplies in fp32 but convolves in TF32 unless told: fp32 means fp32 here.
+        # By default PyTorch multiplies in fp32 but convolves in TF32: fp32 means fp32 here.
         torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
         torch.backends.cudnn.allow_tf32 = name == "tf32"
         if name in AUTOCAST:
@@ -35,7 +35,7 @@ class Precision:
         return self.autocast(function) if isinstance(self.autocast, torch.autocast) else function
 
     def backward(self, loss: Tensor, micro_steps: int) -> None:
-        """Add the gradients of one micro step's loss, of so many micro steps in a step."""
+        """Add the gradients of one micro step's loss. `micro_steps`: of an optimizer step."""
         if micro_steps > 1:
             loss = loss / micro_steps
         if self.scaler is not None:
@@ -43,7 +43,7 @@ class Precision:
         loss.backward()  # type: ignore[no-untyped-call]
 
     def step(self, optimizer: Optimizer, clip: Callable[[], Tensor] | None) -> Tensor | None:
-        """Update the parameters from their gradients. `clip` clips these and gives their norm before, as this does."""
+        """Update the parameters. `clip`: clips the gradients and returns their norm before; so does this method."""
         norm = None
         if clip is not None:
             if self.scaler is not None:

@@ -1,7 +1,7 @@
-"""What the devices of a job achieve, measured through torch alone. docs/probe.md says what each figure is.
+"""Measures the rates that the devices of a job achieve, through torch alone. docs/probe.md explains each figure.
 
-All ranks measure at the same time, and each figure at the same size and with as many calls on each: devices that share
-power, cooling or a bus are measured as a training finds them.
+All ranks measure at the same time, with the same sizes and numbers of calls. So devices that share power, cooling or a
+bus are measured under the load of a training.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from flagperf.trainer.pytorch.ranks import World
 
 log = logging.getLogger(__name__)
 
-SECONDS = 1.0  # of each figure, once its size is found
-LONG = 0.02  # seconds that a call takes at the size that is measured, unless that is the largest
+SECONDS = 1.0  # time to measure a figure at the chosen size
+LONG = 0.02  # seconds of a call at the chosen size, unless that is the largest size
 MIB = 2**20
 SIDES = (256, 512, 1024, 2048, 4096, 8192)  # of square matrices
 COPIES = (64 * MIB, 256 * MIB, 1024 * MIB)  # bytes; the largest is larger than any cache
@@ -36,20 +36,20 @@ FORMATS = {  # name in a hardware's peak_flops → type of the matrices, and how
 }
 
 T = TypeVar("T")
-Work = Tuple[Callable[[], object], float]  # one call, and how much it does: operations or bytes
+Work = Tuple[Callable[[], object], float]  # one call, and its amount of work: operations or bytes
 
 
 class Probe:
-    """Measures the device of one rank, in step with those of the others."""
+    """Measures the device of one rank, at the same time as the other ranks."""
 
     def __init__(self, device: torch.device, world: World) -> None:
         self.device, self.world = device, world
 
     @torch.no_grad()
     def measure(self) -> dict[str, Any]:
-        """Name of the device, and figures in FLOP/s and bytes/s; None where the device cannot do it, or lacks memory.
+        """Name of the device, and figures in FLOP/s and bytes/s; None where it lacks operation or memory.
 
-        A figure that makes no sense here is left out: TF32 on a CPU, all-reduce over one rank.
+        Figures without a meaning here are missing: TF32 on a CPU, all-reduce over one rank.
         """
         formats = [name for name in FORMATS if not (name == "tf32" and self.device.type == "cpu")]
         figures = {name: self._matmul(*FORMATS[name]) for name in formats}
@@ -63,7 +63,7 @@ class Probe:
         return {"device": device_name(self.device), **figures}
 
     def _matmul(self, dtype: torch.dtype, precision: str) -> float | None:
-        """FLOP/s of a product of square matrices. Random numbers, for a chip draws less power on zeros."""
+        """FLOP/s of a product of square matrices. Random numbers: a chip draws less power on zeros."""
         torch.set_float32_matmul_precision(precision)
 
         def make(side: int) -> Work:
@@ -73,18 +73,18 @@ class Probe:
         return self._rate(SIDES, make)
 
     def _copy(self, size: int) -> Work:
-        """A copy within the device's memory: each byte is read and written. Pages of zeros may not be there at all."""
+        """A copy within the device's memory: each byte is read and written. Pages of zeros may not be allocated."""
         source, target = (torch.ones(size, dtype=torch.uint8, device=self.device) for _ in range(2))
         return lambda: target.copy_(source), 2.0 * size
 
     def _transfer(self, size: int) -> Work:
-        """A copy from the host's memory, which the device can reach by itself, to the device's."""
+        """A copy from pinned memory of the host to the device."""
         source = torch.ones(size, dtype=torch.uint8, pin_memory=self.device.type != "cpu")
         target = torch.ones(size, dtype=torch.uint8, device=self.device)
         return lambda: target.copy_(source, non_blocking=True), float(size)
 
     def _all_reduce(self, group: Any, ranks: int) -> float | None:
-        """Bytes/s of each rank's link in an all-reduce: of a message, 2 (n-1)/n go through it (nccl-tests' busbw)."""
+        """Bytes/s of each rank's link in an all-reduce: 2 (n-1)/n of a message pass it (nccl-tests' busbw)."""
 
         def make(size: int) -> Work:
             message = torch.zeros(size // 4, device=self.device)
@@ -93,7 +93,7 @@ class Probe:
         return self._rate(MESSAGES, make)
 
     def _node(self) -> Any:
-        """The group of the ranks of this node. Every rank takes part in making each node's."""
+        """The process group of this node's ranks. All ranks make the groups of all nodes together."""
         size, local = self.world.size, self.world.local_size
         if size == local:
             return None
@@ -101,31 +101,31 @@ class Probe:
         return groups[self.world.rank // local]
 
     def _rate(self, sizes: Sequence[int], make: Callable[[int], Work]) -> float | None:
-        """How much is done in a second, at the first size at which a call takes long, or the largest that fits."""
-        found: tuple[Callable[[], object], float, float] | None = None
+        """Work per second, at the first size whose call takes LONG, or the largest that fits; None: no size fits."""
+        measured: tuple[Callable[[], object], float, float] | None = None
         for size in sizes:
             work = self._together(partial(make, size))
             if work is None or self._together(partial(self._seconds, work[0], 1)) is None:
                 break
-            found = *work, self.world.largest(self._seconds(work[0], 1))
-            if found[2] > LONG:
+            measured = *work, self.world.largest(self._seconds(work[0], 1))
+            if measured[2] > LONG:
                 break
-        if found is None:
+        if measured is None:
             return None
-        call, amount, seconds = found
+        call, amount, seconds = measured
         calls = max(1, round(SECONDS / max(seconds, 1e-6)))
         self.world.wait()
         return amount * calls / self._seconds(call, calls)
 
     def _together(self, action: Callable[[], T]) -> T | None:
-        """What an action gives; None on every rank where it fails on one."""
+        """The result of an action; None on every rank where it fails on one."""
         try:
-            done = action()
+            result = action()
             failed = False
-        except RuntimeError as error:  # no memory is left, or the device has no such operation
+        except RuntimeError as error:  # out of memory, or the device lacks the operation
             log.warning("not measured: %s", error)
-            done, failed = None, True
-        return None if self.world.largest(float(failed)) else done
+            result, failed = None, True
+        return None if self.world.largest(float(failed)) else result
 
     def _seconds(self, call: Callable[[], object], calls: int) -> float:
         began = perf_counter()
@@ -135,6 +135,6 @@ class Probe:
         return perf_counter() - began
 
     def _wait(self) -> None:
-        """Return when the device has done what it was given."""
+        """Wait until the device has done all its work."""
         if self.device.type != "cpu":
             module_of(self.device).synchronize(self.device)  # every plug-in has it

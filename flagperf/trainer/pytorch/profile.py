@@ -1,4 +1,4 @@
-"""A trace of some steps of rank 0, for chrome://tracing or ui.perfetto.dev: where the time of a step goes."""
+"""Traces some steps of rank 0, for chrome://tracing or ui.perfetto.dev."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from torch import profiler
+from typing_extensions import override
 
 from flagperf.trainer.loop.clock import BOOKS
 from flagperf.trainer.loop.engine import Resumed
@@ -14,16 +15,17 @@ from flagperf.trainer.pytorch.engine import TorchEngine
 
 log = logging.getLogger(__name__)
 
-STEPS = 3  # that are traced
+STEPS = 3  # traced steps
 FILE = "trace.json"
 
 
 class ProfiledEngine(TorchEngine):
-    """Traces some steps, the first after the warm-up. What is traced takes longer.
+    """Traces the first steps after the warm-up, which then take longer.
 
-    The trace lies beside the log of the rank. A training that ends sooner leaves what was traced up to there.
+    The trace lies beside the log of the rank. A training that ends earlier leaves a shorter trace.
     """
 
+    @override
     def resume(self) -> Resumed:
         resumed = super().resume()
         plan = profiler.schedule(wait=self.settings.warmup_steps, warmup=1, active=STEPS, repeat=1)
@@ -32,12 +34,14 @@ class ProfiledEngine(TorchEngine):
         self.first = resumed.position.step + 1
         return resumed
 
+    @override
     def step(self, number: int) -> None:
         if number > self.first:
-            self.profiler.step()  # the step before is over
+            self.profiler.step()  # ends the step before
             self.clock.lap(BOOKS)
         super().step(number)
 
+    @override
     def close(self) -> None:
         self.profiler.stop()
         super().close()

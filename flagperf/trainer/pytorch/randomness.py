@@ -21,17 +21,17 @@ def seed_all(seed: int) -> None:
 
 
 def seed_host(seed: int) -> None:
-    """Seed the generators that data sets draw from. It takes microseconds, so that it can be done before each batch."""
+    """Seed the generators that data sets draw from. It takes microseconds, so it can precede each batch."""
     random.seed(seed)
     np.random.seed(seed)
     torch.default_generator.manual_seed(seed)
 
 
 def choose_algorithms(settings: Settings) -> None:
-    """Choose deterministic algorithms and kernels of attention as the settings say, and let cuDNN try several or not.
+    """Choose deterministic algorithms, kernels of attention and cuDNN's search as the settings say.
 
-    PyTorch's switch is stricter than cuDNN's own, which it contains: it is for all operations. A warning names one that
-    has no deterministic algorithm.
+    PyTorch's switch covers all operations, also cuDNN's. A warning names an operation without a deterministic
+    algorithm.
     """
     choose_attention(settings.attention_kernels)
     torch.backends.cudnn.benchmark = settings.cudnn_benchmark
@@ -56,7 +56,7 @@ def random_state(device: torch.device) -> dict[str, Any]:
 
 
 def set_random_state(state: Mapping[str, Any], device: torch.device) -> None:
-    """Continue from a state that `random_state` gave."""
+    """Restore all generators from a `random_state`."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])

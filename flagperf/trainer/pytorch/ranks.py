@@ -1,4 +1,4 @@
-"""How the ranks of PyTorch join, and tell each other sums, numbers and values."""
+"""How the ranks of PyTorch join, sum and gather."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ class World(Ranks):
     """Ranks that talk through torch.distributed."""
 
     def connect(self, device: torch.device, backend: str, timeout: float, *, alone: bool = False) -> None:
-        """Join the process group. `timeout`: seconds a collective may wait; `alone`: a single rank makes one, too.
+        """Join the process group.
 
         Host values travel over gloo, device tensors over the vendor's backend, in one group: a host value never waits
-        for a device. Gloo has threads, so no process may be forked from here on.
+        for a device. Gloo has threads, so no process may be forked afterwards.
+
+        Args:
+            timeout: seconds a collective may wait.
+            alone: whether a single rank makes a group, too.
         """
         if (self.size > 1 or alone) and not dist.is_initialized():
             backends = backend if device.type == "cpu" else f"cpu:gloo,{device.type}:{backend}"
-            own: dict[str, Any] = dict(bound_to(device))
-            if self.size == 1:  # nobody is there to be found
-                own = {**own, "store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
-            dist.init_process_group(backends, timeout=timedelta(seconds=timeout), **own)
+            options: dict[str, Any] = dict(bound_to(device))
+            if self.size == 1:  # needs no rendezvous
+                options = {**options, "store": dist.HashStore(), "rank": 0, "world_size": 1}  # type: ignore[attr-defined]
+            dist.init_process_group(backends, timeout=timedelta(seconds=timeout), **options)
 
     def disconnect(self) -> None:
         """Leave the process group."""

@@ -1,4 +1,4 @@
-"""A short training of a reduced case and an evaluation, for a proof (proof.py): what it began with, and came to."""
+"""A short training of a reduced case and an evaluation, for a proof (proof.py)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
 from flagperf.trainer.pytorch.ranks import World
 from flagperf.trainer.pytorch.recipe import optimizer_of
 from flagperf.trainer.pytorch.task import Task
-from flagperf.trainer.start.extension import Rename, renaming
+from flagperf.trainer.start.extension import Rename, parameter_renaming
 
 STEPS = 20
 
@@ -34,7 +34,7 @@ State = Dict[str, Tensor]  # by the case's names
 class Side:
     """One of the two trainings. Names are the case's."""
 
-    weights: Sequence[str]  # names of its parameters; what else is in a state are buffers
+    weights: Sequence[str]  # names of its parameters; all other names in a state are buffers
     classes: Mapping[str, int]  # of its modules, with their numbers
     optimizer: Mapping[str, Any]  # as BUILT has it
     initial: State  # weights and buffers, on the host
@@ -45,8 +45,8 @@ class Side:
 
 
 def trained(config: Mapping[str, Any], world: World, device: torch.device, like: Side | None) -> Side:
-    """Train some steps, and evaluate. `like`: begin, and evaluate, with its weights; None: with those of the seed."""
-    settings, rename = Settings.read(config), renaming(config)
+    """Train STEPS steps, and evaluate. `like`: begin and evaluate with its weights; None: with weights by the seed."""
+    settings, rename = Settings.read(config), parameter_renaming(config)
     choose_algorithms(settings)
     precision = Precision(settings.precision, device)
     datasets = load_datasets(config, settings, world, device)
@@ -73,7 +73,7 @@ def trained(config: Mapping[str, Any], world: World, device: torch.device, like:
 
 
 def evaluated(network: nn.Module, task: Task, batches: Iterable[Any], device: torch.device) -> Mapping[str, float]:
-    """What the task says of a network on evaluation data; nothing where there is none."""
+    """Metrics of a network on evaluation data; empty without data."""
     network.eval()
     moved = on_device(batches, lambda batch: task.to_device(batch, device, torch.contiguous_format), device)
     with torch.no_grad():
@@ -89,7 +89,7 @@ def steps(
     device: torch.device,
     precision: Precision,
 ) -> Iterator[float]:
-    """Train on batches: the loss of each step, whose gradients are still there. Nothing is dropped out."""
+    """Train on batches without dropout. Yields the loss of each step while its gradients are still there."""
     network.train()
     for module in network.modules():
         if isinstance(module, nn.modules.dropout._DropoutNd):
@@ -111,6 +111,6 @@ def state(network: nn.Module, rename: Rename) -> dict[str, Tensor]:
     return {rename(name): tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
 
 
-def load(network: nn.Module, given: State, rename: Rename) -> None:
+def load(network: nn.Module, weights: State, rename: Rename) -> None:
     """Fill the network with weights and buffers that have the case's names."""
-    network.load_state_dict({name: given[rename(name)] for name in network.state_dict()})
+    network.load_state_dict({name: weights[rename(name)] for name in network.state_dict()})

@@ -1,8 +1,7 @@
-"""Synthetic training: each rank keeps a few real batches in device memory and trains on them over and over.
+"""Synthetic training: each rank keeps a few real batches in device memory and trains on them again and again.
 
-Nothing is read, augmented or copied while it trains, so that the figures are those of the device alone. The batches
-come from the case's own data set and loader: their shapes are the real ones, and where batches differ in shape or
-length, so do these.
+No data is read, augmented or copied during the training, so the figures show the device alone. The batches come from
+the case's data set and loader, so their shapes and lengths are real.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from functools import cached_property
 
 from flagperf.trainer.pytorch.batches import TrainBatches
 
-# Batches that a rank holds. Several, because the batches of detection, speech and text differ in size; no more, because
-# 256 images of 224 x 224 pixels are 0.15 GB. No cache of a device holds what was read eight batches ago.
+# Batches that a rank holds. Several, since batches of detection, speech and text differ in size; no more, since 256
+# images of 224 x 224 pixels take 0.15 GB. No cache of a device still holds the data of eight batches ago.
 HELD = 8
 
 
@@ -32,10 +31,10 @@ class HeldBatches(TrainBatches):
 
     @cached_property
     def _held(self) -> list[list[int]]:
-        own = super()._batches(epoch=1)
-        if not own and not hasattr(self.dataset, "batches"):
-            own = [[index % len(self.dataset) for index in range(self.batch_size)]]
+        batches = super()._batches(epoch=1)
+        if not batches and not hasattr(self.dataset, "batches"):
+            batches = [[index % len(self.dataset) for index in range(self.batch_size)]]
         different = HELD * self.world.size
         turn = different * self.per_step // math.gcd(different, self.per_step)
-        numbers = range(math.ceil(len(own) / turn) * turn)
-        return [own[number % different % len(own)] for number in numbers]
+        numbers = range(math.ceil(len(batches) / turn) * turn)
+        return [batches[number % different % len(batches)] for number in numbers]

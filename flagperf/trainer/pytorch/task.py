@@ -1,4 +1,4 @@
-"""What the loop needs to know of a model: a task, one a kind of workload. The case's `task._target_` names it."""
+"""The interface between the engine and a model: a task, one for each workload. The case's `task._target_` names it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from torch import Tensor, nn
 
 
 class Metric(Protocol):
-    """Takes the evaluation batches of one rank; `compute` answers for the whole job.
+    """Takes the evaluation batches of one rank. torchmetrics.Metric and MetricCollection satisfy it."""
 
-    torchmetrics.Metric and MetricCollection satisfy it.
-    """
-
-    def compute(self) -> Any: ...
+    def compute(self) -> Any:
+        """The metrics of the whole job."""
 
 
 class Task:
-    """Base of all tasks. Batches are whatever the case's data set and collate function give.
+    """Base of all tasks. The case's data set and collate function make the batches.
 
     Attributes:
-        metrics: names of what `evaluate` gives, by which a wrong target is refused before the first step. None: the
-            task does not say, and the first evaluation tells.
-        group: the ranks over which `evaluate` sums, a process group: each sample lies with exactly one of them. None:
-            all ranks. The loop sets it, where several ranks compute on the same samples.
+        metrics: names of the metrics of `evaluate`. A target about another metric is refused before the first step.
+            None: the first evaluation shows the names.
+        group: the process group over which `evaluate` sums: each sample lies with exactly one of its ranks. None: all
+            ranks. The engine sets it, where several ranks compute on the same samples.
     """
 
     metrics: Sequence[str] | None = None
     group: Any = None
 
-    operations_within = 0.001  # share by which the operations of `example` may differ between two networks alike
+    values_decide = False  # whether values decide shapes in a training step, so that shapes alone do not tell its size
+
+    operations_within = 0.001  # share by which the operations of `example` may differ between two equal networks
 
     def parameters(self, network: nn.Module) -> Any:
-        """What the optimizer gets: parameters, or parameter groups where the recipe treats some differently."""
+        """The parameters for the optimizer, in groups where the recipe treats some differently."""
         return network.parameters()
 
     def pretrained(self, network: nn.Module) -> nn.Module:
@@ -67,15 +67,15 @@ class Task:
         raise NotImplementedError
 
     def units(self, batch: Any) -> int:
-        """What the throughput counts (images, tokens, frames …); samples unless the case says otherwise."""
+        """The units of the throughput in the batch (images, tokens, frames …); by default samples."""
         return self.samples(batch)
 
     def formula(self, network: nn.Module, config: Mapping[str, Any]) -> Mapping[str, float]:  # noqa: ARG002
-        """What the field's formulas say of a training step, in operations of one unit of the throughput.
+        """Operations of a training step by the field's formulas, for one unit of the throughput.
 
         Returns:
-            `formula_flops`, by which others compute MFU, and `formula_flops_causal`, without the pairs of places that
-            attention leaves out; empty where the field has no formula.
+            `formula_flops`, by which others compute MFU, and `formula_flops_causal`, without the pairs of positions
+            that causal attention skips; empty where the field has no formula.
         """
         return {}
 
@@ -83,17 +83,35 @@ class Task:
         """A batch of one or more samples of nominal size, on the host: their operations identify the forward pass.
 
         Args:
-            config: the configuration of the case, for the sizes of its data. A key that is missing raises KeyError.
+            config: the configuration of the case, for the sizes of its data. A missing key raises KeyError.
 
         Returns:
-            None where the task has none; the operations are not compared then.
+            None where the task has no example; then no operations are compared.
         """
         return None
+
+    def full_batch(self, config: Mapping[str, Any], samples: int) -> Any:
+        """A training batch of so many samples of full size, on the host, for a prediction of memory and time.
+
+        By default the samples of `example`, over and over: right where `example` is of full size.
+        """
+        return repeated(self.example(config), samples)
 
     def evaluate(self, network: nn.Module, batches: Iterable[Any], device: torch.device) -> dict[str, float]:
         """Metrics over this rank's share of the evaluation data, summed over the whole job, which is `group`.
 
-        Called on every rank, in evaluation mode, without gradients, under the autocast of the precision, with `batches`
-        an iterable of batches that `to_device` has moved; every rank returns the same values.
+        Every rank calls this in evaluation mode, without gradients, under the autocast of the precision, and returns
+        the same values. `batches` are on the device.
         """
         raise NotImplementedError
+
+
+def repeated(batch: Any, samples: int) -> Any:
+    """The batch with so many samples: its first sample over and over."""
+    if isinstance(batch, Tensor):
+        return batch[:1].repeat(samples, *[1] * (batch.dim() - 1)) if batch.dim() else batch
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(repeated(part, samples) for part in batch)
+    if isinstance(batch, Mapping):
+        return {key: repeated(part, samples) for key, part in batch.items()}
+    return batch

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flagperf.contract.components import with_write
+from flagperf.contract.components import make_writer
 from flagperf.contract.perflog import Sink
 from flagperf.contract.settings import SHORT_NAMES
 
@@ -27,7 +27,7 @@ def open_sinks(entries: Sequence[str | Mapping[str, Any]], rank: int, folder: st
 
 
 def close_sinks(sinks: Sequence[Sink]) -> None:
-    """Wait until the sinks that run apart have all events. Raises FlagperfError where one failed."""
+    """Wait until sinks in processes of their own have all events. Raises FlagperfError where one failed."""
     for sink in sinks:
         if hasattr(sink, "close"):
             sink.close()
@@ -36,8 +36,8 @@ def close_sinks(sinks: Sequence[Sink]) -> None:
 def _opened(key: str, entry: str | Mapping[str, Any], folder: Path) -> Sink:
     """A shipped sink in this process, at a few microseconds a step; a user's own in a process of its own."""
     if isinstance(entry, str):
-        made: Sink = with_write(key, {"_target_": SHORT_NAMES[entry]}, "sink", "docs/perflog.md", folder)
-        return made
-    from flagperf.trainer.sinks.apart import Apart
+        sink: Sink = make_writer(key, {"_target_": SHORT_NAMES[entry]}, "sink", "docs/perflog.md", folder)
+        return sink
+    from flagperf.trainer.sinks.apart import SinkProcess
 
-    return Apart(key, entry, folder)
+    return SinkProcess(key, entry, folder)

@@ -26,9 +26,9 @@ FIGURES = {  # of FINISHED → unit, None: that of the throughput; and which way
 
 
 class DLLogger(LineFile):
-    """Writes dllogger.json: values as text, `step` as [epoch, step], the names that tcap_dllogger's tools look for.
+    """Writes dllogger.json: values as text, `step` as [epoch, step], the names that tcap_dllogger's tools read.
 
-    A METADATA line describes each metric before the first line that tells its value; those of steps and of the target
+    A METADATA line describes each metric before the first line with its value; those of steps and of the target
     come at the start.
     """
 
@@ -47,7 +47,7 @@ class DLLogger(LineFile):
         self._described: set[str] = set()
 
     def write(self, event: Event) -> None:
-        """A line for each logged step, evaluation and the end; first what describes their metrics."""
+        """Write a line for each logged step, each evaluation and the end, after the description of its metrics."""
         value = event.value
         if event.event == "SUBMIT_INFO":
             self._config = value["config"]
@@ -72,7 +72,7 @@ class DLLogger(LineFile):
             self._summarize(event)
 
     def _summarize(self, event: Event) -> None:
-        """The figures of the whole training, of those that are known."""
+        """Write the known figures of the whole training."""
         known = {key: number for key, number in event.value.items() if isinstance(number, (int, float))}
         finals = [key for key in known if key.startswith("final_")]
         figures = [key for key in FIGURES if key in known]
@@ -81,8 +81,8 @@ class DLLogger(LineFile):
             self._describe(event, key, self._config["throughput_unit"] if unit is None else unit, goal)
         for key in finals:
             self._describe_metric(event, key, key[len("final_") :])
-        told = {key: known[key] for key in (*figures, *finals)}
-        self._log(event, [], {"converged": event.value.get("converged"), **told})
+        values = {key: known[key] for key in (*figures, *finals)}
+        self._log(event, [], {"converged": event.value.get("converged"), **values})
 
     def _aims(self) -> list[str]:
         """The metrics of the case's target."""
@@ -90,7 +90,7 @@ class DLLogger(LineFile):
         return [target["metric"], *(target.get("also") or {})] if target else []
 
     def _describe_metric(self, event: Event, metric: str, name: str) -> None:
-        """Describe a metric of the case. The target says its direction; else a loss is to fall, others are to rise."""
+        """Describe a metric of the case. The target gives its direction; without a target a loss falls, others rise."""
         aimed = name in self._aims()
         lower = self._config["target"]["direction"] == "lower" if aimed else "loss" in name
         unit = (self._config["target"].get("unit") or "") if aimed else ""

@@ -16,6 +16,7 @@ class LineFile:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def line(self, prefix: str, body: Mapping[str, Any]) -> None:
+        """Write a line: the prefix, then the body as JSON."""
         data = f"{prefix} {json.dumps(body)}\n".encode()
         while data:
             data = data[os.write(self._fd, data) :]

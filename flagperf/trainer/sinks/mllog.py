@@ -13,16 +13,16 @@ from flagperf.contract.sample_data import is_sample_data
 from flagperf.errors import ConfigError
 from flagperf.trainer.sinks.lines import LineFile
 
-# How a hyper-parameter comes of several settings.
+# How a hyper-parameter is computed from several settings.
 COMPUTED: Mapping[str, Callable[..., float]] = {
     "product": lambda *values: float(f"{math.prod(values):.12g}"),  # 8e-05, not 8.000000000000001e-05
-    "difference": lambda whole, part: whole - part,
+    "difference": lambda minuend, subtrahend: minuend - subtrahend,
 }
 FORMATS = {"fp32": "fp32", "tf32": "tf32", "amp_fp16": "fp16", "amp_bf16": "bfloat16"}  # precision → MLPerf's name
 
 
 class MLLog(LineFile):
-    """Writes mllog.log: what was so, and nothing else. That the checker accepts it makes no result of MLPerf."""
+    """Writes mllog.log, with true values only. A log that the checker accepts is not yet a result of MLPerf."""
 
     INTERVALS: ClassVar = {
         "INIT_START": ("init_start", "INTERVAL_START"),
@@ -39,7 +39,7 @@ class MLLog(LineFile):
         self._train_end = 0
 
     def write(self, event: Event) -> None:
-        """One event, as no, one or several lines."""
+        """Write the lines of an event: none, one or several."""
         value = event.value
         if event.event in self.INTERVALS:
             key, kind = self.INTERVALS[event.event]
@@ -85,16 +85,16 @@ class MLLog(LineFile):
         time_ms: int | None = None,
     ) -> None:
         body = {"namespace": "", "time_ms": event.time_ms if time_ms is None else time_ms, "event_type": kind}
-        place = {"file": event.file, "lineno": event.lineno, **(metadata or {})}
-        self.line(":::MLLOG", {**body, "key": key, "value": value, "metadata": place})
+        source = {"file": event.file, "lineno": event.lineno, **(metadata or {})}
+        self.line(":::MLLOG", {**body, "key": key, "value": value, "metadata": source})
 
 
 def submission(config: Mapping[str, Any]) -> dict[str, Any]:
-    """MLPerf's keys that the configuration answers; not those that only the user knows and did not say."""
+    """MLPerf's keys whose values the configuration gives; without keys that only the user knows and did not set."""
     mlperf = config["mlperf"]
     mesh = Mesh.of(config["parallel"]["mesh"], config["nnodes"] * config["nproc"])
     sample_data = is_sample_data(config["data_dir"])
-    told = {
+    keys = {
         "submission_org": mlperf["org"],
         "submission_status": mlperf["status"],
         "submission_division": mlperf["division"],
@@ -118,64 +118,64 @@ def submission(config: Mapping[str, Any]) -> dict[str, Any]:
         "config_filename": "config.yaml",  # of the round
         **(_hyper_parameters(config) if config["division"] == "closed" else {}),  # open: any recipe
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in keys.items() if value is not None}
 
 
 def _formats(config: Mapping[str, Any], mesh: Mesh) -> dict[str, str]:
     """The lowest number formats. DDP adds up gradients in fp32; a divided network travels in the layers' own format."""
-    own = FORMATS[config["precision"]]
-    is_whole = config["parallel"]["_target_"] in (None, *DATA_PARALLEL) and mesh.tp == 1
-    sent = "fp32" if is_whole or own == "tf32" else own
-    found = {"linear": "fp8" if config["float8_modules"] else own, "attn": own, "comm": sent}
-    return {f"lowest_numerical_precision_in_{part}": name for part, name in found.items()}
+    layers = FORMATS[config["precision"]]
+    is_undivided = config["parallel"]["_target_"] in (None, *DATA_PARALLEL) and mesh.tp == 1
+    sent = "fp32" if is_undivided or layers == "tf32" else layers
+    formats = {"linear": "fp8" if config["float8_modules"] else layers, "attn": layers, "comm": sent}
+    return {f"lowest_numerical_precision_in_{part}": name for part, name in formats.items()}
 
 
 def _hyper_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
-    """MLPerf's keys of the closed division, each with what the case says that it is."""
+    """MLPerf's keys of the closed division, each with the value that the case describes."""
     named = config["mlperf"].get("hyper_parameters", {})
-    return {key: _meant(key, what, config) for key, what in named.items()}
+    return {key: _hyper_parameter(key, entry, config) for key, entry in named.items()}
 
 
-def _meant(key: str, what: Any, config: Mapping[str, Any]) -> Any:
-    """A setting, by its name; a product or difference of settings; a text; or a number.
+def _hyper_parameter(key: str, entry: Any, config: Mapping[str, Any]) -> Any:
+    """The value of an entry: a setting by its name, a product or difference of settings, a text, or a number.
 
     Raises:
-        ConfigError: it is none of these.
+        ConfigError: the entry is none of these.
     """
-    if isinstance(what, str):
-        return config.get(what)
-    if not isinstance(what, Mapping):
-        return what
+    if isinstance(entry, str):
+        return config.get(entry)
+    if not isinstance(entry, Mapping):
+        return entry
     try:
-        ((how, given),) = what.items()
-        return given if how == "text" else COMPUTED[how](*(config[name] for name in given))
+        ((form, argument),) = entry.items()
+        return argument if form == "text" else COMPUTED[form](*(config[name] for name in argument))
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(
-            "this says of no hyper-parameter what it is",
+            "this entry gives a hyper-parameter no value",
             where="config.yaml",
             key=f"mlperf.hyper_parameters.{key}",
-            given=dict(what),
+            given=dict(entry),
             allowed="a setting, a number, {text: TEXT}, {product: [SETTINGS]} or {difference: [SETTING, SETTING]}",
         ) from error
 
 
 def built(value: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """MLPerf's keys that BUILT answers: samples, optimizer, and of how many samples a batch norm takes statistics."""
-    told = {f"{name}_samples": value["data"][name] for name in ("train", "eval") if name in value["data"]}
-    told["opt_name"] = _name(value["optimizer"]["class"]).lower()
+    """MLPerf's keys whose values BUILT gives: samples, optimizer, and samples per statistics of a batch norm."""
+    keys = {f"{name}_samples": value["data"][name] for name in ("train", "eval") if name in value["data"]}
+    keys["opt_name"] = _name(value["optimizer"]["class"]).lower()
     if any(_name(layer).startswith("BatchNorm") for layer in value["network"]["classes"]):
         ranks = config["nnodes"] * config["nproc"] if config["sync_bn"] else 1
-        told["model_bn_span"] = config["train_batch_size"] * ranks
-    return told
+        keys["model_bn_span"] = config["train_batch_size"] * ranks
+    return keys
 
 
 def _name(path: str) -> str:
-    """Of a class, without its module."""
+    """The name of a class, without its module."""
     return path.rpartition(".")[2]
 
 
 def eval_accuracy(metrics: Mapping[str, Any], config: Mapping[str, Any]) -> Any:
-    """The metrics that the benchmark is about, as shares of 1: a number, or MLPerf's names with a number each.
+    """The metrics of the benchmark as shares of 1: a number, or a number for each of MLPerf's names.
 
     None where an evaluation has none, and where the case has neither benchmark nor target.
     """

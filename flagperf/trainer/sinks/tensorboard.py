@@ -9,9 +9,9 @@ from flagperf.contract.perflog import Event
 from flagperf.trainer.loop.records import FLAGPERF_RATES
 
 GROUPS = {"STEP_END": "train", "EVALUATE": "eval"}
-# Say where the training is, or once more what another field says; no curves.
-PLACE = ("step", "epoch", "samples", "time", "global_steps", "num_trained_samples", "end_training")
-NO_CURVES = (*PLACE, *FLAGPERF_RATES.values())
+# Fields with the position of the training, or with the value of another field: they get no curves.
+POSITION = ("step", "epoch", "samples", "time", "global_steps", "num_trained_samples", "end_training")
+NO_CURVES = (*POSITION, *FLAGPERF_RATES.values())
 
 
 class TensorBoard:
@@ -26,7 +26,7 @@ class TensorBoard:
         self._writer: Any = EventFileWriter(str(folder / "tensorboard"))
 
     def write(self, event: Event) -> None:
-        """One event; FINISHED closes the file."""
+        """Write the numbers of an event. FINISHED closes the file."""
         if group := GROUPS.get(event.event):
             numbers = {name: value for name, value in event.value.items() if name not in NO_CURVES}
             values = [self._summary.Value(tag=f"{group}/{name}", simple_value=value) for name, value in numbers.items()]

@@ -1,4 +1,4 @@
-"""A vendor's own code in a rank (vendor.extension): what it imports, and what it has in the place of a case's parts."""
+"""A vendor's own code in a rank (vendor.extension): modules to import, and classes that replace those of the case."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from flagperf.contract.digest import sha256_of
 from flagperf.errors import ConfigError
 
 KEY = "vendor.extension"
-CASES_OWN = "_of_the_case"  # key of a rank's configuration: parts that the vendor's took the place of
+REPLACED_PARTS = "_of_the_case"  # key of a rank's configuration: the parts of the case that the vendor replaced
 
 Rename = Callable[[str], str]  # name of a parameter in the vendor's network → the case's name of it
 
 
 def extension(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the vendor's file, or a tuning, says of its own code; empty where it says nothing."""
+    """The section about the vendor's own code, from its file or a tuning; empty where there is none."""
     return config["vendor"].get("extension") or {}
 
 
-def extended(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with the vendor's classes in the place of the case's, which get the case's arguments."""
-    own = extension(config).get("replace") or {}
-    replaced = {part: {**(config.get(part) or {}), **said} for part, said in own.items()}
-    return {**config, **replaced, CASES_OWN: {part: config.get(part) for part in own}}
+def apply_extension(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with the vendor's classes in place of those of the case. They get the case's arguments."""
+    changes = extension(config).get("replace") or {}
+    replaced = {part: {**(config.get(part) or {}), **change} for part, change in changes.items()}
+    return {**config, **replaced, REPLACED_PARTS: {part: config.get(part) for part in changes}}
 
 
-def plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration that `extended` made as it was before, and without what the vendor has of its own."""
-    return {**without_extension(config), **config.get(CASES_OWN, {})}
+def case_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration before `apply_extension`, without any code of the vendor's own."""
+    return {**without_extension(config), **config.get(REPLACED_PARTS, {})}
 
 
 def without_extension(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration as the case has it."""
+    """The configuration without the section about the vendor's own code."""
     return {**config, "vendor": {**config["vendor"], "extension": {}}}
 
 
 def import_modules(config: Mapping[str, Any]) -> None:
-    """Import what the vendor wants before the network is made.
+    """Import the vendor's modules, before the network is made.
 
     Raises:
         ConfigError: a module cannot be imported.
@@ -60,15 +60,15 @@ def import_modules(config: Mapping[str, Any]) -> None:
             ) from error
 
 
-def hooked(config: Mapping[str, Any], network: Any) -> Any:
-    """The network that the vendor's hook makes of the built one; the same where there is no hook, or it gives none."""
+def apply_network_hook(config: Mapping[str, Any], network: Any) -> Any:
+    """The network that the vendor's hook returns for the built one; the built one where no hook returns any."""
     hook, key = extension(config).get("network_hook"), f"{KEY}.network_hook"
     made = component({key: {"_target_": hook}}, key, network) if hook else None
     return network if made is None else made
 
 
-def renaming(config: Mapping[str, Any]) -> Rename:
-    """How names of the vendor's network become those of the case."""
+def parameter_renaming(config: Mapping[str, Any]) -> Rename:
+    """The function that turns names of the vendor's network into names of the case's network."""
     names = extension(config).get("names") or {}
 
     def rename(name: str) -> str:
@@ -79,15 +79,15 @@ def renaming(config: Mapping[str, Any]) -> Rename:
     return rename
 
 
-def named(config: Mapping[str, Any]) -> list[str]:
-    """The modules and functions that are named beside the classes."""
-    own = extension(config)
-    return [*(own.get("modules") or ()), *([own["network_hook"]] if own.get("network_hook") else [])]
+def extension_targets(config: Mapping[str, Any]) -> list[str]:
+    """The modules and the function that the section names beside the classes."""
+    section = extension(config)
+    return [*(section.get("modules") or ()), *([section["network_hook"]] if section.get("network_hook") else [])]
 
 
-def files_here(config: Mapping[str, Any]) -> dict[str, str]:
-    """Path → SHA-256 of the vendor's files as this process finds them; "" for one that is not there."""
+def local_file_hashes(config: Mapping[str, Any]) -> dict[str, str]:
+    """Path → SHA-256 of the vendor's files, as this process imports them; "" for a missing file."""
     files = (config.get("extension") or {}).get("files") or {}
     folders = [Path(folder) for folder in sys.path if folder]
-    found = {name: next((folder / name for folder in folders if (folder / name).is_file()), None) for name in files}
-    return {name: sha256_of(path) if path else "" for name, path in found.items()}
+    paths = {name: next((folder / name for folder in folders if (folder / name).is_file()), None) for name in files}
+    return {name: sha256_of(path) if path else "" for name, path in paths.items()}

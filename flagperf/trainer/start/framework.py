@@ -1,4 +1,4 @@
-"""The trainer of a framework: a package of the trainer that has an entry.py."""
+"""Finds the trainer of a framework: a package of flagperf.trainer that has an entry.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flagperf.errors import ConfigError
 
 
 class Entry(Protocol):
-    """What the entry.py of a framework offers."""
+    """The interface of a framework's entry.py."""
 
     def engine(self, config: Mapping[str, Any]) -> Any:
         """The engine of a training on this rank, a flagperf.trainer.loop.engine.Engine."""
@@ -22,6 +22,9 @@ class Entry(Protocol):
 
     def prove(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
         """Compare a vendor's own code with the case's, and log PROOF and FINISHED; where its file says `extends`."""
+
+    def locate(self, config: Mapping[str, Any], perflog: PerfLog) -> None:
+        """Find where the device first computes otherwise than the CPU, and log LOCATED and FINISHED; PyTorch alone."""
 
     def read_first(self, dataset: Any) -> None:
         """Read the first sample of a data set, as a training does."""

@@ -9,16 +9,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from flagperf.contract.components import import_maker, targets
+from flagperf.contract.components import preload_hydra, targets
 from flagperf.errors import ConfigError
 
 
 @contextlib.contextmanager
-def lasting() -> Iterator[None]:
-    """A block of imports, whose objects the garbage collector never looks at, now or later: they all stay.
+def without_garbage_collection() -> Iterator[None]:
+    """A block of imports whose objects the garbage collector never visits, now or later.
 
-    A framework and its libraries are several hundred thousand objects. The collector would go through them again and
-    again while they are made.
+    A framework and its libraries are several hundred thousand objects. The collector would visit them again and again
+    during the imports.
     """
     gc.disable()
     try:
@@ -29,25 +29,25 @@ def lasting() -> Iterator[None]:
 
 
 def import_components(config: Mapping[str, Any]) -> None:
-    """Import the vendor's plug-in, which may change the framework; then the modules of what the case is made of.
+    """Import the vendor's plug-in, which may change the framework; then the modules of the case's parts.
 
-    A module that cannot be imported is passed over here. Whoever needs it later says for which key.
+    A module that cannot be imported is skipped here. The code that needs it later names the key.
     """
-    import_maker()
+    preload_hydra()
     if config["vendor"]["plugin"]:
         with contextlib.suppress(Exception):
             importlib.import_module(config["vendor"]["plugin"])
     for target in targets([config.get(key) for key in config["framework"]["parts"]]):
         module, _, name = target.rpartition(".")
         with contextlib.suppress(Exception):
-            getattr(importlib.import_module(module), name)  # some libraries import only then what is asked for
+            getattr(importlib.import_module(module), name)  # some libraries import a name only when it is read
 
 
 def import_plugin(name: str) -> None:
     """Import the module that adds a vendor's device to the framework.
 
     Raises:
-        ConfigError: it cannot be imported.
+        ConfigError: the module cannot be imported.
     """
     try:
         importlib.import_module(name)
@@ -63,14 +63,14 @@ def import_plugin(name: str) -> None:
 
 @contextlib.contextmanager
 def imported_anew(modules: Sequence[str]) -> Iterator[None]:
-    """A block in which these modules are other ones, read from their files; all others stay as they are."""
-    kept = {name: sys.modules.pop(name) for name in modules if name in sys.modules}
+    """A block in which these modules are imported again from their files. Afterwards the old modules are back."""
+    originals = {name: sys.modules.pop(name) for name in modules if name in sys.modules}
     try:
         for name in dict.fromkeys(modules):
             importlib.import_module(name)
         yield
     finally:
-        sys.modules.update(kept)
-        for name, module in kept.items():
-            parent, _, own = name.rpartition(".")
-            setattr(sys.modules[parent], own, module)
+        sys.modules.update(originals)
+        for name, module in originals.items():
+            parent, _, attribute = name.rpartition(".")
+            setattr(sys.modules[parent], attribute, module)

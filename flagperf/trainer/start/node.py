@@ -37,12 +37,12 @@ SETTLE = 1.0  # seconds from the first rank that fails to the end of the others:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Start the ranks and wait for them. The exit status is 0 when that of each rank is."""
-    options = parsed(argv)
+    """Start the ranks and wait for them. The exit status is 0 when each rank exits with 0."""
+    options = _parse_options(argv)
     config = yaml.safe_load(Path(options.config).read_text(encoding="utf-8"))
     signal.signal(signal.SIGTERM, _stop)
     try:
-        nodes = meet(options.nnodes, options.nproc, options.node_rank, options.address, options.port)
+        nodes = _exchange_endpoints(options.nnodes, options.nproc, options.node_rank, options.address, options.port)
     except OSError as error:
         print(f"{errno.errorcode.get(error.errno or 0, '')} {error}: {options.address}:{options.port}", flush=True)
         return 1
@@ -50,15 +50,16 @@ def main(argv: Sequence[str]) -> int:
     command = [sys.executable, str(Path(__file__).with_name("uncached.py")), TRAINER, options.config]
     started: dict[int, subprocess.Popen[bytes]] = {}
     try:
-        for rank in rank_environments(nodes, options.nproc, options.node_rank, options.address):
-            environment = {**os.environ, **variables(rank, templates)}
-            started[rank.rank] = subprocess.Popen(command, env=environment, start_new_session=True)
+        with _stop_later():
+            for rank in rank_environments(nodes, options.nproc, options.node_rank, options.address):
+                environment = {**os.environ, **variables(rank, templates)}
+                started[rank.rank] = subprocess.Popen(command, env=environment, start_new_session=True)
         return 0 if wait_all_succeeded(started) else 1
     finally:
         stop(started)
 
 
-def parsed(argv: Sequence[str]) -> argparse.Namespace:
+def _parse_options(argv: Sequence[str]) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m flagperf.trainer.start")
     for name in ("nnodes", "nproc", "node-rank", "port"):
@@ -71,56 +72,56 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace:
 # ---------------------------------------------------------------- where the ranks are
 
 
-def meet(nnodes: int, nproc: int, node_rank: int, address: str, port: int) -> list[list[str]]:
-    """address:port of what each node has free: one for each rank, and on node 0 one more, in the order of the nodes.
+def _exchange_endpoints(nnodes: int, nproc: int, node_rank: int, address: str, port: int) -> list[list[str]]:
+    """Free endpoints (address:port) of each node: one for each rank, and one more on node 0.
 
-    The other nodes tell node 0 theirs, and it tells them all.
+    The other nodes send theirs to node 0, which sends the list of all nodes back.
 
     Raises:
-        OSError: the port of node 0 is taken, or it does not answer.
+        OSError: the port of node 0 is taken, or node 0 does not answer.
     """
     if nnodes == 1:
-        return [free(address, nproc + 1)]
+        return [_free_endpoints(address, nproc + 1)]
     if node_rank == 0:
-        return gathered(nnodes, free(address, nproc + 1), port)
-    with reached(address, port) as connection:
-        own = free(connection.getsockname()[0], nproc)
-        connection.sendall(f"{json.dumps([node_rank, own])}\n".encode())
-        found: list[list[str]] = json.loads(connection.makefile().readline() or "null")
-        if found is None:
+        return _gather_endpoints(nnodes, _free_endpoints(address, nproc + 1), port)
+    with _connect(address, port) as connection:
+        endpoints = _free_endpoints(connection.getsockname()[0], nproc)
+        connection.sendall(f"{json.dumps([node_rank, endpoints])}\n".encode())
+        nodes: list[list[str]] = json.loads(connection.makefile().readline() or "null")
+        if nodes is None:
             raise ConnectionError("node 0 ended")
-        return found
+        return nodes
 
 
-def free(address: str, count: int) -> list[str]:
-    """address:port of so many ports that nobody listens on."""
+def _free_endpoints(address: str, count: int) -> list[str]:
+    """`count` endpoints of this node whose ports are free."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("", 0))
-        return [f"{address}:{one.getsockname()[1]}" for one in sockets]
+        for listener in sockets:
+            listener.bind(("", 0))
+        return [f"{address}:{listener.getsockname()[1]}" for listener in sockets]
 
 
-def gathered(nnodes: int, own: list[str], port: int) -> list[list[str]]:
-    """On node 0: what all nodes say, which each of them is told then."""
-    found = {0: own}
+def _gather_endpoints(nnodes: int, endpoints: list[str], port: int) -> list[list[str]]:
+    """On node 0: receive the endpoints of the other nodes, and send the list of all nodes to each."""
+    by_node = {0: endpoints}
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("", port)))
         server.settimeout(PATIENCE)
         connections = []
-        while len(found) < nnodes:
+        while len(by_node) < nnodes:
             connection = stack.enter_context(server.accept()[0])
             connection.settimeout(PATIENCE)
-            node_rank, endpoints = json.loads(connection.makefile().readline())
-            found[node_rank] = endpoints
+            node_rank, received = json.loads(connection.makefile().readline())
+            by_node[node_rank] = received
             connections.append(connection)
-        told = [found[node_rank] for node_rank in sorted(found)]
+        nodes = [by_node[node_rank] for node_rank in sorted(by_node)]
         for connection in connections:
-            connection.sendall(f"{json.dumps(told)}\n".encode())
-    return told
+            connection.sendall(f"{json.dumps(nodes)}\n".encode())
+    return nodes
 
 
-def reached(address: str, port: int) -> socket.socket:
+def _connect(address: str, port: int) -> socket.socket:
     """A connection to node 0, which may start later."""
     until = time.monotonic() + PATIENCE
     while True:
@@ -178,28 +179,28 @@ def variables(rank: RankEnvironment, templates: Mapping[str, str]) -> dict[str, 
 def wait_all_succeeded(started: Mapping[int, subprocess.Popen[bytes]]) -> bool:
     """Wait for the end of all ranks; after a failure, wait only a moment. Returns whether all ranks succeeded.
 
-    Prints how each rank failed, in the order of the failures.
+    Prints the exit status of each failed rank, in the order of the failures.
     """
-    told: set[int] = set()
+    reported: set[int] = set()
     until = math.inf
     while time.monotonic() < until and any(process.poll() is None for process in started.values()):
-        tell(started, told)
-        if told and until == math.inf:
+        _report_failures(started, reported)
+        if reported and until == math.inf:
             until = time.monotonic() + SETTLE
         time.sleep(POLL)
-    tell(started, told)
-    if told:
+    _report_failures(started, reported)
+    if reported:
         stop(started)
-        tell(started, told)
-    return not told
+        _report_failures(started, reported)
+    return not reported
 
 
-def tell(started: Mapping[int, subprocess.Popen[bytes]], told: set[int]) -> None:
-    """Say how ranks failed of which this was not said yet."""
+def _report_failures(started: Mapping[int, subprocess.Popen[bytes]], reported: set[int]) -> None:
+    """Print the failures that are not reported yet, and add their ranks to `reported`."""
     for rank, process in started.items():
-        if rank not in told and process.poll():
+        if rank not in reported and process.poll():
             print(f"rank {rank} ended with exit status {process.returncode} at {time.strftime('%H:%M:%S')}", flush=True)
-            told.add(rank)
+            reported.add(rank)
 
 
 def stop(started: Mapping[int, subprocess.Popen[bytes]]) -> None:
@@ -217,3 +218,16 @@ def stop(started: Mapping[int, subprocess.Popen[bytes]]) -> None:
 
 def _stop(number: int, _: Any) -> NoReturn:
     sys.exit(128 + number)
+
+
+@contextlib.contextmanager
+def _stop_later() -> Iterator[None]:
+    """Delay a SIGTERM to the end of the block: a rank that starts at that moment would not be known, and go on."""
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, _stop)
+    if received:
+        _stop(received[0], None)

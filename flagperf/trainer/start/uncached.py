@@ -1,9 +1,9 @@
-"""Runs a module as `python -m` does, with code as it stands in source files: python uncached.py MODULE ARGUMENT...
+"""Runs a module as `python -m` does, compiled from its source files: python uncached.py MODULE ARGUMENT...
 
-Python runs a cached `.pyc` in place of a source file of the same size and time, whatever is in it. What is compared by
-hashes is the source. So this file, which Python compiles itself because it is named by its path, lets no cache be read
-below flagperf's and the cases' folders, a vendor's code, `code_dir` and PYTHONPATH. Python's own library and installed
-packages keep theirs: to compile them takes seconds.
+Python runs a cached `.pyc` in place of a source file of the same size and time, whatever the cache contains. But hashes
+are compared of the source files. So this module reads no cache for flagperf, the cases, a vendor's code, `code_dir` and
+PYTHONPATH. Python starts it by its path, and so compiles it without a cache, too. Python's own library and installed
+packages keep their caches: to compile them takes seconds.
 
 Only the standard library: it is the first code of a rank.
 """
@@ -35,25 +35,27 @@ class Uncached(SourceFileLoader):
     """Compiles a source file, and neither reads nor writes a cache."""
 
     def get_code(self, fullname: str) -> CodeType:
+        """Compile the source file of a module."""
         path = self.get_filename(fullname)
         code: CodeType = self.source_to_code(self.get_data(path), path)
         return code
 
 
-class Ours(MetaPathFinder):
+class OurPackages(MetaPathFinder):
     """Finds flagperf and the cases also where they were installed among other packages."""
 
     @classmethod
     def find_spec(cls, name: str, *_: object) -> ModuleSpec | None:
-        found = PathFinder.find_spec(name) if name in OURS else None
-        if found is not None and found.origin and found.submodule_search_locations:
-            loader, below = Uncached(name, found.origin), list(found.submodule_search_locations)
-            return spec_from_file_location(name, found.origin, loader=loader, submodule_search_locations=below)
+        """The spec of one of our packages, with a loader that reads no cache; None for other modules."""
+        spec = PathFinder.find_spec(name) if name in OURS else None
+        if spec is not None and spec.origin and spec.submodule_search_locations:
+            loader, below = Uncached(name, spec.origin), list(spec.submodule_search_locations)
+            return spec_from_file_location(name, spec.origin, loader=loader, submodule_search_locations=below)
         return None
 
 
 def finder(path: str) -> FileFinder:
-    """Looks for modules in a folder, with no loader of `.pyc` files. Raises ImportError where caches may be read."""
+    """A finder for the modules of a folder, which reads no `.pyc` file. Raises ImportError where caches are allowed."""
     folder = Path(path).absolute()
     if not folder.is_dir() or is_installed(folder):
         raise ImportError(path)
@@ -61,19 +63,19 @@ def finder(path: str) -> FileFinder:
 
 
 def is_installed(folder: Path) -> bool:
-    """Whether Python's library or an installed package lies there, which is not flagperf's own."""
-    for place, part in enumerate(folder.parts):
+    """Whether a folder belongs to Python's library or to an installed package other than ours."""
+    for index, part in enumerate(folder.parts):
         if part in PACKAGES:
-            return folder.parts[place + 1 : place + 2] not in [(name,) for name in OURS]
+            return folder.parts[index + 1 : index + 2] not in [(name,) for name in OURS]
     libraries = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib")}
     return any(folder == library or library in folder.parents for library in libraries)
 
 
 def install() -> None:
-    """From now on, in this process."""
+    """Import our packages without caches from now on, in this process."""
     if finder not in sys.path_hooks:
         sys.path_hooks.insert(0, finder)
-        sys.meta_path.insert(0, Ours())
+        sys.meta_path.insert(0, OurPackages())
         sys.path_importer_cache.clear()
 
 

@@ -1,4 +1,4 @@
-"""What the framework-free part of the trainer calls. Its import brings in TensorFlow, which takes seconds."""
+"""The entry for the framework-free part of the trainer. It imports TensorFlow, which takes seconds."""
 
 from __future__ import annotations
 

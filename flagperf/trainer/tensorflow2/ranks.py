@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from flagperf.trainer.array_ranks import ArrayRanks
 
@@ -19,13 +20,13 @@ GONE = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledE
 class World(ArrayRanks):
     """Ranks that talk through the collectives of a strategy of tf.distribute, one replica a rank.
 
-    Variables are made outside of the strategy: each rank has its own, equal by seed and by what `all_reduce` gives all.
-    So the optimizers of Keras take the averaged gradients as they are, and clip and check those, not a rank's own.
+    Each rank makes its variables outside of the strategy. They are equal by the seed and by `all_reduce`. So Keras's
+    optimizers clip and check the averaged gradients, not those of a rank.
     """
 
-    strategy: Any = None  # a tf.distribute.Strategy, once they are joined
+    strategy: Any = None  # a tf.distribute.Strategy, after the ranks joined
 
-    def joined(self, backend: str, timeout: float) -> World:
+    def join(self, backend: str, timeout: float) -> World:
         """Join by TF_CONFIG as conf/framework/tensorflow2.yaml gives it to each rank."""
         kinds = tf.distribute.experimental.CommunicationImplementation
         kind = kinds.NCCL if backend == "nccl" else kinds.RING
@@ -33,10 +34,11 @@ class World(ArrayRanks):
         return replace(self, strategy=tf.distribute.MultiWorkerMirroredStrategy(communication_options=options))
 
     def leave(self) -> None:
-        """Wait until all ranks are here. One that knows it ends, which may break the wait of another: all were here."""
+        """Wait for all ranks. The first rank that leaves may break the wait of another, which then leaves, too."""
         with contextlib.suppress(*GONE):
             self.wait()
 
+    @override
     def sum(self, values: NDArray[Any]) -> NDArray[Any]:
         return values if self.size == 1 else np.asarray(_sum(self.strategy, tf.constant(values)))
 
@@ -47,5 +49,5 @@ def _sum(strategy: tf.distribute.Strategy, values: tf.Tensor) -> tf.Tensor:
 
 
 def _summed(values: tf.Tensor) -> tf.Tensor:
-    here = tf.identity(values)  # on this rank's device: an argument lies nowhere yet
+    here = tf.identity(values)  # on this rank's device: an argument has no device yet
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)

@@ -66,14 +66,6 @@ def test_dropout_of_the_full_size_is_everywhere() -> None:
     assert found == {"drop": 0.25, "resid_dropout": 0.25, "dropout": 0.25, "attn_dropout": 0.5}
 
 
-def test_weight_decay_leaves_out_biases_and_norms(tiny: Tiny) -> None:
-    network, task = component(tiny("cpm"), "network"), component(tiny("cpm"), "task")
-    decayed, others = task.parameters(network)
-    assert {parameter.ndim for parameter in decayed["params"]} == {2}
-    assert {parameter.ndim for parameter in others["params"]} == {1}
-    assert len(decayed["params"]) + len(others["params"]) == len(list(network.parameters()))
-
-
 # ---------------------------------------------------------------- metrics
 
 SAMPLES = 11

@@ -122,14 +122,6 @@ def test_scoring_in_parts_gives_the_same_answer(tiny: Callable[[str], Config]) -
     assert whole == parts
 
 
-def test_weight_decay_leaves_out_biases_and_norms(tiny: Callable[[str], Config]) -> None:
-    network, task = component(tiny("glm"), "network"), component(tiny("glm"), "task")
-    decayed, others = task.parameters(network)
-    assert {parameter.ndim for parameter in decayed["params"]} == {2}
-    assert {parameter.ndim for parameter in others["params"]} == {1}
-    assert len(decayed["params"]) + len(others["params"]) == len(list(network.parameters()))
-
-
 def published(network: GLMForMultipleChoice) -> dict[str, Any]:
     """The network's weights as THUDM/GLM saves them, in half precision, with its random states."""
     ours = network.state_dict()

@@ -35,7 +35,7 @@ def main(config: str, given: str, found: str) -> None:
     for name, parameter in network.parameters_dict().items():
         parameter.set_data(Tensor(weights[name], parameter.dtype))
     network.set_train(False)
-    scores = network(task.seen(batch[0])).asnumpy()
+    scores = network(task.normalised(batch[0])).asnumpy()
     network.set_train(True)
     gradients = mindspore.value_and_grad(lambda: task.loss(network, batch), None, optimizer.parameters)
     loss, first = gradients()

@@ -29,7 +29,7 @@ def main(config: str, given: str, found: str) -> None:
     for weight in network.weights:
         weight.assign(weights[weight.path])
     batch = (tf.constant(arrays["images"]), tf.constant(arrays["labels"]))
-    scores = network(task.seen(batch[0]), training=False)
+    scores = network(task.normalised(batch[0]), training=False)
     with tf.GradientTape() as tape:
         loss = task.loss(network, batch)
     norm = tf.linalg.global_norm(tape.gradient(loss, network.trainable_variables))

@@ -81,7 +81,7 @@ def bench(tmp_path: Path) -> Path:
     return write(tmp_path, FILES)
 
 
-def told(job: JobConfig) -> tuple[str, str, float, str | None]:
+def summary_of(job: JobConfig) -> tuple[str, str, float, str | None]:
     return job.name, job.config["network"]["_target_"], job.config["lr"], job.tuning
 
 
@@ -90,7 +90,7 @@ REDUCED = ("toy-mine-cpux1x1", "cases.toy.mine.Network", 0.3, None)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "found"),
+    ("overrides", "expected"),
     [
         pytest.param("data_dir=/", PLAIN, id="as its file says"),
         pytest.param("data_dir=/ framework=pytorch", PLAIN, id="the same"),
@@ -103,8 +103,8 @@ REDUCED = ("toy-mine-cpux1x1", "cases.toy.mine.Network", 0.3, None)
         ),
     ],
 )
-def test_a_case_on_a_framework(bench: Path, overrides: str, found: tuple[str, str, float, str | None]) -> None:
-    assert told(compose(["model=toy", *overrides.split()], [bench])) == found
+def test_a_case_on_a_framework(bench: Path, overrides: str, expected: tuple[str, str, float, str | None]) -> None:
+    assert summary_of(compose(["model=toy", *overrides.split()], [bench])) == expected
 
 
 def test_a_sweep_over_frameworks(bench: Path) -> None:
@@ -149,12 +149,12 @@ def test_a_framework_that_the_case_lacks(bench: Path) -> None:
 
 
 def test_an_unknown_framework(bench: Path) -> None:
-    said = message(["model=toy", "framework=pytroch"], bench)
-    assert said.startswith("no such framework\n") and "pytorch" in said
+    problem = message(["model=toy", "framework=pytroch"], bench)
+    assert problem.startswith("no such framework\n") and "pytorch" in problem
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "problem"),
     [
         pytest.param(
             "launch: [",
@@ -189,9 +189,9 @@ def test_an_unknown_framework(bench: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_a_framework_may_say(bench: Path, before: str, after: str, said: str) -> None:
+def test_what_a_framework_may_say(bench: Path, before: str, after: str, problem: str) -> None:
     (bench / "framework/mine.yaml").write_text(MINE.replace(before, after))
-    assert message(["model=toy", "framework=mine"], bench) == said
+    assert message(["model=toy", "framework=mine"], bench) == problem
 
 
 def test_the_frameworks_of_a_case_in_lists(bench: Path) -> None:

@@ -131,11 +131,11 @@ def test_what_pip_installs_in_an_image(tmp_path: Path, words: tuple[str, ...], w
     assert image is not None
     lay_out(image, tmp_path / "context")
     file = tmp_path / "context/requirements.txt"
-    own = build_context(tmp_path, PLAIN)["requirements.txt"]
-    assert isinstance(own, bytes)
+    requirements = build_context(tmp_path, PLAIN)["requirements.txt"]
+    assert isinstance(requirements, bytes)
     for expression in re.findall(r"sed -i '([^']+)' \S+", (tmp_path / "context/Dockerfile").read_text()):
         subprocess.run(["sed", "-i", expression, file], check=True)
-    lines = {*file.read_text().splitlines()} - {*own.decode().splitlines()}
+    lines = {*file.read_text().splitlines()} - {*requirements.decode().splitlines()}
     assert {str(Requirement(line)) for line in lines} == wanted
 
 

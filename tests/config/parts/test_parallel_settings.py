@@ -73,8 +73,8 @@ def test_a_closed_run_may_choose_how_its_ranks_share() -> None:
     ],
 )
 def test_refused(overrides: list[str], expected: str) -> None:
-    said = message(["model=bert", *overrides])
-    assert said.replace(str(Path(__file__).parents[3]) + "/", "") == expected
+    text = message(["model=bert", *overrides])
+    assert text.replace(str(Path(__file__).parents[3]) + "/", "") == expected
 
 
 TP2 = ["nproc=2", "parallel.mesh.dp_shard=1", "parallel.mesh.tp=2"]
@@ -166,8 +166,8 @@ def test_another_strategy_takes_no_arguments_of_the_case_s() -> None:
 
 
 def test_a_framework_without_strategies() -> None:
-    said = message(["model=bert", "framework=paddle", SHARDED])
-    assert said.startswith("no component stands here\n  where:   command line\n  key:     parallel._target_\n")
+    text = message(["model=bert", "framework=paddle", SHARDED])
+    assert text.startswith("no component stands here\n  where:   command line\n  key:     parallel._target_\n")
 
 
 def test_an_own_strategy_in_an_open_run() -> None:

@@ -48,7 +48,7 @@ def composed(acme: Path, *words: str) -> JobConfig:
 
 def write_proof(job: JobConfig, **changes: Any) -> Path:
     """A proof of the code as it lies there, but for changes."""
-    said = {
+    expected = {
         "case": "resnet50",
         "revision": job.config["revision"],
         "files": job.config["extension"]["files"],
@@ -60,7 +60,7 @@ def write_proof(job: JobConfig, **changes: Any) -> Path:
     }
     path = proof_path(job.vendor.extension, job.config)
     path.parent.mkdir(exist_ok=True)
-    path.write_text(yaml.safe_dump({**said, **changes}))
+    path.write_text(yaml.safe_dump({**expected, **changes}))
     return path
 
 
@@ -148,7 +148,7 @@ TUNING = "{acme}/vendor/acme/resnet50/A1.yaml"
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         pytest.param(
             ("+vendor.extension.replace.task._target_=acme.Task",),
@@ -200,10 +200,10 @@ TUNING = "{acme}/vendor/acme/resnet50/A1.yaml"
         ),
     ],
 )
-def test_refused(acme: Path, words: tuple[str, ...], said: str) -> None:
+def test_refused(acme: Path, words: tuple[str, ...], expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         composed(acme, *words)
-    assert str(caught.value).replace(str(acme), "{acme}") == said
+    assert str(caught.value).replace(str(acme), "{acme}") == expected
 
 
 def test_a_link_to_a_folder(acme: Path) -> None:

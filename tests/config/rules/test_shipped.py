@@ -188,8 +188,8 @@ def test_files_that_are_refused_in_either_division(
 def test_a_class_below_a_mutable_key(override: str, key: str, given: str, division: str) -> None:
     """It would load a pickle, say; a hyper-parameter is a value, in either division."""
     problem = "no class may stand below a mutable key"
-    said = lines(problem, where="command line", key=key, given=given, allowed=VALUES)
-    assert message([override, DATA, f"division={division}"]) == said
+    expected = lines(problem, where="command line", key=key, given=given, allowed=VALUES)
+    assert message([override, DATA, f"division={division}"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_class_below_a_mutable_key(override: str, key: str, given: str, divisi
 def test_a_class_where_no_component_stands(overrides: list[str], key: str) -> None:
     of_framework = "task, network, optimizer, lr_scheduler, parallel, train_data, eval_data"
     parts = f"{of_framework}, data.sample, data.prepare, sinks, reports, vendor.extension.replace"
-    said = lines(
+    expected = lines(
         "no component stands here",
         where="command line",
         key=key,
@@ -216,7 +216,7 @@ def test_a_class_where_no_component_stands(overrides: list[str], key: str) -> No
         allowed=f"a class in {parts}, or in what ${{…}} there refers to",
     )
     added = [text if text.startswith("+") else f"+{text}" for text in overrides]
-    assert message([*added, DATA, "division=open"]) == said
+    assert message([*added, DATA, "division=open"]) == expected
 
 
 def test_text_that_would_be_resolved_once_more() -> None:
@@ -290,8 +290,8 @@ def test_a_class_of_another_library(tmp_path: Path, network: str, key: str, give
 
 
 def test_a_class_that_a_mutable_setting_names() -> None:
-    said = message(["checkpoint_modules=mmdet.Block", DATA])
-    assert said.startswith("this class is neither of the case's libraries nor of its own code\n")
+    expected = message(["checkpoint_modules=mmdet.Block", DATA])
+    assert expected.startswith("this class is neither of the case's libraries nor of its own code\n")
 
 
 @pytest.mark.parametrize("where", ["code_dir", "PYTHONPATH", "working folder"])
@@ -304,9 +304,9 @@ def test_a_class_of_the_cases_own_code(tmp_path: Path, monkeypatch: pytest.Monke
         monkeypatch.setenv("PYTHONPATH", str(folder))
     elif where == "working folder":
         monkeypatch.chdir(folder)
-    own = compose(["model=toy", "size=full", DATA, *given], [bench]).config["own"]
+    own_code = compose(["model=toy", "size=full", DATA, *given], [bench]).config["own"]
     named = {} if where == "working folder" else {where: str(folder)}
-    assert own == {"model/toy": f"{bench}/model/toy.yaml", **named}
+    assert own_code == {"model/toy": f"{bench}/model/toy.yaml", **named}
 
 
 # ---------------------------------------------------------------- honest choices
@@ -340,8 +340,8 @@ def test_what_the_name_of_a_shipped_product_stands_for(tmp_path: Path, old: str,
     text, count = re.subn(old, new, SHIPPED_A100, count=1)
     assert count == 1
     bench = write(tmp_path, {"hardware/A100": text})
-    said = message([*A100, "size=tiny"], bench)
-    assert said.startswith(
+    expected = message([*A100, "size=tiny"], bench)
+    assert expected.startswith(
         f"a closed run may not change this key\n  where:   {{bench}}/hardware/A100.yaml\n  key:     {key}\n"
     )
     assert [change.key for change in compose([*A100, "size=tiny", "division=open"], [bench]).changes] == [key]
@@ -370,8 +370,8 @@ def test_what_the_name_of_a_shipped_product_stands_for(tmp_path: Path, old: str,
 def test_a_name_that_looks_like_another_one(
     tmp_path: Path, files: dict[str, str], overrides: list[str], key: str, name: str
 ) -> None:
-    said = message([*overrides, DATA], write(tmp_path, files))
-    assert said == lines(
+    expected = message([*overrides, DATA], write(tmp_path, files))
+    assert expected == lines(
         "this name may look like another one",
         where=f"{{bench}}/{next(iter(files))}.yaml",
         key=key,
@@ -418,7 +418,7 @@ def refusal_of_code(given: object, modules: str, where: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("files", "found"),
+    ("files", "names"),
     [
         pytest.param(["cases/image_classification/task.py"], "cases", id="flagperf's own, laid over"),
         pytest.param(["flagperf/__init__.py", "torch/__init__.py"], "flagperf, torch", id="packages"),
@@ -427,11 +427,11 @@ def refusal_of_code(given: object, modules: str, where: str) -> str:
         pytest.param(["sitecustomize.py"], "sitecustomize", id="what Python imports first"),
     ],
 )
-def test_code_dir_with_a_shipped_name(tmp_path: Path, files: list[str], found: str) -> None:
+def test_code_dir_with_a_shipped_name(tmp_path: Path, files: list[str], names: str) -> None:
     folder = code(tmp_path, *files)
-    assert message([f"code_dir={folder}", DATA]) == refusal_of_code(folder, found, "code_dir")
+    assert message([f"code_dir={folder}", DATA]) == refusal_of_code(folder, names, "code_dir")
     job = compose([f"code_dir={folder}", "division=open", DATA])
-    assert job.config["own"]["code_dir"] == f"{folder}: own code would be imported in place of {found}"
+    assert job.config["own"]["code_dir"] == f"{folder}: own code would be imported in place of {names}"
 
 
 def test_a_code_dir_of_ones_own_modules_is_recorded(tmp_path: Path) -> None:
@@ -473,20 +473,20 @@ def test_variables_that_vendors_need(monkeypatch: pytest.MonkeyPatch) -> None:
     assert job.config["own"] == {"LD_PRELOAD": "libjemalloc.so"}
 
 
-@pytest.mark.parametrize("place", ["PYTHONPATH", "the working folder"])
-def test_the_launchers_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+@pytest.mark.parametrize("folder_kind", ["PYTHONPATH", "the working folder"])
+def test_the_launchers_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_kind: str) -> None:
     """Ranks on this machine look there first; containers and other hosts do not get it."""
     folder = code(tmp_path, "cases/__init__.py", "yaml.py", "mine.py")
-    if place == "PYTHONPATH":
+    if folder_kind == "PYTHONPATH":
         monkeypatch.setenv("PYTHONPATH", str(folder))
     else:
         monkeypatch.chdir(folder)
-    assert message([DATA]) == refusal_of_code(folder, "cases, yaml", place)
+    assert message([DATA]) == refusal_of_code(folder, "cases, yaml", folder_kind)
     assert compose([*A100, "nproc=8"]).runtime.kind == "docker"
     for name in ("cases/__init__.py", "yaml.py"):
         (folder / name).unlink()
     (folder / "cases").rmdir()
-    assert compose([DATA]).config["own"].get(place) == (str(folder) if place == "PYTHONPATH" else None)
+    assert compose([DATA]).config["own"].get(folder_kind) == (str(folder) if folder_kind == "PYTHONPATH" else None)
 
 
 @pytest.mark.parametrize(
@@ -507,8 +507,8 @@ def test_mounts(target: str, allowed: bool, part: str) -> None:
         assert Change(f"{part}.container.mounts./mine", None, target, "command line") in job.changes
         return
     problem, key = "this mount takes the place of code that the ranks import", f"{part}.container.mounts"
-    said = lines(problem, where="command line", key=key, given=f"/mine: {target}", do=OPEN)
-    assert message([override, *A100, "nproc=8"]) == said
+    expected = lines(problem, where="command line", key=key, given=f"/mine: {target}", do=OPEN)
+    assert message([override, *A100, "nproc=8"]) == expected
     assert compose([override, *A100, "nproc=8", "division=open"]).config["own"][key] == f"/mine: {target}: {problem}"
 
 

@@ -65,6 +65,11 @@ def bench(folder: Path, group: str = "", values: dict[str, Any] | None = None) -
     return folder
 
 
+def wrong(name: str, group: str, values: dict[str, Any], problem: str, key: str, **details: str) -> Any:
+    """A row of values of a group, of which one is refused."""
+    return pytest.param(group, values, {"problem": problem, "key": key, **details}, id=name)
+
+
 def node(key: str, given: str, allowed: str, **values: Any) -> Any:
     """A node with a wrong value."""
     refusal = {"key": f"cluster.nodes[0].{key}", "given": given, "allowed": allowed}
@@ -89,17 +94,15 @@ def variable(name: str, values: str = "environment") -> Any:
     [
         *(variable(name) for name in ("x; touch /tmp/pwned;", "A B", "", "E=F", "1A", "$(id)", "ä", "A-B")),
         variable("A B", "deterministic_environment"),
-        pytest.param(
+        wrong(
+            "a number for a variable",
             "vendor",
             {"environment": {"A": 1}},
-            {
-                "problem": "wrong type of value",
-                "key": "vendor.environment.A",
-                "given": "1",
-                "allowed": "text",
-                "do": "in quotes it is text",
-            },
-            id="a number for a variable",
+            "wrong type of value",
+            "vendor.environment.A",
+            given="1",
+            allowed="text",
+            do="in quotes it is text",
         ),
         *(node("name", name, FOLDER, name=name) for name in ("../../../etc/x", "/abs", "a/b", ".", "..")),
         node("name", r"a\x00b", FOLDER, name="a\0b"),
@@ -109,52 +112,56 @@ def variable(name: str, values: str = "environment") -> Any:
         node("data_dir", "data", f"{PATH}, or null", data_dir="data"),
         node("data_dir", "~/data", f"{PATH}, or null", data_dir="~/data"),
         *(
-            pytest.param(
+            wrong(
+                f"work_dir {folder}",
                 "cluster",
-                {"work_dir": place},
-                {"problem": "wrong form of value", "key": "cluster.work_dir", "given": place, "allowed": PATH},
-                id=f"work_dir {place}",
+                {"work_dir": folder},
+                "wrong form of value",
+                "cluster.work_dir",
+                given=folder,
+                allowed=PATH,
             )
-            for place in ("rel/dir", "~/fp")
+            for folder in ("rel/dir", "~/fp")
         ),
-        pytest.param(
+        wrong(
+            "rendezvous: unknown key",
             "cluster",
             {"rendezvous": {"iface": "eth0"}},
-            {"problem": "unknown key", "key": "cluster.rendezvous.iface", "do": "did you mean 'interface'?"},
-            id="rendezvous: unknown key",
+            "unknown key",
+            "cluster.rendezvous.iface",
+            do="did you mean 'interface'?",
         ),
-        pytest.param(
+        wrong(
+            "rendezvous: interface",
             "cluster",
             {"rendezvous": {"interface": 5}},
-            {
-                "problem": "wrong type of value",
-                "key": "cluster.rendezvous.interface",
-                "given": "5",
-                "allowed": "text, or null",
-                "do": "in quotes it is text",
-            },
-            id="rendezvous: interface",
+            "wrong type of value",
+            "cluster.rendezvous.interface",
+            given="5",
+            allowed="text, or null",
+            do="in quotes it is text",
         ),
         *(
-            pytest.param(
+            wrong(
+                f"{key} {value}",
                 "cluster",
                 {"ssh": {key: value}},
-                {"problem": "value out of range", "key": f"cluster.ssh.{key}", "given": str(value), "allowed": ABOVE_0},
-                id=f"{key} {value}",
+                "value out of range",
+                f"cluster.ssh.{key}",
+                given=str(value),
+                allowed=ABOVE_0,
             )
             for key, value in (("keepalive", -1), ("keepalive", 0), ("reconnect", 0), ("reconnect", -3))
         ),
-        pytest.param(
+        wrong(
+            "image policy",
             "cluster",
             {"image": {"policy": "pul"}},
-            {
-                "problem": "no such option",
-                "key": "cluster.image.policy",
-                "given": "pul",
-                "allowed": "one of: build, pull, load, present, or null",
-                "do": "did you mean 'pull'?",
-            },
-            id="image policy",
+            "no such option",
+            "cluster.image.policy",
+            given="pul",
+            allowed="one of: build, pull, load, present, or null",
+            do="did you mean 'pull'?",
         ),
         container("gpus", "foo", GPUS),
         container("gpus", "device=", GPUS),
@@ -178,63 +185,70 @@ def variable(name: str, values: str = "environment") -> Any:
         ),
         container("mounts", {"rel": "/a"}, PATH, at=".rel"),
         container("mounts", {"~/a": "/a"}, PATH, at=".~/a"),
-        pytest.param(
+        wrong(
+            "mounts: relative target",
             "cluster",
             {"container": {"mounts": {"/a": "b"}}},
-            {"problem": "wrong form of value", "key": "cluster.container.mounts./a", "given": "b", "allowed": TARGET},
-            id="mounts: relative target",
+            "wrong form of value",
+            "cluster.container.mounts./a",
+            given="b",
+            allowed=TARGET,
         ),
-        pytest.param(
+        wrong(
+            "ulimits: below unlimited",
             "cluster",
             {"container": {"ulimits": {"stack": -5}}},
-            {
-                "problem": "value out of range",
-                "key": "cluster.container.ulimits.stack",
-                "given": "-5",
-                "allowed": "a whole number, at least -1, or null",
-            },
-            id="ulimits: below unlimited",
+            "value out of range",
+            "cluster.container.ulimits.stack",
+            given="-5",
+            allowed="a whole number, at least -1, or null",
         ),
-        pytest.param(
+        wrong(
+            "ulimits: unknown",
             "cluster",
             {"container": {"ulimits": {"memlok": 1}}},
-            {
-                "problem": "no such option",
-                "key": "cluster.container.ulimits.memlok",
-                "given": "memlok",
-                "allowed": f"one of: {', '.join(get_args(Ulimit))}",
-                "do": "did you mean 'memlock'?",
-            },
-            id="ulimits: unknown",
+            "no such option",
+            "cluster.container.ulimits.memlok",
+            given="memlok",
+            allowed=f"one of: {', '.join(get_args(Ulimit))}",
+            do="did you mean 'memlock'?",
         ),
-        pytest.param(
+        wrong(
+            "monitor: timeout",
             "vendor",
             {"monitor": {**TOOL, "timeout": -4}},
-            {"problem": "value out of range", "key": "vendor.monitor.timeout", "given": "-4", "allowed": ABOVE_0},
-            id="monitor: timeout",
+            "value out of range",
+            "vendor.monitor.timeout",
+            given="-4",
+            allowed=ABOVE_0,
         ),
-        pytest.param(
+        wrong(
+            "monitor: interval",
             "vendor",
             {"monitor": {**TOOL, "interval": -1}},
-            {
-                "problem": "value out of range",
-                "key": "vendor.monitor.interval",
-                "given": "-1",
-                "allowed": "a number, at least 0",
-            },
-            id="monitor: interval",
+            "value out of range",
+            "vendor.monitor.interval",
+            given="-1",
+            allowed="a number, at least 0",
         ),
-        pytest.param(
+        wrong(
+            "hardware: unknown precision",
             "hardware",
             {"peak_flops": {"fp23": 1e12}},
-            {
-                "problem": "no such option",
-                "key": "hardware.peak_flops.fp23",
-                "given": "fp23",
-                "allowed": "one of: fp32, tf32, fp16, bf16, fp8",
-                "do": "did you mean 'fp32'?",
-            },
-            id="hardware: unknown precision",
+            "no such option",
+            "hardware.peak_flops.fp23",
+            given="fp23",
+            allowed="one of: fp32, tf32, fp16, bf16, fp8",
+            do="did you mean 'fp32'?",
+        ),
+        wrong(
+            "hardware: a link without speed",
+            "hardware",
+            {"links": {"node": {"bandwidth": 0, "latency": None}}},
+            "value out of range",
+            "hardware.links.node.bandwidth",
+            given="0",
+            allowed=f"{ABOVE_0}, or null",
         ),
     ],
 )
@@ -252,61 +266,63 @@ def test_fields(group: str, values: dict[str, Any], refusal: dict[str, str]) -> 
         node("name", "../../../etc/x", FOLDER, name="../../../etc/x"),
         node("address", "a/b", HOST, address="a/b"),
         container("gpus", "foo", GPUS),
-        pytest.param(
+        wrong(
+            "NUL",
             "vendor",
             {"environment": {"A": "a\0b"}},
-            {"problem": "no text may hold the character NUL", "key": "vendor.environment.A", "given": r"'a\x00b'"},
-            id="NUL",
+            "no text may hold the character NUL",
+            "vendor.environment.A",
+            given=r"'a\x00b'",
         ),
-        pytest.param(
+        wrong(
+            "monitor: no command",
             "vendor",
             {"monitor": {**TOOL, "command": []}},
-            {"problem": "the command is empty", "key": "vendor.monitor.command", "given": "[]"},
-            id="monitor: no command",
+            "the command is empty",
+            "vendor.monitor.command",
+            given="[]",
         ),
-        pytest.param(
+        wrong(
+            "monitor: parse",
             "vendor",
             {"monitor": {**TOOL, "parse": "(?P<power>"}},
-            {
-                "problem": "not a regular expression: missing ), unterminated subpattern at position 0",
-                "key": "vendor.monitor.parse",
-                "given": "(?P<power>",
-            },
-            id="monitor: parse",
+            "not a regular expression: missing ), unterminated subpattern at position 0",
+            "vendor.monitor.parse",
+            given="(?P<power>",
         ),
-        pytest.param(
+        wrong(
+            "hardware: no speed",
             "hardware",
             {"peak_flops": {"fp32": 0}},
-            {"problem": "value out of range", "key": "hardware.peak_flops.fp32", "given": "0", "allowed": ABOVE_0},
-            id="hardware: no speed",
+            "value out of range",
+            "hardware.peak_flops.fp32",
+            given="0",
+            allowed=ABOVE_0,
         ),
-        pytest.param(
+        wrong(
+            "hardware: a name that is no pattern",
             "hardware",
             {"device_names": ["A1", "A(1"]},
-            {
-                "problem": "wrong form of value",
-                "key": "hardware.device_names[1]",
-                "given": "A(1",
-                "allowed": "a regular expression",
-            },
-            id="hardware: a name that is no pattern",
+            "wrong form of value",
+            "hardware.device_names[1]",
+            given="A(1",
+            allowed="a regular expression",
         ),
-        pytest.param(
+        wrong(
+            "image: nothing to load",
             "cluster",
             {"image": {"policy": "load"}},
-            {
-                "problem": "vendor acme names no image for pytorch",
-                "key": "vendor.image.pytorch.name",
-                "do": "policy load needs a ready image in vendor.image.pytorch.name; policy build makes one, of "
-                f"{DOCKER}",
-            },
-            id="image: nothing to load",
+            "vendor acme names no image for pytorch",
+            "vendor.image.pytorch.name",
+            do=f"policy load needs a ready image in vendor.image.pytorch.name; policy build makes one, of {DOCKER}",
         ),
-        pytest.param(
+        wrong(
+            "image: no certificate",
             "cluster",
             {"image": {"ca_certificate": "/nope.pem"}},
-            {"problem": "there is no such file", "key": "cluster.image.ca_certificate", "given": "/nope.pem"},
-            id="image: no certificate",
+            "there is no such file",
+            "cluster.image.ca_certificate",
+            given="/nope.pem",
         ),
     ],
 )

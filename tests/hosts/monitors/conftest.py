@@ -12,8 +12,9 @@ from typing import Literal
 import pytest
 from example import HERE, example_job
 
+from flagperf.config.schema.limits import MonitorIntervals
 from flagperf.config.schema.platform import Hardware, MonitorTool, RuntimeSettings, Vendor
-from flagperf.config.schema.values import JobConfig, MonitorIntervals
+from flagperf.config.schema.values import JobConfig
 from flagperf.contract.command import Command
 from flagperf.plan.values import NodePlan
 

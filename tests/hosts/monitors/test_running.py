@@ -179,8 +179,8 @@ def test_where_another_host_has_its_python(
     elsewhere = dataclasses.replace(node, node=Node("alpha", "10.0.0.1"))
     job = make_job(MonitorTool(("acme-smi",), PARSE, module="acme.nvml"), runtime=runtime)
     with caplog.at_level(logging.INFO):
-        found = [monitors(job, elsewhere)[-1] for _ in range(2)]  # two rounds
-    assert [source.name for source in found[1].sources] == sources
+        last_monitors = [monitors(job, elsewhere)[-1] for _ in range(2)]  # two rounds
+    assert [source.name for source in last_monitors[1].sources] == sources
     assert caplog.messages == (
         [
             "monitor acme: no energy counter, because acme.nvml needs Python on the host; "
@@ -192,7 +192,7 @@ def test_where_another_host_has_its_python(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         pytest.param(
             'echo "31C 57W"; echo "32C 58W"', "2 devices; device 0: 31C 57W is read as 31C 57W N/A N/A N/A", id="works"
@@ -202,14 +202,14 @@ def test_where_another_host_has_its_python(
         pytest.param("echo garbage", "cannot be read (no device in it): garbage", id="garbage"),
     ],
 )
-def test_what_doctor_says_of_a_tool(tmp_path: Path, text: str, told: str) -> None:
+def test_what_doctor_says_of_a_tool(tmp_path: Path, text: str, expected: str) -> None:
     tool = MonitorTool(script(tmp_path, text), PARSE, timeout=0.5)
-    assert asyncio.run(asked(tool)) == told
+    assert asyncio.run(asked(tool)) == expected
 
 
 def test_what_doctor_says_of_a_tool_that_is_not_on_the_path() -> None:
-    said = asyncio.run(asked(MonitorTool(("no-such-smi",), PARSE)))
-    assert "no-such-smi" in said and "No such file or directory" in said
+    text = asyncio.run(asked(MonitorTool(("no-such-smi",), PARSE)))
+    assert "no-such-smi" in text and "No such file or directory" in text
 
 
 async def asked(tool: MonitorTool) -> str:

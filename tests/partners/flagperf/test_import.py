@@ -67,7 +67,7 @@ def test_what_is_written_and_told(checkout: Path, tmp_path: Path, capsys: pytest
         "not carried over:",
         *(f"  {line}" for line in told),
         "",
-        "what has no counterpart stands as a comment in its file; to see what would run:",
+        "values without a counterpart are comments in their files; to see what would run:",
         f"  flagperf --config-dir {bench} -m +experiment=flagperf dry_run=true",
     ]
     assert sorted(path.relative_to(bench).as_posix() for path in bench.rglob("*.*")) == sorted(FILES)
@@ -289,7 +289,7 @@ def test_what_is_there_stays(bench: Path, checkout: Path, capsys: pytest.Capture
     (bench / "hardware/A1.yaml").unlink()
     assert run_command(["import", str(checkout), f"into={bench}"]) == 2
     said = lines(
-        "flagperf: these files are there already, and say something else",
+        "flagperf: these files exist already, with other contents",
         where="command line",
         key="into",
         given=TUNING,
@@ -332,7 +332,7 @@ USAGE = "flagperf import DIR|FILE… into=FOLDER"
         ),
         pytest.param(
             ["{tree}/training/acme/llama3_8B-megatron", "into=x"],
-            "nothing here has a counterpart:\n  {tree}/training/acme/llama3_8B-megatron: 1 config file    "
+            "no value has a counterpart:\n  {tree}/training/acme/llama3_8B-megatron: 1 config file    "
             "(there is no such case here)",
             {"given": "{tree}/training/acme/llama3_8B-megatron"},
             id="a case that is not here",

@@ -23,7 +23,7 @@ def write_job(run: Path, nnodes: int, nproc: int) -> None:
     (job / "config.yaml").write_text(yaml.safe_dump(config))
     (job / "changes.yaml").write_text(yaml.safe_dump([vars(change) for change in CHANGES]))
     write_round(job / "round1", ranks=nnodes * nproc)
-    result.write(result.result_of_logs(config, CHANGES, 1, job / "round1", status="finished"), job / "round1")
+    result.write(result.result_of_logs(config, CHANGES, 1, job / "round1", result.Ending("finished")), job / "round1")
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_what_has_no_part_in_a_page_is_told(runs: Path, tmp_path: Path, capsys: 
     words = ["docs", "vendor", "vendor=tecorigin", str(runs / "one"), f"into={tmp_path}"]
     assert run_command(words) == 0
     job = runs / "one" / "resnet50-pytorch-A100x1x1"
-    assert capsys.readouterr().err == f"left out: {job}: not of what this page is about\n"
+    assert capsys.readouterr().err == f"left out: {job}: on another subject than this page\n"
 
 
 def test_case_without_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +143,7 @@ def test_a_page_of_ours_is_renewed_and_no_other(tmp_path: Path, capsys: pytest.C
     (tmp_path / place).write_text("# mine\n")
     assert run_command(["docs", *words, f"into={tmp_path}"]) == 2
     assert capsys.readouterr().err == (
-        "flagperf: a file that flagperf did not make is there\n  where:   command line\n  key:     into\n"
+        "flagperf: a file exists there that flagperf did not write\n  where:   command line\n  key:     into\n"
         f"  given:   {tmp_path / place}\n  do:      choose another folder with into=, or move the file away\n"
     )
     assert (tmp_path / place).read_text() == "# mine\n"
@@ -154,7 +154,7 @@ def test_a_page_of_ours_is_renewed_and_no_other(tmp_path: Path, capsys: pytest.C
     [
         pytest.param(
             ["cse"],
-            "docs takes first what the page is about\n  where:   command line\n  given:   cse\n"
+            "docs needs a kind of page first\n  where:   command line\n  given:   cse\n"
             "  allowed: did you mean 'case'?\n",
             id="no kind",
         ),

@@ -86,7 +86,7 @@ def test_python(tmp_path: Path, source: str, values: dict[str, Any], unread: lis
     path.write_text(source)
     said = read_python(path)
     assert {name: value.value for name, value in said.values.items()} == values
-    told = [f"{one.place.short}: {one.text} ({one.why})".removeprefix("config.py:") for one in said.unread]
+    told = [f"{one.source.short}: {one.text} ({one.why})".removeprefix("config.py:") for one in said.unread]
     assert [line for line in told if "from config import" not in line] == unread
 
 
@@ -156,7 +156,7 @@ def test_shell(tmp_path: Path, source: str, values: dict[str, str], unread: list
     path.write_text(source)
     said = read_shell(path)
     assert {name: value.value for name, value in said.values.items()} == values
-    assert [f"{one.place.line}: {one.text} ({one.why})" for one in said.unread] == unread
+    assert [f"{one.source.line}: {one.text} ({one.why})" for one in said.unread] == unread
 
 
 @pytest.mark.parametrize(

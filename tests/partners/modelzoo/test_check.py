@@ -277,7 +277,7 @@ def test_a_run_that_hangs_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         pytest.param(
             ["chek"],
-            "modelzoo takes first what to do\n  where:   command line\n  given:   chek\n"
+            "modelzoo needs an action first\n  where:   command line\n  given:   chek\n"
             "  allowed: did you mean 'check'?",
             id="no action",
         ),

@@ -260,10 +260,10 @@ def test_what_the_cluster_file_says_of_the_container() -> None:
         security={"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
         secret="own",
     )
-    found = container_of(made(pod_job(pods, secrets={"HF_TOKEN": HIDDEN}, nproc=3)))
+    actual = container_of(made(pod_job(pods, secrets={"HF_TOKEN": HIDDEN}, nproc=3)))
     secret = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "own", "key": "HF_TOKEN"}}}
-    assert found["env"][-1] == secret
-    assert [found[key] for key in ("imagePullPolicy", "resources", "securityContext")] == [
+    assert actual["env"][-1] == secret
+    assert [actual[key] for key in ("imagePullPolicy", "resources", "securityContext")] == [
         "Always",
         {"limits": {"cpu": "8", "acme.com/other": 3}},
         {"runAsUser": 1000, "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}},
@@ -274,14 +274,17 @@ def test_labels_and_annotations_of_the_site() -> None:
     pods = Kubernetes(labels={"queue": "bench", "flagperf.job": "other"}, annotations={"cni/networks": "rdma"})
     documents = made(pod_job(pods))
     assert all(document["metadata"]["labels"] == {"queue": "bench", **LABELS} for document in documents)
-    told = {"labels": {"queue": "bench", **LABELS}, "annotations": {"cni/networks": "rdma"}}
-    assert documents[-1]["spec"]["template"]["metadata"] == told
+    metadata = {"labels": {"queue": "bench", **LABELS}, "annotations": {"cni/networks": "rdma"}}
+    assert documents[-1]["spec"]["template"]["metadata"] == metadata
 
 
 def test_a_reference_in_a_value_is_not_replaced_by_kubernetes() -> None:
     """What looks like a reference to another variable stays as it is written."""
-    maker = replace(GPU, environment={"PATTERN": "$(HOME)"})
-    assert container_of(made(pod_job(vendor=maker)))["env"][-2] == {"name": "PATTERN", "value": "$$(HOME)"}
+    vendor_with_pattern = replace(GPU, environment={"PATTERN": "$(HOME)"})
+    assert container_of(made(pod_job(vendor=vendor_with_pattern)))["env"][-2] == {
+        "name": "PATTERN",
+        "value": "$$(HOME)",
+    }
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -349,11 +352,11 @@ def test_code_of_several_config_maps() -> None:
     code = bytes(range(256)) * (PART * 11 // 256)
     *parts, _, _, job = made(pod_job(), payload=Payload("", code))
     assert len(parts) == 11
-    found = {name: b64decode(text) for part in parts for name, text in part["binaryData"].items()}
-    assert b"".join(found[name] for name in sorted(found)) == code
+    actual = {name: b64decode(text) for part in parts for name, text in part["binaryData"].items()}
+    assert b"".join(actual[name] for name in sorted(actual)) == code
     assert all(len(json.dumps(part)) < ANNOTATION for part in parts)
-    (volume,) = [one for one in job["spec"]["template"]["spec"]["volumes"] if one["name"] == "parts"]
-    assert [one["configMap"]["name"] for one in volume["projected"]["sources"]] == [
+    (volume,) = [item for item in job["spec"]["template"]["spec"]["volumes"] if item["name"] == "parts"]
+    assert [item["configMap"]["name"] for item in volume["projected"]["sources"]] == [
         part["metadata"]["name"] for part in parts
     ]
 
@@ -381,9 +384,9 @@ def test_names_and_labels_are_as_kubernetes_wants_them(case: str, folder: str, o
     job = example_job(case=case, cluster=PODS)
     object_name = job_name(job, number, Path("/res", folder), owner)
     assert re.fullmatch(DNS, f"{object_name}-65535")
-    found = labels(object_name, Path("/res", folder), owner)
-    assert all(re.fullmatch(LABEL, value) for value in found.values())
-    assert found["flagperf.job"] == object_name
+    actual = labels(object_name, Path("/res", folder), owner)
+    assert all(re.fullmatch(LABEL, value) for value in actual.values())
+    assert actual["flagperf.job"] == object_name
 
 
 def test_every_round_and_owner_has_names_of_its_own() -> None:
@@ -393,7 +396,7 @@ def test_every_round_and_owner_has_names_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("nnodes", [1, 2])
-@pytest.mark.parametrize(("vendor", "hardware", "resource", "count"), DEVICES, ids=[one[1] for one in DEVICES])
+@pytest.mark.parametrize(("vendor", "hardware", "resource", "count"), DEVICES, ids=[item[1] for item in DEVICES])
 def test_valid_against_the_published_schemas(
     vendor: str, hardware: str, resource: str, count: int, nnodes: int
 ) -> None:

@@ -21,7 +21,7 @@ def published() -> dict[str, dict[str, str | None]]:
     """The fields that users may write, of every kind of object below those that they may write."""
     file = f"kubernetes-json-schema/v{pod_fields.VERSION}.0-local-strict/_definitions.json"
     objects = schema_contents(file, pod_fields.VERSION)["$defs"]
-    found: dict[str, dict[str, str | None]] = {}
+    kinds: dict[str, dict[str, str | None]] = {}
     waiting = sorted(ROOTS)
     while waiting:
         kind = waiting.pop()
@@ -31,9 +31,9 @@ def published() -> dict[str, dict[str, str | None]]:
             below = refers.removeprefix("#/$defs/")
             is_object = name not in NOT_FREE and "properties" in objects.get(below, {})
             fields[name] = below.rpartition(".")[2] if is_object else None
-            waiting += [below] if is_object and fields[name] not in found else []
-        found[kind.rpartition(".")[2]] = fields
-    return found
+            waiting += [below] if is_object and fields[name] not in kinds else []
+        kinds[kind.rpartition(".")[2]] = fields
+    return kinds
 
 
 def test_the_fields_are_those_of_the_published_schema() -> None:
@@ -76,6 +76,6 @@ def test_an_unknown_field_is_refused(
     status = run_command(["--config-dir", str(tmp_path), *case, words[0].format(tmp_path)])
     problem = f"Kubernetes {pod_fields.VERSION} does not know this field"
     key = f"cluster.kubernetes.{key}.{given}"
-    said = lines(problem, where=str(file), key=key, given=given, allowed=allowed, do=REFERENCE)
-    assert (status, capsys.readouterr().err.strip()) == (2, f"flagperf: {said}")
+    expected = lines(problem, where=str(file), key=key, given=given, allowed=allowed, do=REFERENCE)
+    assert (status, capsys.readouterr().err.strip()) == (2, f"flagperf: {expected}")
     assert not (tmp_path / "run").exists()

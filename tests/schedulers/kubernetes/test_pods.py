@@ -61,8 +61,8 @@ class Rendered:
 
     @property
     def container(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.documents[-1]["spec"]["template"]["spec"]["containers"][0]
-        return found
+        result: Mapping[str, Any] = self.documents[-1]["spec"]["template"]["spec"]["containers"][0]
+        return result
 
     def node_folder(self, rank: int) -> Path:
         return self.folder / NODE / f"{self.job}-{rank}_noderank{rank}"
@@ -93,9 +93,9 @@ def started(run: Rendered, rank: int, home: Path) -> subprocess.Popen[str]:
         text = text.replace(f"{home}/work", f"{home}/work{rank}")
         return re.sub("^/flagperf/", f"{home}/pod{rank}/", text)  # the code of the ranks, too, lies in a `flagperf`
 
-    mounts = [(one["name"], there(one["mountPath"]), one.get("subPath")) for one in run.container["volumeMounts"]]
+    mounts = [(item["name"], there(item["mountPath"]), item.get("subPath")) for item in run.container["volumeMounts"]]
     config = {name: text.encode() for name, text in run.documents[-3]["data"].items()}
-    code = {name: base64.b64decode(text) for one in run.documents[:-3] for name, text in one["binaryData"].items()}
+    code = {name: base64.b64decode(text) for item in run.documents[:-3] for name, text in item["binaryData"].items()}
     content = {"config": config, "parts": code}
     for name, path, sub in mounts:
         if sub:
@@ -105,11 +105,11 @@ def started(run: Rendered, rank: int, home: Path) -> subprocess.Popen[str]:
             Path(path).mkdir(parents=True, exist_ok=True)
             for file, data in content.get(name, {}).items():
                 Path(path, file).write_bytes(data)
-    env = {one["name"]: there(one["value"]) for one in run.container["env"] if "value" in one}
+    env = {item["name"]: there(item["value"]) for item in run.container["env"] if "value" in item}
     command = [there(word) for word in (*run.container["command"], *run.container["args"])]
-    own = {"PATH": os.environ["PATH"], "HOME": str(home), "OMP_NUM_THREADS": "1", "OF_THE_IMAGE": "1"}
+    image_variables = {"PATH": os.environ["PATH"], "HOME": str(home), "OMP_NUM_THREADS": "1", "OF_THE_IMAGE": "1"}
     return subprocess.Popen(
-        command, env={**own, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=home
+        command, env={**image_variables, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=home
     )
 
 
@@ -144,13 +144,13 @@ def ended(exit_status: int, reason: str = "") -> dict[str, Any]:
 def test_a_training_in_two_pods(rendered: Rendered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pods = [started(rendered, rank, tmp_path) for rank in range(2)]
     try:
-        said = [pod.communicate(timeout=280)[0] for pod in pods]
+        outputs = [pod.communicate(timeout=280)[0] for pod in pods]
     finally:
         for pod in pods:
             pod.kill()
-    assert [pod.returncode for pod in pods] == [0, 0], said
-    told = {rank: (said[rank], ended(0)) for rank in range(2)}
-    asked = kubectl_says(tmp_path, rendered.job, told, monkeypatch)
+    assert [pod.returncode for pod in pods] == [0, 0], outputs
+    answers = {rank: (outputs[rank], ended(0)) for rank in range(2)}
+    asked = kubectl_says(tmp_path, rendered.job, answers, monkeypatch)
     assert run_command(["report", str(rendered.folder), "collect=true"]) == 0
     assert asked.read_text().splitlines() == [
         f"get pods -l flagperf.job={rendered.job} -o json",
@@ -158,9 +158,9 @@ def test_a_training_in_two_pods(rendered: Rendered, tmp_path: Path, monkeypatch:
         f"logs {rendered.job}-1-abcde",
     ]
     (job,) = read_run(rendered.folder)
-    (found,) = job.results
-    assert (found.status, found.verdict, found.reasons, found.seconds) == ("finished", "VALID", (), 60.0)
-    assert [rank["rank"] for rank in found.values["ranks"]] == [0, 1]
+    (result,) = job.results
+    assert (result.status, result.verdict, result.reasons, result.seconds) == ("finished", "VALID", (), 60.0)
+    assert [rank["rank"] for rank in result.values["ranks"]] == [0, 1]
     assert run_command(["report", str(rendered.folder), "collect=true"]) == 0  # again: nothing is asked
     assert len(asked.read_text().splitlines()) == 3
     assert run_command(["report", str(rendered.folder)]) == 0
@@ -309,11 +309,11 @@ def test_logs_that_are_lost(
     assert run_command(["report", str(rendered.folder), "collect=true"]) == 3
     capsys.readouterr()
     (job,) = read_run(rendered.folder)
-    found = job.results[0]
-    assert found.failure is not None
-    told = json.loads(json.dumps(found.failure.__dict__).replace(rendered.job, "JOB"))
-    assert Failure(**{**told, "last_lines": tuple(told["last_lines"])}) == failure
-    assert (found.status, found.verdict) == ("failed", "INVALID")
+    result = job.results[0]
+    assert result.failure is not None
+    answers = json.loads(json.dumps(result.failure.__dict__).replace(rendered.job, "JOB"))
+    assert Failure(**{**answers, "last_lines": tuple(answers["last_lines"])}) == failure
+    assert (result.status, result.verdict) == ("failed", "INVALID")
 
 
 def test_the_rank_that_failed_is_named(
@@ -325,13 +325,13 @@ def test_the_rank_that_failed_is_named(
         ("echo 'RuntimeError: Connection closed by peer' >{logs}/rank0.out.log; echo '{report}'; exit 1", 0, 1),
         (f"echo '{log}' >{{logs}}/rank1.out.log; echo '{{report}}'; exit 1", 1, 3),
     )
-    told = {}
+    answers = {}
     for script, rank, status in ranks:
         report = TORCHRUN.replace(": 1 (local", f": {rank} (local").replace("exitcode  : 3", f"exitcode  : {status}")
         logs = tmp_path / rendered.node_folder(rank).name
         output = pod_output(logs.name, tmp_path, "sh", "-c", script.format(logs=logs, report=report))
-        told[rank] = (output, ended(1))
-    kubectl_says(tmp_path, rendered.job, told, monkeypatch)
+        answers[rank] = (output, ended(1))
+    kubectl_says(tmp_path, rendered.job, answers, monkeypatch)
     assert run_command(["report", str(rendered.folder), "collect=true"]) == 0
     capsys.readouterr()
     (job,) = read_run(rendered.folder)

@@ -90,10 +90,10 @@ async def test_files_go_there_and_come_back(tmp_path: Path) -> None:
         assert await transport.read(f"{tmp_path}/nowhere") == b""
         with pytest.raises(FileNotFoundError, match="nowhere"):
             await transport.get(f"{tmp_path}/nowhere", tmp_path / "nothing")
-    found = {str(path.relative_to(tmp_path / "back")): path for path in (tmp_path / "back").rglob("*")}
-    assert set(found) == {"big", "none", "sub", "sub/empty", "sub/run.sh"}
-    assert found["big"].read_bytes() == (source / "big").read_bytes() == (tmp_path / "one").read_bytes()
-    assert found["sub/run.sh"].stat().st_mode & 0o777 == 0o755
+    paths = {str(path.relative_to(tmp_path / "back")): path for path in (tmp_path / "back").rglob("*")}
+    assert set(paths) == {"big", "none", "sub", "sub/empty", "sub/run.sh"}
+    assert paths["big"].read_bytes() == (source / "big").read_bytes() == (tmp_path / "one").read_bytes()
+    assert paths["sub/run.sh"].stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.asyncio
@@ -110,10 +110,10 @@ async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def heard(place: str, said: bytes) -> bytes:
+async def heard(socket_path: str, data: bytes) -> bytes:
     """What a socket answers."""
-    reader, writer = await asyncio.open_unix_connection(place)
-    writer.write(said)
+    reader, writer = await asyncio.open_unix_connection(socket_path)
+    writer.write(data)
     writer.write_eof()
     try:
         return await reader.read()
@@ -123,19 +123,19 @@ async def heard(place: str, said: bytes) -> bytes:
 
 @pytest.mark.asyncio
 async def test_a_socket_of_the_node_is_reached_by_one_of_this_machine(tmp_path: Path) -> None:
-    said = [bytes([97 + number]) * (2 * PIECE + number) for number in range(3)]
+    data = [bytes([97 + number]) * (2 * PIECE + number) for number in range(3)]
     async with await asyncio.start_unix_server(shout, tmp_path / "shout"), node() as transport:
-        async with transport.unix_socket(f"{tmp_path}/shout") as place:
-            assert await asyncio.gather(*(heard(place, each) for each in said)) == [each.upper() for each in said]
-            assert await heard(place, b"") == b""
-        assert not Path(place).exists()
+        async with transport.unix_socket(f"{tmp_path}/shout") as socket_path:
+            assert await asyncio.gather(*(heard(socket_path, each) for each in data)) == [each.upper() for each in data]
+            assert await heard(socket_path, b"") == b""
+        assert not Path(socket_path).exists()
 
 
 @pytest.mark.asyncio
 async def test_a_socket_that_nobody_serves_says_nothing(tmp_path: Path) -> None:
-    async with node() as transport, transport.unix_socket(f"{tmp_path}/none") as place:
+    async with node() as transport, transport.unix_socket(f"{tmp_path}/none") as socket_path:
         for _ in range(2):
-            reader, writer = await asyncio.open_unix_connection(place)
+            reader, writer = await asyncio.open_unix_connection(socket_path)
             assert await reader.read() == b""
             writer.close()
 
@@ -150,8 +150,8 @@ async def test_who_waits_on_a_stream_is_told_when_it_is_given_up(tmp_path: Path)
         writer.close()
 
     async with await asyncio.start_unix_server(silent, tmp_path / "silent"), node() as transport:
-        async with transport.unix_socket(f"{tmp_path}/silent") as place:
-            reader, writer = await asyncio.open_unix_connection(place)
+        async with transport.unix_socket(f"{tmp_path}/silent") as socket_path:
+            reader, writer = await asyncio.open_unix_connection(socket_path)
             await asyncio.sleep(0.2)
         assert await reader.read() == b""
         await asyncio.wait_for(gone.wait(), 5)

@@ -17,7 +17,7 @@ from flagperf.plan.plan import make_plan
 from flagperf.schedulers.slurm.channel import Channel
 from flagperf.schedulers.slurm.job import SlurmJob, ending
 from flagperf.schedulers.slurm.never_satisfiable import never_satisfiable
-from flagperf.schedulers.slurm.request import request, step
+from flagperf.schedulers.slurm.request import request, step_options
 from flagperf.schedulers.slurm.script import Submission, script
 
 OURS = ["--job-name=flagperf-sums-pytorch-cpux2x2", "--comment=flagperf me", "--nodes=2"]
@@ -75,8 +75,8 @@ def test_a_node_is_reached_by_one_step(slurm: Slurm, python: str, further: list[
 def test_the_runtime_and_the_site_say_more_of_the_step() -> None:
     options = {"container-image": "{image}", "container-mounts": "{data}:{data}", "container-name": "a"}
     runtime = RuntimeSettings("pyxis", "process", image="i.sqsh", srun=options)
-    found = step(example_job(runtime=runtime), Slurm(step={"container-name": "b"}))
-    assert found == {"container-image": "i.sqsh", "container-mounts": "/data:/data", "container-name": "b"}
+    actual = step_options(example_job(runtime=runtime), Slurm(step={"container-name": "b"}))
+    assert actual == {"container-image": "i.sqsh", "container-mounts": "/data:/data", "container-name": "b"}
 
 
 def submission(name: str) -> Submission:
@@ -163,5 +163,5 @@ NEVER = {
 
 @pytest.mark.parametrize(("reason", "never"), NEVER.items(), ids=NEVER.keys())
 def test_reasons_that_no_waiting_changes(reason: str, never: str | None) -> None:
-    found = never_satisfiable(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown")
-    assert (found and found.sentence) == (never and f"{never} ({reason})")
+    actual = never_satisfiable(f"is queued: position 1 of 1 in main, reason {reason}, estimated start unknown")
+    assert (actual and actual.sentence) == (never and f"{never} ({reason})")

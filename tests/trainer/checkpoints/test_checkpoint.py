@@ -134,7 +134,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         time.sleep(moments.uniform(0, 0.06))  # any moment will do
         writer.kill()
         writer.join()
-        found = checkpoints.newest_whole(tmp_path, ALONE)
+        found = checkpoints.newest_intact(tmp_path, ALONE)
         step = int(found.path.stem.removeprefix("step"))
         assert (found.notes, step >= saved.value > before) == ((), True)
         assert torch.load(found.path)["weights"].unique().tolist() == [step]
@@ -198,7 +198,7 @@ def test_of_a_damaged_one_the_older_is_used(damage: Callable[[Path], None], said
         state = {"step": step, "weights": torch.full((100,), 1234.5, dtype=torch.float64)}
         save(tmp_path, step, state)
     damage(tmp_path / "step000000004.pt")
-    assert checkpoints.newest_whole(tmp_path, ALONE) == (
+    assert checkpoints.newest_intact(tmp_path, ALONE) == (
         tmp_path / "step000000002.pt",
         (f"step000000004.pt is damaged: {said}", "step000000002.pt was used in its place"),
     )
@@ -208,7 +208,7 @@ def test_an_old_one_without_a_hash_is_used(tmp_path: Path) -> None:
     path = save(tmp_path, 2, {"weights": torch.ones(100)})
     without_hash(path)
     note = "step000000002.pt: it has no hash beside it, only the checksums in the file were compared"
-    assert checkpoints.newest_whole(tmp_path, ALONE) == (path, (note,))
+    assert checkpoints.newest_intact(tmp_path, ALONE) == (path, (note,))
 
 
 def test_the_hash_is_that_of_sha256sum(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_no_whole_one(tmp_path: Path) -> None:
     for step in (2, 4):
         cut(save(tmp_path, step, {"weights": torch.ones(100)}))
     with pytest.raises(ConfigError) as refused:
-        checkpoints.newest_whole(tmp_path, ALONE)
+        checkpoints.newest_intact(tmp_path, ALONE)
     assert str(refused.value) == (
         "no checkpoint is whole\n"
         f"  where:   {tmp_path}\n"
@@ -237,7 +237,7 @@ def look_as_a_node(folder: Path) -> IntactCheckpoint:
     """What a rank that is alone on its node finds in its own copy of the checkpoints."""
     world = replace(World.of(), local_rank=0, local_size=1)
     world.connect(torch.device("cpu"), "gloo", 60)
-    return checkpoints.newest_whole(folder, world)
+    return checkpoints.newest_intact(folder, world)
 
 
 def test_ranks_that_looked_for_themselves_must_agree() -> None:

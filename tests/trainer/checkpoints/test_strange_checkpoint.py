@@ -18,7 +18,7 @@ import toy
 from flagperf.errors import ConfigError
 from flagperf.trainer.checkpoints.files import reading
 from flagperf.trainer.paddle.pickled import check_pickle
-from flagperf.trainer.pytorch.parallel.saved import read_own
+from flagperf.trainer.pytorch.parallel.saved import read_values
 
 MESSAGE = """this is no checkpoint of flagperf
   where:   {path}
@@ -93,7 +93,7 @@ def test_the_folder_of_a_divided_training_is_refused(harmful: str, tmp_path: Pat
     by_torch(tmp_path / "own.pt", {})
     (by_torch if harmful == "own.pt" else by_paddle)(tmp_path / harmful, Harmful(tmp_path / "harm"))
     with pytest.raises(ConfigError) as refused:
-        read_own(tmp_path)
+        read_values(tmp_path)
     assert str(refused.value) == MESSAGE.format(path=tmp_path, error="UnpicklingError")
     assert not (tmp_path / "harm").exists()
 

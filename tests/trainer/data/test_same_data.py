@@ -12,7 +12,7 @@ import pytest
 import toy
 
 from flagperf.errors import ConfigError
-from flagperf.trainer.data.same_data import Seen, check_same, node_name, seen
+from flagperf.trainer.data.same_data import DataFacts, check_same, data_facts, node_name
 from flagperf.trainer.pytorch.parts import build_parts
 
 
@@ -24,10 +24,10 @@ def refused(given: str) -> str:
     )
 
 
-def hosts(*counts: int, ranks: int = 1) -> list[Seen]:
+def hosts(*counts: int, ranks: int = 1) -> list[DataFacts]:
     """Hosts h1, h2 … with so many ranks, and so many training samples, each."""
     return [
-        Seen(host * ranks + rank, f"h{host + 1}", {"training samples": count})
+        DataFacts(host * ranks + rank, f"h{host + 1}", {"training samples": count})
         for host, count in enumerate(counts)
         for rank in range(ranks)
     ]
@@ -43,14 +43,14 @@ DIFFERENT = {
         "training samples: 8 on h1 (ranks 0 to 7), h2 (ranks 8 to 15), h4 (ranks 24 to 31), 7 on h3 (ranks 16 to 23)",
     ),
     "a rank among those of its host": (
-        [Seen(0, "h1", {"classes": 3}), Seen(1, "h1", {"classes": 2})],
+        [DataFacts(0, "h1", {"classes": 3}), DataFacts(1, "h1", {"classes": 2})],
         "classes: 3 on h1 (rank 0), 2 on h1 (rank 1)",
     ),
     "several things, and files that only the first rank of a node looks at": (
         [
-            Seen(0, "h1", {"classes": 3, "evaluation samples": 5, "names and sizes of files": "ab"}),
-            Seen(1, "h1", {"classes": 3, "evaluation samples": 5}),
-            Seen(2, "h2", {"classes": 2, "evaluation samples": 5, "names and sizes of files": "cd"}),
+            DataFacts(0, "h1", {"classes": 3, "evaluation samples": 5, "names and sizes of files": "ab"}),
+            DataFacts(1, "h1", {"classes": 3, "evaluation samples": 5}),
+            DataFacts(2, "h2", {"classes": 2, "evaluation samples": 5, "names and sizes of files": "cd"}),
         ],
         "classes: 3 on h1 (ranks 0, 1), 2 on h2 (rank 2); "
         "names and sizes of files: ab on h1 (rank 0), cd on h2 (rank 2)",
@@ -63,7 +63,7 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize(("everyone", "given"), DIFFERENT.values(), ids=DIFFERENT.keys())
-def test_what_differs_is_told(everyone: list[Seen], given: str) -> None:
+def test_what_differs_is_told(everyone: list[DataFacts], given: str) -> None:
     with pytest.raises(ConfigError) as error:
         check_same(everyone)
     assert str(error.value) == refused(given)
@@ -71,7 +71,7 @@ def test_what_differs_is_told(everyone: list[Seen], given: str) -> None:
 
 def test_the_same_data() -> None:
     check_same(hosts(7, 7, 7, ranks=4))
-    check_same([Seen(0, "h1", {})])
+    check_same([DataFacts(0, "h1", {})])
 
 
 def digest(text: str) -> str:
@@ -82,7 +82,7 @@ def test_what_a_rank_sees(tmp_path: Path) -> None:
     (tmp_path / "points").write_text("1 2 3")
     config = {"data_dir": str(tmp_path), "data": {"require": {"points": 1}}}
     counts = {"train": 64, "eval": 19, "classes": 2}
-    first, second = (seen(config, rank, rank, "h1", counts, ["cat", "dog"]) for rank in range(2))
+    first, second = (data_facts(config, rank, rank, "h1", counts, ["cat", "dog"]) for rank in range(2))
     assert first.facts == {
         "training samples": 64,
         "evaluation samples": 19,

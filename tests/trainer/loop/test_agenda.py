@@ -66,9 +66,9 @@ def test_an_interval_of_micro_steps(micro_steps: int, evaluated: list[int]) -> N
         pytest.param({}, 10, 20, id="after a logged step"),
     ],
 )
-def test_next_look(settings: dict[str, Any], step: int, following: int) -> None:
+def test_next_due(settings: dict[str, Any], step: int, following: int) -> None:
     agenda = Agenda(Settings.read(toy.config(**{"log_freq": 10, **settings})), lambda number: number)
-    assert agenda.next_look(Position(step=step)) == following
+    assert agenda.next_due(Position(step=step)) == following
 
 
 STEPS = {"eval_interval_steps": 50, "eval_interval_samples": None, "eval_interval_epochs": 1}

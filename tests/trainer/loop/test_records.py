@@ -8,7 +8,7 @@ import pytest
 
 from flagperf.contract.perflog import PerfLog
 from flagperf.trainer.loop.clock import DATA, STEP, Clock
-from flagperf.trainer.loop.records import HELD, Step, StepRecords, Sums
+from flagperf.trainer.loop.records import MAX_RECORDS, Step, StepRecords, Sums
 
 
 class Log(PerfLog):
@@ -70,9 +70,9 @@ def test_only_so_many_wait() -> None:
     records = StepRecords(Log(), Ticks(), 1, send, 0, "images/s")
     records.clock.start()
     full = []
-    for number in range(1, HELD + 1):
+    for number in range(1, MAX_RECORDS + 1):
         records.clock.lap(STEP)
         records.open(Step(number, 1, 0.1, 0.0, 1.0, [1.0], None, None, units=number, samples=number))
         records.settle()
         full.append(records.full)
-    assert full == [False] * (HELD - 1) + [True]
+    assert full == [False] * (MAX_RECORDS - 1) + [True]

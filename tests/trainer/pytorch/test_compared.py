@@ -10,7 +10,7 @@ import pytest
 import toy
 
 from flagperf.results.compared import IN_FP32
-from flagperf.trainer.start.extension import extended
+from flagperf.trainer.start.extension import apply_extension
 
 STEPS = 70  # the first comparison after step 20 is made before step 61
 VENDOR = {"name": "cpu", "device": "cpu", "backend": "gloo", "plugin": None, "visible_devices": None}
@@ -22,7 +22,7 @@ def train(folder: Path, **extension: Any) -> tuple[list[float], dict[str, Any]]:
     network = {"_target_": "toy.network", "dropout": 0.5}
     settings = {"max_steps": STEPS, "max_epochs": None, "network": network}
     folder.mkdir(exist_ok=True)
-    events = toy.train(extended(toy.config(vendor={**VENDOR, "extension": extension}, **settings)), folder)
+    events = toy.train(apply_extension(toy.config(vendor={**VENDOR, "extension": extension}, **settings)), folder)
     return toy.losses(events), dict(events[-1].value)
 
 

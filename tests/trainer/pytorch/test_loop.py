@@ -280,7 +280,7 @@ def test_nan_loss_stops_at_the_next_logged_step(tmp_path: Path) -> None:
 
 def test_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "HEARTBEAT", 0.0)
-    monkeypatch.setattr(training, "HOLD", 0.0)
+    monkeypatch.setattr(training, "MAX_WAIT", 0.0)
     events = toy.train(toy.config(log_freq=100), tmp_path)
     beats = toy.values(events, "HEARTBEAT")
     assert {"phase": "train", "step": 5} in beats

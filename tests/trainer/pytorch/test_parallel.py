@@ -18,7 +18,7 @@ import toy
 
 from flagperf.contract.perflog import PerfLog
 from flagperf.errors import ConfigError
-from flagperf.trainer.checkpoints.files import SingleRank, newest_whole, save_folder
+from flagperf.trainer.checkpoints.files import SingleRank, newest_intact, save_folder
 from flagperf.trainer.loop.finish import finished
 from flagperf.trainer.loop.training import Training
 from flagperf.trainer.pytorch.engine import TorchEngine
@@ -256,14 +256,14 @@ def test_resumed_equals_one_process(name: str, resumed: tuple[Path, list[dict[st
 def test_a_damaged_part_is_found(resumed: tuple[Path, list[dict[str, Told]]], tmp_path: Path) -> None:
     folder = shutil.copytree(resumed[0], tmp_path / "checkpoint")
     name = f"step{STEPS // 2:09}.dcp"
-    assert newest_whole(folder, SingleRank()).path.name == name
+    assert newest_intact(folder, SingleRank()).path.name == name
     (part,) = folder.glob("*/__3_0.distcp")
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(ConfigError, match=f"content of {name}/__3_0.distcp is not that of its hash"):
-        newest_whole(folder, SingleRank())
+        newest_intact(folder, SingleRank())
     part.unlink()
     with pytest.raises(ConfigError, match=f"{name}/__3_0.distcp is missing"):
-        newest_whole(folder, SingleRank())
+        newest_intact(folder, SingleRank())
 
 
 @pytest.mark.slow
@@ -381,7 +381,7 @@ def test_parts_of_nodes_without_shared_files_are_whole_together(tmp_path: Path) 
     assert toy.fork_ranks(save_apart, tmp_path) == [["__0_0.distcp", hashes], ["__1_0.distcp", hashes]]
     folders = [tmp_path / f"rank{rank}" / "checkpoint" for rank in range(2)]
     with pytest.raises(ConfigError, match=r"__1_0.distcp is missing"):
-        newest_whole(folders[0], SingleRank())
+        newest_intact(folders[0], SingleRank())
     for folder in folders:
         shutil.copytree(folder, tmp_path / "brought", dirs_exist_ok=True)
-    assert newest_whole(tmp_path / "brought", SingleRank()) == (tmp_path / "brought" / "step000000007.dcp", ())
+    assert newest_intact(tmp_path / "brought", SingleRank()) == (tmp_path / "brought" / "step000000007.dcp", ())

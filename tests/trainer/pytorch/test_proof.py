@@ -10,7 +10,13 @@ import toy
 from flagperf.contract.perflog import Event, parse
 from flagperf.errors import ConfigError
 from flagperf.trainer.pytorch.proof import prove
-from flagperf.trainer.start.extension import CASES_OWN, extended, files_here, import_modules, renaming
+from flagperf.trainer.start.extension import (
+    REPLACED_PARTS,
+    apply_extension,
+    import_modules,
+    local_file_hashes,
+    parameter_renaming,
+)
 
 WITHIN = 1e-3
 NAMES = {r"^body\.": ""}
@@ -96,8 +102,13 @@ def test_another_network(extension: dict[str, Any], said: str) -> None:
 
 def test_the_vendors_classes_get_the_arguments_of_the_case() -> None:
     given = config(replace={"optimizer": {**part("SGD"), "lr": 0.5}, "loader": part("Ahead")})
-    own = {CASES_OWN: {"optimizer": SGD, "loader": None}}
-    assert extended(given) == {**given, "optimizer": {**SGD, **part("SGD"), "lr": 0.5}, "loader": part("Ahead"), **own}
+    own = {REPLACED_PARTS: {"optimizer": SGD, "loader": None}}
+    assert apply_extension(given) == {
+        **given,
+        "optimizer": {**SGD, **part("SGD"), "lr": 0.5},
+        "loader": part("Ahead"),
+        **own,
+    }
 
 
 def test_a_module_that_cannot_be_imported() -> None:
@@ -110,10 +121,10 @@ def test_a_module_that_cannot_be_imported() -> None:
 
 
 def test_names_are_replaced_in_order() -> None:
-    rename = renaming(config(names={r"^body\.": "", r"blocks\.(\d+)": r"layer\1"}))
+    rename = parameter_renaming(config(names={r"^body\.": "", r"blocks\.(\d+)": r"layer\1"}))
     assert [rename(name) for name in ("body.blocks.3.weight", "head.bias")] == ["layer3.weight", "head.bias"]
 
 
 def test_the_files_that_a_rank_finds() -> None:
-    found = files_here({"extension": {"files": {"kernels.py": "", "no/such.py": ""}}})
+    found = local_file_hashes({"extension": {"files": {"kernels.py": "", "no/such.py": ""}}})
     assert (len(found["kernels.py"]), found["no/such.py"]) == (64, "")

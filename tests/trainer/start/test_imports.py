@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.trainer.start.imports import import_components, lasting
+from flagperf.trainer.start.imports import import_components, without_garbage_collection
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_the_plug_in_comes_first_and_what_cannot_be_imported_is_passed_over(impo
 
 def test_what_a_block_makes_is_not_looked_at_again() -> None:
     before, kept = gc.get_freeze_count(), []
-    with lasting():
+    with without_garbage_collection():
         assert not gc.isenabled()
         kept.append([])
     try:
@@ -59,7 +59,7 @@ def test_what_a_block_makes_is_not_looked_at_again() -> None:
 
 
 def test_the_collector_is_on_again_after_an_error() -> None:
-    with pytest.raises(ImportError), lasting():
+    with pytest.raises(ImportError), without_garbage_collection():
         raise ImportError("no torch")
     gc.unfreeze()
     assert gc.isenabled()

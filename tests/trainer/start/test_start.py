@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -86,22 +87,31 @@ def test_a_rank_that_fails_is_told_and_ends_the_others(tmp_path: Path) -> None:
     assert [rank for rank in ranks.values() if Path(f"/proc/{rank}").exists()] == []
 
 
-def test_a_starter_that_is_stopped_stops_its_ranks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [pytest.param(1, id="while it starts them"), pytest.param(2, id="afterwards")])
+def test_a_starter_that_is_stopped_stops_its_ranks(tmp_path: Path, ranks: int) -> None:
     process = starter(tmp_path, toy.config(max_epochs=None, max_time=600))
-    while len(ranks := children(process.pid)) < 2:
-        time.sleep(0.1)
+    while len(children(process.pid)) < ranks:
         assert process.poll() is None, process.communicate()[0]
     process.terminate()
     process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
-    assert [rank for rank in ranks.values() if Path(f"/proc/{rank}").exists()] == []
+    config = os.fsencode(tmp_path / "config.yaml")
+    commands = {path.parent.name: _bytes(path) for path in Path("/proc").glob("[0-9]*/cmdline")}
+    assert [process for process, command in commands.items() if config in command] == []
+
+
+def _bytes(path: Path) -> bytes:
+    """What a file below /proc holds: nothing after the end of its process."""
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    return b""
 
 
 def children(parent: int) -> dict[int, int]:
     """Rank → process, of the processes that a starter has made."""
     found = {}
     for name in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        variables = Path(f"/proc/{name}/environ").read_bytes().split(b"\0")
+        variables = _bytes(Path(f"/proc/{name}/environ")).split(b"\0")
         found |= {int(one[5:]): int(name) for one in variables if one.startswith(b"RANK=")}
     return found
 

@@ -1,4 +1,4 @@
-"""Folders or files of FlagPerf → a Checkout: what there is, by the places that FlagPerf gives them."""
+"""Folders or files of FlagPerf → a Checkout. FlagPerf's paths show what a file is."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from pathlib import Path
 from flagperf.errors import ConfigError
 from flagperf.partners.flagperf.importing.python_file import read_python
 from flagperf.partners.flagperf.importing.shell_file import read_shell
-from flagperf.partners.flagperf.importing.values import CaseFolder, Checkout, Place, Said, Unread, Value, VendorConfig
+from flagperf.partners.flagperf.importing.values import (
+    CaseFolder,
+    Checkout,
+    FileContent,
+    SourceLine,
+    Unread,
+    Value,
+    VendorConfig,
+)
 
 TEST_CONF, CLUSTER_CONF, BASE, MUTABLE = "test_conf.py", "cluster_conf.py", "_base.py", "mutable_params.py"
 ENVIRONMENT, REQUIREMENTS = "environment_variables.sh", "requirements.txt"
 CODE = ("extern", "csrc")  # folders of a vendor's case that hold code
-HIDDEN = re.compile(r"[._].*|.*\.(pyc|md)$")  # files that say nothing of a run
+HIDDEN = re.compile(r"[._].*|.*\.(pyc|md)$")  # files without settings
 
-FILE_NAME = r"[A-Za-z0-9][\w.+-]*"  # of a vendor, a case or a product: a file is named after it
+FILE_NAME = r"[A-Za-z0-9][\w.+-]*"  # the name of a vendor, a case or a product, which becomes a file name
 _CONFIG = re.compile(rf"config_(?P<hardware>{FILE_NAME})x(?P<nnodes>[1-9]\d*)x(?P<nproc>[1-9]\d*)\.py")
-FORM = (
+ALLOWED = (
     "a checkout of FlagPerf or a folder of it; or files: test_conf.py, cluster_conf.py, "
     "<vendor>/<model>-<framework>/config/config_<hardware>x<nodes>x<devices>.py, "
     "benchmarks/<model>/<framework>/config/_base.py"
@@ -26,27 +34,27 @@ FORM = (
 
 
 def read_checkout(paths: Sequence[Path]) -> Checkout:
-    """Read what lies below the folders, and the files.
+    """Read the files of FlagPerf's configuration in these folders, and these files.
 
-    What belongs to a vendor's config file, and the case that it is for, is read with it wherever it is there.
+    A vendor's config file is read with the files beside it, and with the case that it is for.
 
     Raises:
         ConfigError: a path does not exist, or holds nothing of FlagPerf's configuration.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     empty: list[Path] = []
     for path in paths:
-        here = list(_files(path.absolute()))
-        if not here:
-            raise ConfigError("there is nothing of FlagPerf's configuration", given=path, allowed=FORM)
-        found.update(dict.fromkeys(here))
-        empty += (one for one in sorted(path.absolute().rglob("config")) if _is_of_vendor(one))
-    configs = [config for path in found if (config := _vendor_config(path))]
-    bases = {path.parent for path in found if path.name in (BASE, MUTABLE)}
+        below = list(_files(path.absolute()))
+        if not below:
+            raise ConfigError("there is nothing of FlagPerf's configuration", given=path, allowed=ALLOWED)
+        files.update(dict.fromkeys(below))
+        empty += (folder for folder in sorted(path.absolute().rglob("config")) if _is_of_vendor(folder))
+    configs = [config for path in files if (config := _vendor_config(path))]
+    bases = {path.parent for path in files if path.name in (BASE, MUTABLE)}
     bases |= {folder for config in configs if (folder := _case_folder(config)).is_dir()}
     return Checkout(
-        _only(found, TEST_CONF),
-        _only(found, CLUSTER_CONF),
+        _only(files, TEST_CONF),
+        _only(files, CLUSTER_CONF),
         {(folder.parents[1].name, folder.parent.name): _case(folder) for folder in sorted(bases)},
         tuple(sorted(configs, key=lambda config: config.path)),
         tuple(_skipped({*empty, *(config.path.parent for config in configs)}, configs)),
@@ -59,12 +67,12 @@ def _files(path: Path) -> Iterator[Path]:
             yield path
         return
     if not path.is_dir():
-        raise ConfigError("no such file or folder", given=path, allowed=FORM)
-    yield from (found for found in sorted(path.rglob("*.py")) if _is_known(found))
+        raise ConfigError("no such file or folder", given=path, allowed=ALLOWED)
+    yield from (file for file in sorted(path.rglob("*.py")) if _is_known(file))
 
 
 def _is_known(path: Path) -> bool:
-    """Whether a file is of FlagPerf's configuration, by its name and place."""
+    """Whether name and folder of a file are those of FlagPerf's configuration."""
     if path.name in (TEST_CONF, CLUSTER_CONF):
         return True
     if path.parent.name != "config":
@@ -81,13 +89,13 @@ def _is_known(path: Path) -> bool:
 
 
 def _is_of_vendor(folder: Path) -> bool:
-    """Whether it is <vendor>/<model>-<framework>/config."""
+    """Whether a folder is <vendor>/<model>-<framework>/config."""
     return folder.is_dir() and "-" in folder.parent.name and folder.parents[2].name != "benchmarks"
 
 
-def _only(found: Iterable[Path], name: str) -> Said | None:
-    """What the one file of a name says. Two checkouts at once would be one cluster with two lists of hosts."""
-    paths = [path for path in found if path.name == name]
+def _only(files: Iterable[Path], name: str) -> FileContent | None:
+    """The content of the file of a name. Two files are an error: a cluster cannot have two lists of hosts."""
+    paths = [path for path in files if path.name == name]
     if len(paths) > 1:
         given = ", ".join(map(str, paths))
         raise ConfigError(f"there are several files {name}", given=given, advice="import one checkout at a time")
@@ -95,8 +103,8 @@ def _only(found: Iterable[Path], name: str) -> Said | None:
 
 
 def _vendor_config(path: Path) -> VendorConfig | None:
-    named = _CONFIG.fullmatch(path.name)
-    if named is None:
+    match = _CONFIG.fullmatch(path.name)
+    if match is None:
         return None
     folder, case = path.parent, path.parents[1]
     model, _, framework = case.name.rpartition("-")
@@ -108,11 +116,11 @@ def _vendor_config(path: Path) -> VendorConfig | None:
         vendor=case.parent.name,
         model=model,
         framework=framework,
-        hardware=named["hardware"],
-        nnodes=int(named["nnodes"]),
-        nproc=int(named["nproc"]),
-        said=read_python(path),
-        environment=read_shell(environment) if environment.is_file() else Said(),
+        hardware=match["hardware"],
+        nnodes=int(match["nnodes"]),
+        nproc=int(match["nproc"]),
+        content=read_python(path),
+        environment=read_shell(environment) if environment.is_file() else FileContent(),
         requirements=tuple(_lines(requirements)) if requirements.is_file() else (),
         code=tuple(name for name in CODE if (case / name).is_dir()),
     )
@@ -121,31 +129,31 @@ def _vendor_config(path: Path) -> VendorConfig | None:
 def _lines(path: Path) -> Iterator[Value]:
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if (text := line.partition(" #")[0].strip()) and not text.startswith("#"):
-            yield Value(text, text, Place(path, number))
+            yield Value(text, text, SourceLine(path, number))
 
 
 def _case_folder(config: VendorConfig) -> Path:
-    """Where FlagPerf has the case of a vendor's config: the vendor's folder lies beside benchmarks."""
+    """FlagPerf's folder of the case of a vendor's config. The vendor's folder is beside benchmarks."""
     return config.path.parents[3] / "benchmarks" / config.model / config.framework / "config"
 
 
 def _case(folder: Path) -> CaseFolder:
-    """The case's values; __init__.py says which files make them."""
+    """The values of a case, from __init__.py, which imports the others, or from _base.py."""
     start = next((path for name in ("__init__.py", BASE) if (path := folder / name).is_file()), None)
-    base = read_python(start) if start else Said()
+    base = read_python(start) if start else FileContent()
     mutable = folder / MUTABLE
     names = read_python(mutable).get("mutable_params", []) if mutable.is_file() else []
     return CaseFolder(base, tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ())
 
 
 def _skipped(folders: set[Path], configs: Sequence[VendorConfig]) -> Iterator[Unread]:
-    """Files of vendors' cases that have no known name and that no other takes in; and folders that have no others."""
-    read = {file for config in configs for file in config.said.files}
+    """Files in vendors' folders without a known name that no other file imports; and folders without a config file."""
+    read = {file for config in configs for file in config.content.files}
     for folder in sorted(folders):
         if not any(config.path.parent == folder for config in configs):
-            yield Unread("no config_<hardware>x<nodes>x<devices>.py", "nothing to import", Place(folder, 0))
+            yield Unread("no config_<hardware>x<nodes>x<devices>.py", "nothing to import", SourceLine(folder, 0))
             continue
         for path in sorted(folder.iterdir()):
             known = path in read or path.name in (ENVIRONMENT, REQUIREMENTS) or _CONFIG.fullmatch(path.name)
             if not known and not HIDDEN.fullmatch(path.name):
-                yield Unread(path.name, "no name of a file that FlagPerf reads", Place(path, 0))
+                yield Unread(path.name, "no name of a file that FlagPerf reads", SourceLine(path, 0))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-# docker's option → the key here; those of a list grow
+# docker's option → our key; options of LISTS may be repeated
 LISTS = {"device": "devices", "cap-add": "cap_add", "security-opt": "security_opt", "group-add": "group_add"}
 TEXTS = {
     **{name: name for name in ("network", "ipc", "pid", "uts", "memory", "gpus", "runtime", "user")},
@@ -19,13 +19,13 @@ SHORT = {"-v": "--volume", "-e": "--env", "-u": "--user", "-m": "--memory"}
 
 
 def read_options(text: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
-    """Container options, variables, and what has no counterpart.
+    """Container options, variables, and the options without a counterpart.
 
-    A volume of the form source:target[:ro] is a mount; docker's others, without a target, are none here.
+    A volume of the form source:target[:ro] is a mount. Docker's volumes without a target have no counterpart.
     """
     options: dict[str, Any] = {}
     variables: dict[str, str] = {}
-    left = []
+    unknown = []
     for name, value in _pairs(text):
         if name in LISTS and value:
             options.setdefault(LISTS[name], []).append(value)
@@ -36,19 +36,19 @@ def read_options(text: str) -> tuple[dict[str, Any], dict[str, str], list[str]]:
         elif name == "cpus" and value and re.fullmatch(r"\d+(\.\d+)?", value):
             options[name] = float(value)
         elif name == "env" and value and "=" in value:
-            variable, _, said = value.partition("=")
-            variables[variable] = said
-        elif name == "volume" and value and (found := re.fullmatch(r"(/[^:]*):(/[^:]*?)(:ro|:rw)?", value)):
-            options.setdefault("mounts", {})[found[1]] = found[2] + ("" if found[3] == ":ro" else ":rw")
-        elif name == "ulimit" and value and (found := re.fullmatch(r"(\w+)=(-?\d+)", value)):
-            options.setdefault("ulimits", {})[found[1]] = int(found[2])
+            variable, _, content = value.partition("=")
+            variables[variable] = content
+        elif name == "volume" and value and (match := re.fullmatch(r"(/[^:]*):(/[^:]*?)(:ro|:rw)?", value)):
+            options.setdefault("mounts", {})[match[1]] = match[2] + ("" if match[3] == ":ro" else ":rw")
+        elif name == "ulimit" and value and (match := re.fullmatch(r"(\w+)=(-?\d+)", value)):
+            options.setdefault("ulimits", {})[match[1]] = int(match[2])
         else:
-            left.append(f"--{name}" + (f"={value}" if value else "") if name else str(value))
-    return options, variables, left
+            unknown.append(f"--{name}" + (f"={value}" if value else "") if name else str(value))
+    return options, variables, unknown
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str | None]]:
-    """Options with their values; a word that belongs to none has the name ""."""
+    """Names and values of options. A word that belongs to no option has the name ""."""
     try:
         words = shlex.split(text)
     except ValueError:

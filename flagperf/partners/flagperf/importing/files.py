@@ -1,4 +1,4 @@
-"""A Checkout → the files of a configuration folder, as texts; and writing them, where nothing is overwritten."""
+"""A Checkout → the files of a configuration folder, as texts. Writing them overwrites nothing."""
 
 from __future__ import annotations
 
@@ -26,31 +26,33 @@ from flagperf.partners.flagperf.importing.words import hardware_of
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import makes."""
+    """The result of an import."""
 
     files: Mapping[str, str]  # name below the folder → text
-    told: tuple[str, ...]  # what was not carried over and stands in no file, a line each
-    kept: tuple[str, ...]  # values of FlagPerf in whose place shipped ones stay, a line each
-    show: str | None  # overrides that show what would run; None where there is no experiment
+    not_imported: tuple[str, ...]  # a line for each value that no file mentions
+    kept: tuple[str, ...]  # a line for each value of FlagPerf that a shipped value replaces
+    show: str | None  # overrides of a dry run; None where there is no experiment
 
 
 def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported:
-    """The files of ours for all that FlagPerf's say.
+    """The configuration files for a checkout.
 
     Args:
-        config_dirs: folders of the user's own: vendors, products and cases that are there need no file.
+        config_dirs: the user's folders. Their vendors, products and cases get no file.
     """
     folders = search_path(config_dirs)
     known = _known(folders)
     site = read_site(checkout.cluster_conf, checkout.test_conf, known)
     configs = [config for config in checkout.configs if known.model(config.model, config.framework)]
-    strange = [config for config in checkout.configs if config not in configs]
+    without_case = [config for config in checkout.configs if config not in configs]
     files = {}
     if checkout.cluster_conf or checkout.test_conf:
         files[f"cluster/{NAME}.yaml"] = cluster_text(site)
         files[f"experiment/{NAME}.yaml"] = experiment_text(site)
     files |= _of_vendors(configs, site, known)
-    about = {model: about_case(model, (), config_dirs) for model in sorted({_model(one, known) for one in configs})}
+    about = {
+        model: about_case(model, (), config_dirs) for model in sorted({_model(config, known) for config in configs})
+    }
     kept: list[str] = []
     for config in configs:
         model, product = _model(config, known), hardware_of(config.hardware)
@@ -61,22 +63,25 @@ def make_files(checkout: Checkout, config_dirs: Sequence[Path] = ()) -> Imported
         made = tuning_file(config, folder, about[model], image)
         files |= {name: made.text, **made.scripts}
         kept += made.kept
-    told = [one.line for one in _unread(checkout, configs)] + [*site.left, *_without_case(strange)]
-    told += [*_of_others(configs, known), *_unused(checkout)]
+    not_imported = [config.line for config in _unread(checkout, configs)] + [*site.left, *_without_case(without_case)]
+    not_imported += [*_of_others(configs, known), *_unused(checkout)]
     return Imported(
-        files, tuple(told), tuple(dict.fromkeys(kept)), show(site) if f"experiment/{NAME}.yaml" in files else None
+        files,
+        tuple(not_imported),
+        tuple(dict.fromkeys(kept)),
+        show(site) if f"experiment/{NAME}.yaml" in files else None,
     )
 
 
 def _known(folders: Sequence[Path]) -> Known:
-    found = {}
+    model_of = {}
     for case in options("model", folders):
         for framework in frameworks(case, folders):
             of_framework = f"{framework}/{case}"
-            found[case, framework] = of_framework if of_framework in cases(folders) else case
+            model_of[case, framework] = of_framework if of_framework in cases(folders) else case
     hardware = {name: _read(f"hardware/{name}", folders).get("vendor") for name in options("hardware", folders)}
     vendors = {name: _read(f"vendor/{name}", folders).get("vendor", {}) for name in options("vendor", folders)}
-    return Known(found, vendors, hardware)
+    return Known(model_of, vendors, hardware)
 
 
 def _read(name: str, folders: Sequence[Path]) -> dict[str, Any]:
@@ -91,7 +96,7 @@ def _model(config: VendorConfig, known: Known) -> str:
 
 
 def _of_vendors(configs: Sequence[VendorConfig], site: Site, known: Known) -> Iterator[tuple[str, str]]:
-    """The files of vendors and products that are not here yet."""
+    """Files of vendors and products that the configuration lacks."""
     vendors = {config.vendor for config in configs} | ({site.vendor} if site.vendor else set())
     for vendor in sorted(vendors - known.vendors.keys()):
         yield f"vendor/{vendor}.yaml", vendor_text(vendor, site, configs)
@@ -106,19 +111,21 @@ def _of_vendors(configs: Sequence[VendorConfig], site: Site, known: Known) -> It
 
 
 def _unread(checkout: Checkout, configs: Sequence[VendorConfig]) -> list[Unread]:
-    """What is no stated value, or has no known name: of both files of the site, and of the cases that are here."""
-    said = [one for one in (checkout.test_conf, checkout.cluster_conf) if one]
-    said += [config.said for config in configs]
-    said += [
+    """Statements that were not read, and files without a known name, of the site and of known cases."""
+    contents = [content for content in (checkout.test_conf, checkout.cluster_conf) if content]
+    contents += [config.content for config in configs]
+    contents += [
         checkout.cases[case].base for config in configs if (case := (config.model, config.framework)) in checkout.cases
     ]
-    strange = {config.path.parent for config in checkout.configs} - {config.path.parent for config in configs}
-    skipped = [one for one in checkout.skipped if one.place.file.parent not in strange]
-    return sorted({*skipped, *(one for part in said for one in part.unread)}, key=lambda one: one.place)
+    other_folders = {config.path.parent for config in checkout.configs} - {config.path.parent for config in configs}
+    skipped = [content for content in checkout.skipped if content.source.file.parent not in other_folders]
+    return sorted(
+        {*skipped, *(content for part in contents for content in part.unread)}, key=lambda content: content.source
+    )
 
 
 def _without_case(configs: Sequence[VendorConfig]) -> Iterator[str]:
-    """Vendors' folders of cases that are not here."""
+    """Lines on vendors' folders of cases that flagperf lacks."""
     folders: dict[Path, int] = {}
     for config in configs:
         folder = config.path.parents[1]
@@ -129,7 +136,7 @@ def _without_case(configs: Sequence[VendorConfig]) -> Iterator[str]:
 
 
 def _of_others(configs: Sequence[VendorConfig], known: Known) -> Iterator[str]:
-    """Config files for a product that is another vendor's here: no run finds their tuning."""
+    """Lines on config files for a product that belongs to another vendor here. No run uses their tuning."""
     for config in configs:
         product = hardware_of(config.hardware)
         owner = known.hardware.get(product)
@@ -138,7 +145,7 @@ def _of_others(configs: Sequence[VendorConfig], known: Known) -> Iterator[str]:
 
 
 def _unused(checkout: Checkout) -> Iterator[str]:
-    """Cases that were given without a vendor's config file: their values alone make no tuning."""
+    """Lines on cases without a vendor's config file. Their values alone make no tuning."""
     used = {(config.model, config.framework) for config in checkout.configs}
     for case, folder in checkout.cases.items():
         if case not in used:
@@ -150,12 +157,12 @@ def write_files(files: Mapping[str, str], folder: Path) -> None:
     """Write all files, or none.
 
     Raises:
-        ConfigError: one is there already, with another content; or the folder cannot be written.
+        ConfigError: a file exists with another content, or the folder cannot be written.
     """
     taken = [name for name, text in files.items() if (folder / name).exists() and _content(folder / name) != text]
     if taken:
         raise ConfigError(
-            "these files are there already, and say something else",
+            "these files exist already, with other contents",
             key="into",
             given=", ".join(sorted(taken)),
             advice="give another folder, or move them away first",

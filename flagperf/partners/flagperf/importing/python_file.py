@@ -1,4 +1,4 @@
-"""A Python file of settings → the values that it states. It is parsed, never executed."""
+"""A Python file of settings → its values. The file is parsed, and never executed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.errors import ConfigError
-from flagperf.partners.flagperf.importing.values import Place, Said, Unread, Value
+from flagperf.partners.flagperf.importing.values import FileContent, SourceLine, Unread, Value
 
 COMPUTED, NO_FILE, CODE = "computed", "no such file beside it", "code"
-LONGEST = 200  # characters of a statement that are shown
-LARGEST = 1e18  # a number that is computed from others; more is no setting
+LONGEST = 200  # characters of a statement in a message
+LARGEST = 1e18  # of a computed number; no setting is larger
 POWER = 64  # the largest exponent that is computed
 
 _NUMBERS: Mapping[type, Callable[[Any, Any], Any]] = {
@@ -27,11 +27,11 @@ _NUMBERS: Mapping[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def read_python(path: Path) -> Said:
-    """The values that a file states at its top level, those of files beside it that it imports with `*` included.
+def read_python(path: Path) -> FileContent:
+    """The values at the top level of a file, and of the files beside it that it imports with `*`.
 
-    A value may be made of numbers, texts and earlier names by arithmetic. All else is told as unread, by line; of a
-    mapping, entry by entry.
+    A value may consist of numbers, texts and earlier names, with arithmetic. Every other statement becomes Unread; of a
+    mapping, each entry on its own.
 
     Raises:
         ConfigError: the file is not valid Python.
@@ -40,7 +40,7 @@ def read_python(path: Path) -> Said:
 
 
 class _NotStatedError(Exception):
-    """An expression that only running it would tell."""
+    """An expression whose value is only known by running it."""
 
 
 class _File:
@@ -50,18 +50,18 @@ class _File:
         self.unread: list[Unread] = []
         self.files = [path]
 
-    def read(self) -> Said:
+    def read(self) -> FileContent:
         try:
             tree = ast.parse(self.path.read_bytes())
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             problem = f"not valid Python: {getattr(error, 'msg', error)}"
-            raise ConfigError(problem, where=str(Place(self.path, getattr(error, "lineno", None) or 1))) from None
+            raise ConfigError(problem, where=str(SourceLine(self.path, getattr(error, "lineno", None) or 1))) from None
         for statement in tree.body:
             try:
                 self._statement(statement)
             except RecursionError:
                 self._tell(statement, COMPUTED)
-        return Said(self.values, tuple(self.unread), tuple(self.files))
+        return FileContent(self.values, tuple(self.unread), tuple(self.files))
 
     def _statement(self, node: ast.stmt) -> None:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
@@ -69,7 +69,7 @@ class _File:
         elif isinstance(node, ast.ImportFrom):
             self._import(node)
         elif isinstance(node, ast.Import | ast.Pass) or _is_comment(node):
-            pass  # a module alone sets nothing; what is made of it is told
+            pass  # an imported module alone sets nothing
         else:
             self._tell(node, CODE if isinstance(node, ast.FunctionDef | ast.ClassDef) else COMPUTED)
 
@@ -88,43 +88,47 @@ class _File:
             self._tell(node, COMPUTED)
             return
         for name in names:
-            self.values[name] = Value(name, value, Place(self.path, node.lineno))
+            self.values[name] = Value(name, value, SourceLine(self.path, node.lineno))
 
     def _entries(self, names: list[str], node: ast.Dict) -> dict[str, Any]:
-        """The entries of a mapping that are stated; each other one is told."""
+        """The entries of a mapping whose values are known. Every other entry becomes Unread."""
         stated = {}
         for key, value in zip(node.keys, node.values, strict=True):
             name = self._key(key)
             try:
                 stated[name] = self._value(value)
             except _NotStatedError:
-                self._add(f"{name!r}: {ast.unparse(value)}", COMPUTED, value.lineno, [f"{one}.{name}" for one in names])
+                self._add(
+                    f"{name!r}: {ast.unparse(value)}", COMPUTED, value.lineno, [f"{target}.{name}" for target in names]
+                )
         return stated
 
     def _import(self, node: ast.ImportFrom) -> None:
-        """Take in a file that lies beside this one."""
+        """Read an imported file that lies beside this file."""
         parts = (node.module or "").split(".")
         beside = self.path.parent.joinpath(*parts).with_suffix(".py") if node.module and node.level < 2 else None
-        wanted = [alias.asname or alias.name for alias in node.names]
+        names = [alias.asname or alias.name for alias in node.names]
         if beside is None or not beside.is_file() or beside in self.within:
-            for name in wanted:
+            for name in names:
                 self.values.pop(name, None)
-            if wanted == ["*"]:
+            if names == ["*"]:
                 self._tell(node, NO_FILE)
             return
         other = _File(beside, self.within).read()
         self.files += other.files
-        if wanted == ["*"]:
+        if names == ["*"]:
             self.unread += other.unread
         for alias in node.names:
-            found = other.values if alias.name == "*" else {alias.name: other.values.get(alias.name)}
-            for name, value in found.items():
+            imported = other.values if alias.name == "*" else {alias.name: other.values.get(alias.name)}
+            for name, value in imported.items():
                 if value is not None and not (alias.name == "*" and name.startswith("_")):
                     self.values[alias.asname or name] = value
 
     def _tell(self, node: ast.stmt, why: str) -> None:
-        """A statement that is not read; names that it may set have no value from here on."""
-        names = [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load)]
+        """Record a statement as Unread. Names that it may set lose their values."""
+        names = [
+            child.id for child in ast.walk(node) if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load)
+        ]
         for name in names:
             self.values.pop(name, None)
         self._add(ast.unparse(node), why, node.lineno, names)
@@ -132,7 +136,7 @@ class _File:
     def _add(self, text: str, why: str, line: int, sets: Sequence[str]) -> None:
         text = " ".join(text.split())
         shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
-        self.unread.append(Unread(shown, why, Place(self.path, line), tuple(sets)))
+        self.unread.append(Unread(shown, why, SourceLine(self.path, line), tuple(sets)))
 
     def _value(self, node: ast.expr) -> Any:
         """The value of an expression. Raises _NotStatedError."""
@@ -180,7 +184,7 @@ def _is_comment(node: ast.stmt) -> bool:
 
 
 def _combined(operation: type, left: Any, right: Any) -> Any:
-    """Numbers by arithmetic, texts and lists one behind the other. Raises _NotStatedError."""
+    """Arithmetic on numbers, and concatenation of texts and lists. Raises _NotStatedError."""
     if operation is ast.Add and type(left) is type(right) and isinstance(left, str | list):
         return left + right
     if not all(isinstance(side, int | float) for side in (left, right)) or operation not in _NUMBERS:
@@ -188,9 +192,9 @@ def _combined(operation: type, left: Any, right: Any) -> Any:
     if (operation is ast.Pow and abs(right) > POWER) or max(abs(left), abs(right)) > LARGEST:
         raise _NotStatedError
     try:
-        found = _NUMBERS[operation](left, right)
+        result = _NUMBERS[operation](left, right)
     except (ArithmeticError, ValueError):
         raise _NotStatedError from None
-    if not isinstance(found, int | float) or abs(found) > LARGEST:
+    if not isinstance(result, int | float) or abs(result) > LARGEST:
         raise _NotStatedError
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""The shipped tuning of a vendor, case and scale: its values, and why they are others than FlagPerf's."""
+"""The shipped tuning of a vendor, case and scale: its values, and the reasons where they differ from FlagPerf's."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Shipped:
 
     value: Any
     file: str  # nvidia/resnet50/A100.yaml
-    theirs: str | None  # FlagPerf's value, as YAML writes it; None: the file does not tell of another
-    why: str  # the value is not theirs
+    theirs: str | None  # FlagPerf's value in YAML; None: the file names no other value
+    why: str  # the reason why the value differs from theirs
 
 
 def shipped_tuning(vendor: str, case: str, hardware: str, scale: str) -> Mapping[str, Shipped] | None:
-    """Key → value of the shipped tuning that a run takes: that of the scale, else of the product; None: there is none.
+    """Key → value of the shipped tuning of a scale, else of the product; None where flagperf ships no such tuning.
 
-    What it says of the vendor's software is left out.
+    The keys below `vendor` are left out.
     """
     group = f"vendor/{vendor}/{case}"
     paths = (find(f"{group}/{name}", (CONF,)) for name in (f"{hardware}x{scale}", hardware))
@@ -37,17 +37,17 @@ def shipped_tuning(vendor: str, case: str, hardware: str, scale: str) -> Mapping
 
 
 def _with_defaults(path: Path) -> dict[str, Shipped]:
-    """The values of a file over those of the files beside it that its defaults list names."""
+    """The values of a file, over the values of the files in its defaults list."""
     below = (path.with_name(f"{name}.yaml") for name in read_yaml(path).get("defaults", ()) if name != "_self_")
     return {key: value for file in below for key, value in _with_defaults(file).items()} | _values(path)
 
 
 def _values(path: Path) -> dict[str, Shipped]:
-    said = comments(path)
+    comment_of = comments(path)
     file = path.relative_to(CONF / "vendor").as_posix()
     values = {key: value for key, value in read_yaml(path).items() if key not in ("defaults", "vendor")}
-    found = {key: NOT_THEIRS.match(said.get(key, "")) for key in values}
+    matches = {key: NOT_THEIRS.match(comment_of.get(key, "")) for key in values}
     return {
-        key: Shipped(value, file, told["theirs"] if (told := found[key]) else None, told["why"] if told else "")
+        key: Shipped(value, file, match["theirs"] if (match := matches[key]) else None, match["why"] if match else "")
         for key, value in values.items()
     }

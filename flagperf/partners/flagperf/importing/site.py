@@ -1,4 +1,4 @@
-"""FlagPerf's cluster_conf.py and test_conf.py → what the cluster's file and the experiment say."""
+"""FlagPerf's cluster_conf.py and test_conf.py → the contents of the cluster's file and of the experiment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from flagperf.errors import ConfigError
 from flagperf.partners.flagperf.importing.checkout import FILE_NAME
 from flagperf.partners.flagperf.importing.docker_options import read_options
 from flagperf.partners.flagperf.importing.texts import plain
-from flagperf.partners.flagperf.importing.values import Said, Value
+from flagperf.partners.flagperf.importing.values import FileContent, Value
 from flagperf.partners.flagperf.importing.words import case_of, hardware_of
 
 NAME = "flagperf"  # of the cluster and of the experiment
-IMAGE = "flagperf-{vendor}-{framework}:t_v0.1"  # as FlagPerf names the image that it builds
+IMAGE = "flagperf-{vendor}-{framework}:t_v0.1"  # FlagPerf's name of the image that it builds
 LEVELS = ("debug", "info", "warning", "error")
 FORM = "model:framework:hardware:nnodes:nproc:repeat"
 
@@ -30,7 +30,7 @@ TEST_WITHOUT = {"FLAGPERF_PATH": "code is sent to the hosts for each run"}
 
 @dataclass
 class Site:
-    """What goes into the two files."""
+    """The contents of the two files."""
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
     cluster: dict[str, Any] = field(default_factory=dict)  # further keys
@@ -39,145 +39,147 @@ class Site:
     suite: list[tuple[str, Row]] = field(default_factory=list)  # FlagPerf's key of a case, and the job
     vendor: str | None = None
     visible_devices: str | None = None
-    left: list[str] = field(default_factory=list)  # what has no counterpart, a line each
+    left: list[str] = field(default_factory=list)  # a line for each value without a counterpart
 
 
 @dataclass(frozen=True)
 class Known:
-    """What there is here already."""
+    """The cases, vendors and products that flagperf and the user already have."""
 
     cases: Mapping[tuple[str, str], str]  # (case, framework) → model=
-    vendors: Mapping[str, Mapping[str, Any]]  # vendor → what its file says of it
-    hardware: Mapping[str, str | None]  # product → whose it is
+    vendors: Mapping[str, Mapping[str, Any]]  # vendor → `vendor` of its file
+    hardware: Mapping[str, str | None]  # product → its vendor
 
     def model(self, model: str, framework: str) -> str | None:
-        """FlagPerf's model and framework, which may name its version → the case here."""
+        """Our case for FlagPerf's model and framework; None where we have no such case. Versions do not count."""
         return self.cases.get((case_of(model), framework.partition("_")[0]))
 
     def has_image(self, vendor: str, framework: str) -> bool:
-        """Whether a vendor that is here names or builds an image for a framework."""
+        """Whether a known vendor has an image for a framework."""
         entries = {f"{name}_".partition("_")[0] for name in self.vendors[vendor].get("image", {})}
         return framework in entries or (VENDORS / vendor / "docker" / framework / DOCKERFILE).is_file()
 
 
-def read_site(cluster_conf: Said | None, test_conf: Said | None, known: Known) -> Site:
-    """Both files. One that is not there says nothing: the cluster is then this machine."""
+def read_site(cluster_conf: FileContent | None, test_conf: FileContent | None, known: Known) -> Site:
+    """The contents of both files. Without cluster_conf.py the cluster is this machine."""
     site = Site()
     if cluster_conf:
         _hosts(site, cluster_conf)
     if test_conf:
         _test(site, test_conf, known)
         _cases(site, test_conf, known)
-    for said, taken in ((cluster_conf, _HOST_KEYS), (test_conf, _TEST_KEYS)):
-        for value in said.values.values() if said else ():
-            if value.name not in taken:
-                why = {**CLUSTER_WITHOUT, **TEST_WITHOUT}.get(value.name, "flagperf has no such key")
-                site.left.append(_line(value, why))
-            elif value.name in _TEXTS and not isinstance(value.value, str | None):
+    for content, known_keys in ((cluster_conf, _HOST_KEYS), (test_conf, _TEST_KEYS)):
+        for value in content.values.values() if content else ():
+            if value.name not in known_keys:
+                reason = {**CLUSTER_WITHOUT, **TEST_WITHOUT}.get(value.name, "flagperf has no such key")
+                site.left.append(_line(value, reason))
+            elif value.name in _TEXT_KEYS and not isinstance(value.value, str | None):
                 site.left.append(_line(value, "no text"))
     return site
 
 
-_TEXTS = (
+_TEXT_KEYS = (
     "VENDOR", "ACCE_CONTAINER_OPT", "ACCE_VISIBLE_DEVICE_ENV_NAME", "PIP_SOURCE", "FLAGPERF_LOG_PATH", "SHM_SIZE",
 )  # fmt: skip
 _HOST_KEYS = ("HOSTS", "SSH_PORT", "MASTER_PORT")
-_TEST_KEYS = (*_TEXTS, "FLAGPERF_LOG_LEVEL", "CLEAR_CACHES", "CASES")
+_TEST_KEYS = (*_TEXT_KEYS, "FLAGPERF_LOG_LEVEL", "CLEAR_CACHES", "CASES")
 
 
-def _line(value: Value, why: str) -> str:
-    return f"{value.place.short}: {value.name} = {plain(value.value)}    ({why})"
+def _line(value: Value, reason: str) -> str:
+    return f"{value.source.short}: {value.name} = {plain(value.value)}    ({reason})"
 
 
-def _leave(site: Site, said: Said, name: str, why: str) -> None:
-    """Tell a key that has no counterpart, where it is there."""
-    if name in said.values:
-        site.left.append(_line(said.values[name], why))
+def _leave(site: Site, content: FileContent, name: str, reason: str) -> None:
+    """Record a key without a counterpart, where the file has it."""
+    if name in content.values:
+        site.left.append(_line(content.values[name], reason))
 
 
-def _hosts(site: Site, said: Said) -> None:
-    port = _port(said.get("SSH_PORT"))
-    hosts = said.get("HOSTS", [])
+def _hosts(site: Site, content: FileContent) -> None:
+    port = _port(content.get("SSH_PORT"))
+    hosts = content.get("HOSTS", [])
     for host in hosts if isinstance(hosts, list) else [hosts]:
         if isinstance(host, str) and host:
             site.nodes.append({"address": host} | ({"port": port} if port not in (None, 22) else {}))
         else:
-            _leave(site, said, "HOSTS", f"{plain(host)} is no address")
-    if master := _port(said.get("MASTER_PORT")):
+            _leave(site, content, "HOSTS", f"{plain(host)} is no address")
+    if master := _port(content.get("MASTER_PORT")):
         site.cluster["rendezvous"] = {"port": master}
     for name in ("SSH_PORT", "MASTER_PORT"):
-        if _port(said.get(name)) is None:
-            _leave(site, said, name, "no port")
+        if _port(content.get(name)) is None:
+            _leave(site, content, name, "no port")
 
 
 def _port(text: Any) -> int | None:
     return int(text) if str(text).isdecimal() and 0 < int(text) < 65536 else None
 
 
-def _test(site: Site, said: Said, known: Known) -> None:
-    site.vendor, site.visible_devices = _text(said, "VENDOR"), _text(said, "ACCE_VISIBLE_DEVICE_ENV_NAME")
+def _test(site: Site, content: FileContent, known: Known) -> None:
+    site.vendor, site.visible_devices = _text(content, "VENDOR"), _text(content, "ACCE_VISIBLE_DEVICE_ENV_NAME")
     if site.vendor and not re.fullmatch(FILE_NAME, site.vendor):
-        _leave(site, said, "VENDOR", "no name of a vendor")
+        _leave(site, content, "VENDOR", "no name of a vendor")
         site.vendor = None
     if site.visible_devices and site.vendor and site.vendor in known.vendors:
         variable = known.vendors[site.vendor].get("visible_devices")
         if variable != site.visible_devices:
-            _leave(site, said, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
-    if options := _text(said, "ACCE_CONTAINER_OPT"):
+            _leave(site, content, "ACCE_VISIBLE_DEVICE_ENV_NAME", f"the file of {site.vendor} here says {variable}")
+    if options := _text(content, "ACCE_CONTAINER_OPT"):
         container, site.variables, left = read_options(options)
         site.cluster["container"] = container
-        site.left += (f"{said.values['ACCE_CONTAINER_OPT'].place.short}: {one}    (no option here)" for one in left)
-    if size := _text(said, "SHM_SIZE"):
+        site.left += (
+            f"{content.values['ACCE_CONTAINER_OPT'].source.short}: {option}    (no option here)" for option in left
+        )
+    if size := _text(content, "SHM_SIZE"):
         site.cluster.setdefault("container", {})["shm_size"] = size.lower()
-    _check_container(site, said)
-    if index := _text(said, "PIP_SOURCE"):
+    _check_container(site, content)
+    if index := _text(content, "PIP_SOURCE"):
         site.cluster["image"] = {"index": index}
-    if folder := _text(said, "FLAGPERF_LOG_PATH"):
+    if folder := _text(content, "FLAGPERF_LOG_PATH"):
         site.experiment["result_dir"] = folder.rstrip("/") or "/"
-    if isinstance(caches := said.get("CLEAR_CACHES"), bool):
+    if isinstance(caches := content.get("CLEAR_CACHES"), bool):
         site.experiment["clear_caches"] = caches
     else:
-        _leave(site, said, "CLEAR_CACHES", "no such value here")
-    if (level := (_text(said, "FLAGPERF_LOG_LEVEL") or "").lower()) in LEVELS:
+        _leave(site, content, "CLEAR_CACHES", "no such value here")
+    if (level := (_text(content, "FLAGPERF_LOG_LEVEL") or "").lower()) in LEVELS:
         site.experiment["log_level"] = level
     else:
-        _leave(site, said, "FLAGPERF_LOG_LEVEL", "no such value here")
+        _leave(site, content, "FLAGPERF_LOG_LEVEL", "no such value here")
 
 
-def _text(said: Said, name: str) -> str | None:
-    value = said.get(name)
+def _text(content: FileContent, name: str) -> str | None:
+    value = content.get(name)
     return value.strip() or None if isinstance(value, str) else None
 
 
-def _check_container(site: Site, said: Said) -> None:
-    """Take out the options that no container could be made with."""
+def _check_container(site: Site, content: FileContent) -> None:
+    """Remove the options that are wrong for a container."""
     for key, value in list(site.cluster.get("container", {}).items()):
         try:
             build(ContainerOptions, {key: value}, "cluster.container", str)
         except ConfigError as error:
             del site.cluster["container"][key]
-            site.left.append(f"{said.files[0].name}: {key}: {plain(value)}    ({error.problem})")
+            site.left.append(f"{content.files[0].name}: {key}: {plain(value)}    ({error.problem})")
 
 
-def _cases(site: Site, said: Said, known: Known) -> None:
-    if "CASES" not in said.values:
+def _cases(site: Site, content: FileContent, known: Known) -> None:
+    if "CASES" not in content.values:
         return
-    value = said.values["CASES"]
+    value = content.values["CASES"]
     cases = value.value if isinstance(value.value, dict) else {}
     if not isinstance(value.value, dict):
-        _leave(site, said, "CASES", f"no mapping of {FORM} to a folder of data")
+        _leave(site, content, "CASES", f"no mapping of {FORM} to a folder of data")
     for key, folder in cases.items():
         row = _row(key, folder, site, known)
         if any(row == job for _, job in site.suite):
             row = "the same job as one before"
         if isinstance(row, str):
-            site.left.append(f'{value.place.short}: CASES "{key}": {plain(folder)}    ({row})')
+            site.left.append(f'{value.source.short}: CASES "{key}": {plain(folder)}    ({row})')
         else:
             site.suite.append((key, row))
 
 
 def _row(key: str, folder: Any, site: Site, known: Known) -> Row | str:
-    """The job of a case of FlagPerf; or why there is none."""
+    """The job for an entry of CASES; or the reason why it has none."""
     parts = [part.strip() for part in key.split(":")]
     counts = parts[3:6]
     if len(parts) < 6 or not all(re.fullmatch(r"[1-9]\d*", count) for count in counts):

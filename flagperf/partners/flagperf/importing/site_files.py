@@ -1,4 +1,4 @@
-"""A Site → the texts of its files: the cluster, the experiment, and vendors and products that are new here."""
+"""A Site → the texts of its files: the cluster, the experiment, and new vendors and products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flagperf.partners.flagperf.importing.values import VendorConfig
 
 
 def cluster_text(site: Site) -> str:
-    """cluster/flagperf.yaml."""
+    """The text of cluster/flagperf.yaml."""
     lines = title(
         f"flagperf --config-dir . cluster={NAME} vendor={site.vendor or 'NAME'} hardware=NAME data_dir=/data",
         ["Imported from FlagPerf's cluster_conf.py and test_conf.py. docs/clusters.md explains each key."],
@@ -22,11 +22,14 @@ def cluster_text(site: Site) -> str:
     if len(site.nodes) > 0:
         lines += ["ssh:", entry("strict", True, "false, as FlagPerf has it, accepts any host key", indent=2)]
     for key, value in site.cluster.items():
-        lines += [f"{key}:", *(entry(name, item, _SAID.get((key, name), ""), indent=2) for name, item in value.items())]
+        lines += [
+            f"{key}:",
+            *(entry(name, item, _CLUSTER_COMMENTS.get((key, name), ""), indent=2) for name, item in value.items()),
+        ]
     return "\n".join(lines) + "\n"
 
 
-_SAID = {
+_CLUSTER_COMMENTS = {
     ("rendezvous", "port"): "MASTER_PORT",
     ("container", "shm_size"): "SHM_SIZE: /dev/shm of a container, unless ipc is host",
     ("image", "index"): "PIP_SOURCE: Python package index of a build",
@@ -34,7 +37,7 @@ _SAID = {
 
 
 def show(site: Site) -> str:
-    """The overrides that show what the experiment would run."""
+    """The overrides of a dry run of the experiment."""
     if site.suite:
         return f"-m +experiment={NAME} dry_run=true"
     vendor = "" if site.vendor else "vendor=NAME "
@@ -42,7 +45,7 @@ def show(site: Site) -> str:
 
 
 def experiment_text(site: Site) -> str:
-    """experiment/flagperf.yaml: the CASES list as a suite, with what else test_conf.py says of all of them."""
+    """The text of experiment/flagperf.yaml: CASES as a suite, with the other values of test_conf.py."""
     command = f"flagperf --config-dir . {show(site)}"
     about = ["Imported from FlagPerf's test_conf.py and cluster_conf.py. docs/from-flagperf.md explains it."]
     if site.left:
@@ -57,14 +60,14 @@ def experiment_text(site: Site) -> str:
         lines += [f"  {'- ' if name == 'model' else '  '}{name}: {plain(value)}" for name, value in row.items()]
     if site.suite and (site.experiment or site.variables):
         lines.append("")
-    lines += [entry(key, value, _EXPERIMENT[key]) for key, value in site.experiment.items()]
+    lines += [entry(key, value, _EXPERIMENT_COMMENTS[key]) for key, value in site.experiment.items()]
     if site.variables:
         lines += ["vendor:", "  environment:".ljust(COLUMN - 1) + " # --env of ACCE_CONTAINER_OPT"]
         lines += [entry(name, value, indent=4) for name, value in site.variables.items()]
     return "\n".join(lines) + "\n"
 
 
-_EXPERIMENT = {
+_EXPERIMENT_COMMENTS = {
     "result_dir": "FLAGPERF_LOG_PATH: where run folders are made",
     "clear_caches": "CLEAR_CACHES: hosts forget cached files before each round",
     "log_level": "FLAGPERF_LOG_LEVEL: what flagperf_run.log keeps",
@@ -72,15 +75,15 @@ _EXPERIMENT = {
 
 
 def vendor_text(vendor: str, site: Site, configs: Iterable[VendorConfig]) -> str:
-    """vendor/<vendor>.yaml of a vendor that is not here yet."""
-    mine = [config for config in configs if config.vendor == vendor]
-    backends = [value for config in mine if isinstance(value := config.said.get("dist_backend"), str)]
-    frameworks = sorted({config.framework.partition("_")[0] for config in mine}) or ["pytorch"]
-    about = (
+    """The text of vendor/<vendor>.yaml, for a new vendor."""
+    own_configs = [config for config in configs if config.vendor == vendor]
+    backends = [value for config in own_configs if isinstance(value := config.content.get("dist_backend"), str)]
+    frameworks = sorted({config.framework.partition("_")[0] for config in own_configs}) or ["pytorch"]
+    remark = (
         "Imported from FlagPerf, whose files do not name a device: its driver takes CUDA for every vendor that it "
         "does not know. docs/adding-a-vendor.md says what is missing here, such as the monitor."
     )
-    lines = title(f"flagperf --config-dir . vendor={vendor} hardware=NAME data_dir=/data", [about])
+    lines = title(f"flagperf --config-dir . vendor={vendor} hardware=NAME data_dir=/data", [remark])
     lines += ["defaults:", "  - override /runtime: docker", "  - override /size: full", "  - _self_", "", "vendor:"]
     visible = site.visible_devices if site.vendor == vendor else None
     lines += [
@@ -97,7 +100,7 @@ def vendor_text(vendor: str, site: Site, configs: Iterable[VendorConfig]) -> str
 
 
 def hardware_text(product: str, vendor: str, nproc: int) -> str:
-    """hardware/<product>.yaml of a product that is not here yet."""
+    """The text of hardware/<product>.yaml, for a new product."""
     about = "Imported from FlagPerf, whose files say no more of a product than its name: fill in the data sheet's."
     lines = title(f"flagperf --config-dir . vendor={vendor} hardware={product} data_dir=/data", [about], rooted=False)
     lines += [

@@ -1,10 +1,9 @@
-"""What a vendor's config file of FlagPerf says of the ranks' software → `vendor:` of its tuning, and scripts."""
+"""The ranks' software in a vendor's config of FlagPerf → `vendor:` of its tuning, and scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -19,37 +18,34 @@ CODE = "code that takes the place of FlagPerf's"
 
 @dataclass(frozen=True)
 class Software:
-    """What goes into the tuning, and beside it."""
+    """The software of a tuning."""
 
-    lines: tuple[str, ...]  # `vendor:` and what is below it; none where there is nothing
-    left: Mapping[str, list[str]]  # why → what has no counterpart
+    lines: tuple[str, ...]  # `vendor:` and the lines below; empty where it has no lines
+    left: Mapping[str, list[str]]  # reason → values without a counterpart
     scripts: Mapping[str, str]  # name below the configuration folder → text
 
 
 def software(config: VendorConfig, image: str | None, *, is_shipped: bool) -> Software:
-    """Image, variables and script, and packages.
+    """Image, variables, script and packages of a vendor's config.
 
-    A script that states values alone becomes variables; one that does more stays a script, which bash sources.
+    A script that only sets values becomes variables. Any other script stays a script, which bash sources.
 
     Args:
-        image: that FlagPerf builds for the framework, where the vendor has none here.
-        is_shipped: flagperf has a tuning of this vendor and case: then it knows which packages the case needs.
+        image: FlagPerf's image for the framework, where the vendor has no image here.
+        is_shipped: flagperf ships a tuning of this vendor and case, and knows which packages the case needs.
     """
     left: dict[str, list[str]] = {}
     scripts, script = {}, f"{config.model}-{config.framework}.sh"
     lines = list(_image(config, image)) if image else []
     if config.environment.unread:
-        scripts[f"vendors/{config.vendor}/code/{script}"] = "".join(map(_text, config.environment.files))
+        texts = (path.read_text(encoding="utf-8", errors="replace") for path in config.environment.files)
+        scripts[f"vendors/{config.vendor}/code/{script}"] = "".join(texts)
     else:
         lines += _variables(config, left)
     lines += _extension(script if scripts else None, _packages(config, is_shipped, left))
     if config.code:
         left[CODE] = [f"{config.folder}/{name}/" for name in config.code]
     return Software(("vendor:", *lines) if lines else (), left, scripts)
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _image(config: VendorConfig, image: str) -> Iterator[str]:
@@ -69,7 +65,7 @@ def _extension(script: str | None, packages: Sequence[str]) -> Iterator[str]:
 
 
 def _packages(config: VendorConfig, is_shipped: bool, left: dict[str, list[str]]) -> list[str]:
-    """The lines that name a package; the others are left."""
+    """The lines that name a package. The other lines are added to `left`."""
     names = [line.name for line in config.requirements]
     taken = [] if is_shipped else [name for name in names if _is_package(name)]
     for name in names:
@@ -88,14 +84,14 @@ def _is_package(line: str) -> bool:
 def _variables(config: VendorConfig, left: dict[str, list[str]]) -> Iterator[str]:
     carried = []
     for variable in config.environment.values.values():
-        if why := why_no_variable(variable.name):
-            left.setdefault(why, []).append(f"{variable.name}={variable.value} ({variable.place.short})")
+        if reason := why_no_variable(variable.name):
+            left.setdefault(reason, []).append(f"{variable.name}={variable.value} ({variable.source.short})")
         else:
-            carried.append(entry(variable.name, str(variable.value), variable.place.short, indent=4))
+            carried.append(entry(variable.name, str(variable.value), variable.source.short, indent=4))
     if carried:
         yield _head("environment", "variables of the training processes")
         yield from carried
 
 
-def _head(key: str, said: str) -> str:
-    return f"  {key}:".ljust(COLUMN - 1) + f" # {said}"
+def _head(key: str, comment: str) -> str:
+    return f"  {key}:".ljust(COLUMN - 1) + f" # {comment}"

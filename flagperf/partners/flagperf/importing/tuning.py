@@ -22,29 +22,29 @@ NONE = "null never counts in FlagPerf"
 
 @dataclass(frozen=True)
 class TuningFile:
-    """The file, and what goes with it."""
+    """The text of a tuning, and its scripts."""
 
     text: str
-    kept: tuple[str, ...]  # values of FlagPerf in whose place flagperf's own stay, a line each
+    kept: tuple[str, ...]  # a line for each value of FlagPerf that a shipped value replaces
     scripts: Mapping[str, str]  # name below the configuration folder → text
 
 
 @dataclass
 class _Tuning:
-    """What goes into the file."""
+    """The content of the file."""
 
-    settings: dict[str, tuple[Any, Value, bool]] = field(default_factory=dict)  # key → value, its source, the vendor's?
+    settings: dict[str, tuple[Any, Value, bool]] = field(default_factory=dict)  # key → value, source, of the vendor?
     shipped: Mapping[str, Shipped] = field(default_factory=dict)  # key → value of the shipped tuning
-    told: set[str] = field(default_factory=set)  # keys of which FlagPerf says something
-    kept: dict[str, Value] = field(default_factory=dict)  # key of a shipped value that stays → what FlagPerf says
-    left: dict[str, list[str]] = field(default_factory=dict)  # why → names with their values and lines
+    known: set[str] = field(default_factory=set)  # keys for which FlagPerf has a value
+    kept: dict[str, Value] = field(default_factory=dict)  # key whose shipped value stays → FlagPerf's value
+    left: dict[str, list[str]] = field(default_factory=dict)  # reason → names with their values and lines
     equal: list[str] = field(default_factory=list)  # names whose value the case has, too
-    of_base: list[str] = field(default_factory=list)  # names of the case's own files that have no counterpart
+    of_base: list[str] = field(default_factory=list)  # names of the case's own files without a counterpart
     immutable: list[str] = field(default_factory=list)  # names that FlagPerf's own list does not let a vendor set
 
     def leave(self, value: Value, why: str) -> None:
-        """Tell a value, instead of setting something."""
-        self.left.setdefault(why, []).append(f"{value.name} = {plain(value.value)} ({value.place.short})")
+        """Record a value without a counterpart."""
+        self.left.setdefault(why, []).append(f"{value.name} = {plain(value.value)} ({value.source.short})")
 
 
 def tuning_file(
@@ -52,21 +52,21 @@ def tuning_file(
 ) -> TuningFile:
     """vendor/<vendor>/<case>/<hardware>x<nnodes>x<nproc>.yaml.
 
-    It holds what the vendor's file says, and what FlagPerf's case says otherwise than the case here. A shipped tuning's
-    value stays where it tells why it is not FlagPerf's, or where no file of FlagPerf says anything of its key. Every
-    other name of the vendor's files is a comment, with its line and the reason.
+    The file has the values of the vendor's file, and the values of FlagPerf's case that differ from ours. A value of
+    the shipped tuning stays where its comment says why it differs from FlagPerf's, or where no file of FlagPerf has the
+    key. Every other name of the vendor's files becomes a comment, with its line and the reason.
 
     Args:
-        image: that FlagPerf builds for the framework, where the vendor has none here.
+        image: FlagPerf's image for the framework, where the vendor has no image here.
     """
     product, scale = hardware_of(config.hardware), f"{config.nnodes}x{config.nproc}"
     shipped = shipped_tuning(config.vendor, case.name, product, scale)
-    found = _Tuning(shipped=shipped or {})
-    own = _flat(config.said.values)
-    base = _flat(folder.base.values) if folder else {}
-    unknown = {name for one in config.said.unread for name in one.sets} - set(own)
-    effective = {name: value for name, value in base.items() if name not in unknown}
-    effective |= {name: value for name, value in own.items() if value.value is not None}
+    tuning = _Tuning(shipped=shipped or {})
+    vendor_values = _flat(config.content.values)
+    case_values = _flat(folder.base.values) if folder else {}
+    unknown = {name for entry in config.content.unread for name in entry.sets} - set(vendor_values)
+    effective = {name: value for name, value in case_values.items() if name not in unknown}
+    effective |= {name: value for name, value in vendor_values.items() if value.value is not None}
     known = {setting.key: setting for setting in case.settings}
 
     def number(name: str) -> float | None:
@@ -75,33 +75,35 @@ def tuning_file(
         value = effective[name].value if name in effective else None
         return value if isinstance(value, int | float) else None
 
-    for value in own.values():
+    for value in vendor_values.values():
         if value.value is None:
-            found.leave(value, NONE)
-    said = [value for value in effective.values() if value.value is not None]
-    # the vendor's values count after the case's; a switch that is off takes back nothing that another has switched on
-    for value in sorted(said, key=lambda value: (own.get(value.name) is value, value.value is not False)):
-        is_own = own.get(value.name) is value
+            tuning.leave(value, NONE)
+    given_values = [value for value in effective.values() if value.value is not None]
+    # the vendor's values come after the case's; False comes first, so that it overrides no switch that is on
+    for value in sorted(
+        given_values, key=lambda value: (vendor_values.get(value.name) is value, value.value is not False)
+    ):
+        is_vendors = vendor_values.get(value.name) is value
         settings = settings_of(case.name, value.name, value.value, number)
         if settings is not None:
-            _carry(found, value, dict(settings), known, is_own)
-        elif is_own:
-            found.leave(value, why_not(case.name, value.name))
+            _carry(tuning, value, dict(settings), known, is_vendors)
+        elif is_vendors:
+            tuning.leave(value, why_not(case.name, value.name))
         elif why_not(case.name, value.name) == UNKNOWN:
-            found.of_base.append(value.name)
-        if is_own and settings is not None and folder and value.name not in folder.mutable:
-            found.immutable.append(value.name)
-    more = software(config, image, is_shipped=shipped is not None)
-    text = "\n".join(_text(config, case, found, more)) + "\n"
-    return TuningFile(text, tuple(_kept(found)), more.scripts)
+            tuning.of_base.append(value.name)
+        if is_vendors and settings is not None and folder and value.name not in folder.mutable:
+            tuning.immutable.append(value.name)
+    extras = software(config, image, is_shipped=shipped is not None)
+    text = "\n".join(_text(config, case, tuning, extras)) + "\n"
+    return TuningFile(text, tuple(_kept(tuning)), extras.scripts)
 
 
 def _flat(values: Mapping[str, Value]) -> dict[str, Value]:
-    """Values of mappings by dotted names."""
+    """Dotted name → value, with the entries of mappings as values of their own."""
     flat: dict[str, Value] = {}
     for name, value in values.items():
         if isinstance(value.value, dict):
-            inner = {f"{name}.{key}": Value(f"{name}.{key}", item, value.place) for key, item in value.value.items()}
+            inner = {f"{name}.{key}": Value(f"{name}.{key}", item, value.source) for key, item in value.value.items()}
             flat.update(_flat(inner))
         else:
             flat[name] = value
@@ -109,42 +111,42 @@ def _flat(values: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def _carry(
-    found: _Tuning, value: Value, settings: Mapping[str, Any], known: Mapping[str, Setting], is_own: bool
+    tuning: _Tuning, value: Value, settings: Mapping[str, Any], known: Mapping[str, Setting], is_vendors: bool
 ) -> None:
-    """Set each of the settings, unless the case has the value or no tuning may set it."""
-    if is_own and not settings:
-        found.leave(value, "0 says nothing")
+    """Add the settings, except those that the case has, and those that no tuning may set."""
+    if is_vendors and not settings:
+        tuning.leave(value, "0 says nothing")
     for key, given in settings.items():
         setting = known.get(key)
         default = _read(setting.default) if setting else None
-        before, ours = found.settings.get(key), found.shipped.get(key)
-        found.told.add(key)
-        found.kept.pop(key, None)
+        before, shipped = tuning.settings.get(key), tuning.shipped.get(key)
+        tuning.known.add(key)
+        tuning.kept.pop(key, None)
         if before is not None and before[2]:
-            found.leave(before[1], f"{value.name} counts in its place")
-        if ours and ours.theirs == plain(given):
-            found.settings[key], found.kept[key] = (ours.value, value, is_own), value
+            tuning.leave(before[1], f"{value.name} counts in its place")
+        if shipped and shipped.theirs == plain(given):
+            tuning.settings[key], tuning.kept[key] = (shipped.value, value, is_vendors), value
         elif setting and default == given and (type(default) is bool) == (type(given) is bool):
-            found.settings.pop(key, None)
-            if is_own:
-                found.equal.append(value.name)
+            tuning.settings.pop(key, None)
+            if is_vendors:
+                tuning.equal.append(value.name)
         elif refused := _refused(key, given, setting, default):
-            found.leave(value, refused)
+            tuning.leave(value, refused)
         else:
-            found.settings[key] = (given, value, is_own)
+            tuning.settings[key] = (given, value, is_vendors)
 
 
-def _kept(found: _Tuning) -> Iterator[str]:
-    """What is said of the values of FlagPerf in whose place shipped ones stay."""
-    for key, value in found.kept.items():
-        ours = found.shipped[key]
-        yield f"{value.place}: {key}: {ours.theirs}    ({ours.file} has {plain(ours.value)}: {ours.why})"
+def _kept(tuning: _Tuning) -> Iterator[str]:
+    """A line for each value of FlagPerf that a shipped value replaces."""
+    for key, value in tuning.kept.items():
+        shipped = tuning.shipped[key]
+        yield f"{value.source}: {key}: {shipped.theirs}    ({shipped.file} has {plain(shipped.value)}: {shipped.why})"
 
 
 def _refused(key: str, given: Any, setting: Setting | None, default: Any) -> str | None:
     if setting is None:
         return f"the case has no {key}"
-    if setting.why is None:
+    if setting.reason is None:
         return FIXED.format(f"{key}: {plain(default)}")
     try:
         check_value(key, given, default, str)
@@ -162,34 +164,34 @@ def _read(default: str | None) -> Any:
         return default  # a text
 
 
-def _text(config: VendorConfig, case: AboutCase, found: _Tuning, more: Software) -> Iterator[str]:
+def _text(config: VendorConfig, case: AboutCase, tuning: _Tuning, extras: Software) -> Iterator[str]:
     nodes = f" nnodes={config.nnodes} cluster=flagperf" if config.nnodes > 1 else ""
     model = f"model={case.name} vendor={config.vendor} hardware={hardware_of(config.hardware)}"
     command = f"flagperf --config-dir . {model}{nodes} nproc={config.nproc} data_dir=/data"
-    yield from title(command, _paragraphs(config, found, more))
-    for key, (setting, value, _) in found.settings.items():
-        ours = found.shipped[key] if key in found.kept else None
-        said = f", not FlagPerf's {ours.theirs}: {ours.why}" if ours else ""
-        yield entry(key, setting, f"{value.name}, {value.place.short}{said}")
-    unsaid = [(key, ours) for key, ours in found.shipped.items() if config.has_case and key not in found.told]
-    for key, ours in unsaid:
-        yield entry(key, ours.value, f"{ours.file}: FlagPerf's files do not say it")
-    yield from more.lines
-    if not (found.settings or unsaid or more.lines):
+    yield from title(command, _paragraphs(config, tuning, extras))
+    for key, (setting, value, _) in tuning.settings.items():
+        shipped = tuning.shipped[key] if key in tuning.kept else None
+        remark = f", not FlagPerf's {shipped.theirs}: {shipped.why}" if shipped else ""
+        yield entry(key, setting, f"{value.name}, {value.source.short}{remark}")
+    unnamed = [(key, shipped) for key, shipped in tuning.shipped.items() if config.has_case and key not in tuning.known]
+    for key, shipped in unnamed:
+        yield entry(key, shipped.value, f"{shipped.file}: FlagPerf's files do not say it")
+    yield from extras.lines
+    if not (tuning.settings or unnamed or extras.lines):
         yield from comment("All of it is as the case has it.")
 
 
-def _paragraphs(config: VendorConfig, found: _Tuning, more: Software) -> Iterator[str]:
+def _paragraphs(config: VendorConfig, tuning: _Tuning, extras: Software) -> Iterator[str]:
     yield f"Imported from FlagPerf's {config.folder}/config/{config.path.name}."
-    left = {why: ", ".join(names) for why, names in (*found.left.items(), *more.left.items())}
+    left = {reason: ", ".join(names) for reason, names in (*tuning.left.items(), *extras.left.items())}
     if left:
-        yield "Without counterpart:\n" + "\n".join(f"  {why}: {names}" for why, names in left.items())
-    if config.said.unread:
-        lines = (f"  {one.place.short}: {one.text}    ({one.why})" for one in config.said.unread)
+        yield "Without counterpart:\n" + "\n".join(f"  {reason}: {names}" for reason, names in left.items())
+    if config.content.unread:
+        lines = (f"  {entry.source.short}: {entry.text}    ({entry.why})" for entry in config.content.unread)
         yield "Not read, because only running it would tell:\n" + "\n".join(lines)
-    if found.immutable:
-        yield f"FlagPerf's mutable_params.py does not let a vendor set: {', '.join(found.immutable)}."
-    if found.equal:
-        yield f"As the case has it: {', '.join(sorted(set(found.equal)))}."
-    if found.of_base:
-        yield f"Of FlagPerf's case, without counterpart: {', '.join(found.of_base)}."
+    if tuning.immutable:
+        yield f"FlagPerf's mutable_params.py does not let a vendor set: {', '.join(tuning.immutable)}."
+    if tuning.equal:
+        yield f"As the case has it: {', '.join(sorted(set(tuning.equal)))}."
+    if tuning.of_base:
+        yield f"Of FlagPerf's case, without counterpart: {', '.join(tuning.of_base)}."

@@ -1,4 +1,4 @@
-"""What FlagPerf's files say. All frozen."""
+"""The contents of FlagPerf's files. All frozen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class SourceLine:
     """A line of a file."""
 
     file: Path
@@ -20,56 +20,58 @@ class Place:
 
     @property
     def short(self) -> str:
-        """With the file's name alone."""
+        """File name and line, without the folder."""
         return f"{self.file.name}:{self.line}"
 
 
 @dataclass(frozen=True)
 class Value:
-    """A name and the value that its file states."""
+    """A name, its value, and its source line."""
 
     name: str
     value: Any
-    place: Place
+    source: SourceLine
 
 
 @dataclass(frozen=True)
 class Unread:
-    """What a file says that is no stated value: only running it would tell."""
+    """A statement of a file whose effect is only known by running it."""
 
     text: str
     why: str
-    place: Place
+    source: SourceLine
     sets: tuple[str, ...] = ()  # names that it may set
 
     @property
     def line(self) -> str:
-        return f"{self.place}: {self.text}    ({self.why})"
+        """The value in a line: file and line, its text, and the reason."""
+        return f"{self.source}: {self.text}    ({self.why})"
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a file says, with those that it takes in."""
+class FileContent:
+    """The content of a file and of the files that it imports."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
     unread: tuple[Unread, ...] = ()
     files: tuple[Path, ...] = ()
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name, or the default."""
         return self.values[name].value if name in self.values else default
 
 
 @dataclass(frozen=True)
 class CaseFolder:
-    """benchmarks/<model>/<framework>/config: the case as FlagPerf has it."""
+    """benchmarks/<model>/<framework>/config: FlagPerf's case."""
 
-    base: Said
+    base: FileContent
     mutable: tuple[str, ...]  # names that a vendor may set
 
 
 @dataclass(frozen=True)
 class VendorConfig:
-    """<vendor>/<model>-<framework>/config/config_<hardware>x<nnodes>x<nproc>.py, and what lies beside it."""
+    """<vendor>/<model>-<framework>/config/config_<hardware>x<nnodes>x<nproc>.py, and the files beside it."""
 
     path: Path
     vendor: str
@@ -78,24 +80,24 @@ class VendorConfig:
     hardware: str
     nnodes: int
     nproc: int
-    said: Said
-    environment: Said
+    content: FileContent
+    environment: FileContent
     requirements: tuple[Value, ...]  # lines of requirements.txt
     code: tuple[str, ...]  # folders of code beside config: extern, csrc
-    has_case: bool  # FlagPerf's own case was there, too: what neither says is said nowhere in FlagPerf
+    has_case: bool  # FlagPerf's own case was read, too: a value that neither has is nowhere in FlagPerf
 
     @property
     def folder(self) -> str:
-        """Its folder, as FlagPerf names it: nvidia/bert-pytorch."""
+        """FlagPerf's folder of the case: nvidia/bert-pytorch."""
         return f"{self.vendor}/{self.model}-{self.framework}"
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """All that was found."""
+    """All files that were read."""
 
-    test_conf: Said | None
-    cluster_conf: Said | None
+    test_conf: FileContent | None
+    cluster_conf: FileContent | None
     cases: Mapping[tuple[str, str], CaseFolder]  # (model, framework)
     configs: tuple[VendorConfig, ...]
-    skipped: tuple[Unread, ...]  # files and folders that are none of these
+    skipped: tuple[Unread, ...]  # other files and folders

@@ -1,4 +1,4 @@
-"""The page of a case on one vendor's product: how to run it there, and its results at FlagPerf's three scales."""
+"""The page of a case on a vendor's product: its commands, and its results at FlagPerf's three scales."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def case_page(job: JobConfig, jobs: Sequence[MeasuredJob], config_dirs: Sequence
 
     Args:
         job: the case as it is configured for the vendor's product.
-        jobs: what was measured of it.
-        config_dirs: folders of the user's own; the page's commands name them.
+        jobs: its measured jobs.
+        config_dirs: the user's folders, which the commands of the page name.
     """
     unmeasured = MeasuredJob(Path(), summary_of(job.name, (), job.config, job.changes))
     commands = {scale: submission.command(unmeasured, scale) for scale in SCALES}
@@ -38,13 +38,14 @@ def case_page(job: JobConfig, jobs: Sequence[MeasuredJob], config_dirs: Sequence
         commands=[line.replace("flagperf", begin, 1) for line in commands.values()],
         results=fragment(jobs).strip() if any(not unfit(measured) for measured in jobs) else "",
         holes=[
-            {"缺少": hole.what, "用此命令测量": f"`{hole.command.replace('flagperf', begin, 1)}`"} for hole in holes
+            {"缺少": hole.description, "用此命令测量": f"`{hole.command.replace('flagperf', begin, 1)}`"}
+            for hole in holes
         ],
     )
 
 
 def _image(image: Image) -> str:
-    """Its name; of one that is built here, which only this machine knows by name, what it is built of."""
+    """The name of an image, or the source of an image that this machine builds."""
     if image.folder is None:
         return image.reference
     folder = image.folder.relative_to(VENDORS.parent) if image.folder.is_relative_to(VENDORS) else image.folder

@@ -1,4 +1,4 @@
-"""What people wrote of a case on its page below docs/cases: what the model is and where it is from, and its data."""
+"""The texts of a case's page below docs/cases: the description of the model, and of its data."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ COMMENT = re.compile(r"<!-- .*? -->\n?")
 
 @dataclass(frozen=True)
 class CaseText:
-    """Two parts of the page, in Markdown; empty where the page has none."""
+    """Two parts of the page, in Markdown; "" where the page lacks a part."""
 
     model: str
     data: str
 
 
 def case_text(case: str) -> CaseText:
-    """The texts of a case such as "paddle/bert". What its own page lacks, that of "bert" has."""
-    own, main = _read(case), _read(case.rpartition("/")[2])
-    return CaseText(own.model or main.model, own.data or main.data)
+    """The texts of a case such as "paddle/bert". Parts that its page lacks come from the page of "bert"."""
+    page, main_page = _read(case), _read(case.rpartition("/")[2])
+    return CaseText(page.model or main_page.model, page.data or main_page.data)
 
 
 def _read(case: str) -> CaseText:
@@ -35,5 +35,5 @@ def _read(case: str) -> CaseText:
 
 
 def _paragraphs(head: str) -> str:
-    """What stands between the title and the first table."""
+    """The text between the title and the first table."""
     return head.partition("\n")[2].partition("\n|")[0].strip()

@@ -1,4 +1,4 @@
-"""The case and product that a page is about, composed from overrides as a run is."""
+"""The case and product of a page, composed from overrides as for a run."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from flagperf.contract.build import build
 
 
 def chosen(overrides: Sequence[str], config_dirs: Sequence[Path] = (), *, any_product: bool = False) -> JobConfig:
-    """Compose a job that will not run. Raises ConfigError.
+    """Compose a job for a page. Raises ConfigError where an override is wrong.
 
     Args:
-        any_product: take any of the vendor's where none is named; else only one that is its only one.
+        any_product: without hardware= take the vendor's first product; otherwise only a vendor's single product.
     """
     words = [*overrides, "dry_run=true"]
-    given = dict(word.split("=", 1) for word in words)
-    found = products(given.get("vendor", ""), search_path(config_dirs)) if "hardware" not in given else []
+    values = dict(word.split("=", 1) for word in words)
+    candidates = products(values.get("vendor", ""), search_path(config_dirs)) if "hardware" not in values else []
     return compose(
-        [*words, f"hardware={found[0].name}"] if len(found) == 1 or (found and any_product) else words, config_dirs
+        [*words, f"hardware={candidates[0].name}"] if len(candidates) == 1 or (candidates and any_product) else words,
+        config_dirs,
     )
 
 
 def products(vendor: str, folders: Sequence[Path]) -> list[Hardware]:
-    """A vendor's products, sorted by name. Raises ConfigError where the file of one is wrong."""
+    """A vendor's products, sorted by name. Raises ConfigError where the file of a product is wrong."""
     files = {name: find(f"hardware/{name}", folders) for name in options("hardware", folders)}
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items() if path}
-    told = {name: yaml.safe_load(text) for name, text in texts.items() if vendor in text}
-    return [_product(name, values) for name, values in told.items() if values.get("vendor") == vendor]
+    contents = {name: yaml.safe_load(text) for name, text in texts.items() if vendor in text}
+    return [_product(name, values) for name, values in contents.items() if values.get("vendor") == vendor]
 
 
 def _product(name: str, values: Mapping[str, Any]) -> Hardware:

@@ -20,35 +20,36 @@ def model_page(job: JobConfig, jobs: Sequence[MeasuredJob], config_dirs: Sequenc
 
     Args:
         job: the case as it is configured at its full size.
-        jobs: what was measured of it.
+        jobs: its measured jobs.
+        config_dirs: the user's folders.
     """
     folders = search_path(config_dirs)
     main, *others = frameworks(job.case, folders)
     cases = {main: job.case, **{name: f"{name}/{job.case}" for name in others}}
-    mine = [measured for measured in jobs if not unfit(measured)]
+    fit = [measured for measured in jobs if not unfit(measured)]
     return render(
         "model.md.j2",
         job=job,
         text=case_text(job.case),
         target=target_text(job.config.get("target")),
-        support=[_row(vendor, cases, mine, folders) for vendor in options("vendor", folders)],
+        support=[_row(vendor, cases, fit, folders) for vendor in options("vendor", folders)],
     )
 
 
 def _row(vendor: str, cases: Mapping[str, str], jobs: Sequence[MeasuredJob], folders: Sequence[Path]) -> dict[str, str]:
-    """On each framework: what was measured on the vendor's products, and for which of them there are tunings.
+    """A vendor's cells: for each framework the measured products and scales, and those with tunings.
 
     Args:
         cases: framework → the case's file for it.
     """
     row = {"厂商": vendor}
     for framework, case in cases.items():
-        here = [
+        own_jobs = [
             measured
             for measured in jobs
             if (measured.identity.vendor, measured.identity.framework) == (vendor, framework)
         ]
-        names = dict.fromkeys(f"{measured.identity.hardware}x{measured.identity.scale}" for measured in here)
-        parts = {"已测量": names, "有配置": options(f"vendor/{vendor}/{case}", folders)}
-        row[framework] = "；".join(f"{what} {', '.join(found)}" for what, found in parts.items() if found) or NONE
+        scales = dict.fromkeys(f"{measured.identity.hardware}x{measured.identity.scale}" for measured in own_jobs)
+        parts = {"已测量": scales, "有配置": options(f"vendor/{vendor}/{case}", folders)}
+        row[framework] = "；".join(f"{label} {', '.join(names)}" for label, names in parts.items() if names) or NONE
     return row

@@ -1,4 +1,4 @@
-"""Fills a template, and writes the page where nothing but an earlier page of ours can be lost."""
+"""Fills a template, and writes the page. Only an earlier page of flagperf is ever replaced."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from flagperf.report.markdown import table
 
 TEMPLATES = Path(__file__).parent / "templates"
 CHINESE = {"the CPU of any machine": "任意机器的 CPU", "any CPU": "任意 CPU"}  # titles that are no names of products
-MARK = "<!-- made by flagperf"  # begins every page
+MARK = "<!-- made by flagperf"  # the beginning of every page
 
 
 def render(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
-    """A page in Markdown: a template of a folder, which may include those of this package."""
+    """A page in Markdown, from a template of a folder. It may include the templates of this package."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader([folder, TEMPLATES]),
-        autoescape=False,  # it is no HTML
+        autoescape=False,  # Markdown is no HTML
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -34,21 +34,25 @@ def render(template: str, *, folder: Path = TEMPLATES, **values: Any) -> str:
 
 
 def chinese(title: str) -> str:
-    """The title of a vendor or a product as a Chinese page has it: a name stays as it is."""
+    """The title of a vendor or a product for a Chinese page. Names are not translated."""
     return CHINESE.get(title, title)
 
 
 def image_text(source: ImageSource, folder: str) -> str:
-    """An image by its name, by the image that it is built on, or by its Dockerfile's folder."""
+    """An image as text: its name, its base image, or its Dockerfile."""
     return source.name or (f"在 {source.base} 上构建" if source.base else f"`{folder}/Dockerfile`")
 
 
 def write(path: Path, text: str) -> None:
-    """Write a page, with its folders. Raises ConfigError where a file of somebody else is there, or none can be."""
+    """Write a page and its folders.
+
+    Raises:
+        ConfigError: a file exists there that flagperf did not write, or the page cannot be written.
+    """
     try:
         if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(MARK):
             advice = "choose another folder with into=, or move the file away"
-            raise ConfigError("a file that flagperf did not make is there", key="into", given=path, advice=advice)
+            raise ConfigError("a file exists there that flagperf did not write", key="into", given=path, advice=advice)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     except OSError as error:

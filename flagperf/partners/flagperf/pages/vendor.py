@@ -1,4 +1,4 @@
-"""The page of a vendor: its products, images and monitors, on what was measured, and the results of all cases."""
+"""The page of a vendor: its products, images, monitors and machine, and the results of all cases."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ def vendor_page(job: JobConfig, jobs: Sequence[MeasuredJob], config_dirs: Sequen
 
     Args:
         job: any case, configured for one of the vendor's products.
-        jobs: what was measured on them.
+        jobs: measured jobs on the vendor's products.
+        config_dirs: the user's folders.
     """
     folders = search_path(config_dirs)
-    mine = [measured for measured in jobs if not unfit(measured)]
-    scales = [*SCALES, *(measured.identity.scale for group in submissions(mine) for measured in group)]
-    there = sorted({"/".join(filter(None, _name(measured))) for measured in mine})
+    fit = [measured for measured in jobs if not unfit(measured)]
+    scales = [*SCALES, *(measured.identity.scale for group in submissions(fit) for measured in group)]
+    measured_cases = sorted({"/".join(filter(None, _name(measured))) for measured in fit})
     return render(
         "vendor.md.j2",
         job=job,
         products=[_product(hardware) for hardware in products(job.vendor.name, folders)],
-        environment=[{"项目": name, "值": value} for name, value in environment(mine).items()] if mine else [],
+        environment=[{"项目": name, "值": value} for name, value in environment(fit).items()] if fit else [],
         images=[{"框架": name, "镜像": image_text(source, f"vendors/{job.vendor.name}/docker/{name}")}
                 for name, source in job.vendor.image.items()],
         about_images=_about_images(job.vendor.name),
         command=shlex.join(job.vendor.monitor.command) if job.vendor.monitor else "",
         monitored=_monitored(job),
-        results=[_of_case(name, mine, scales) for name in there],
-        unmeasured=[name for name in cases(folders) if name not in there],
+        results=[_of_case(name, fit, scales) for name in measured_cases],
+        unmeasured=[name for name in cases(folders) if name not in measured_cases],
     )  # fmt: skip
 
 
@@ -59,13 +60,13 @@ def _product(hardware: Hardware) -> dict[str, str]:
 
 
 def _about_images(vendor: str) -> str:
-    """What vendors/<vendor>/README.md says of them."""
+    """The text of vendors/<vendor>/README.md, without its title."""
     path = VENDORS / vendor / "README.md"
     return path.read_text(encoding="utf-8").partition("\n")[2].strip() if path.is_file() else ""
 
 
 def _monitored(job: JobConfig) -> list[dict[str, str]]:
-    """What the vendor's tool tells of each device."""
+    """The figures of a device that the vendor's tool reports."""
     tool = job.vendor.monitor
     if tool is None:
         return []
@@ -74,14 +75,14 @@ def _monitored(job: JobConfig) -> list[dict[str, str]]:
 
 
 def _of_case(case: str, jobs: Sequence[MeasuredJob], scales: Sequence[str]) -> dict[str, str]:
-    """The training throughput of a case at each scale, and of which product."""
+    """The training throughput of a case at each scale, with its product."""
     framework, _, name = case.rpartition("/")
     row = {"测例": case}
     for scale in dict.fromkeys(scales):
         at_scale = [measured for measured in jobs if measured.identity.scale == scale]
-        here = [measured for measured in at_scale if _name(measured) == (framework, name)]
-        told = [f"{measured.identity.hardware}: {cells.row(measured.summary)['p_train']}" for measured in here]
-        row[scale] = "；".join(told) or NONE
+        of_case = [measured for measured in at_scale if _name(measured) == (framework, name)]
+        rates = [f"{measured.identity.hardware}: {cells.row(measured.summary)['p_train']}" for measured in of_case]
+        row[scale] = "；".join(rates) or NONE
     units = (measured.identity.throughput_unit for measured in jobs if _name(measured) == (framework, name))
     return {**row, "单位": next(units)}
 

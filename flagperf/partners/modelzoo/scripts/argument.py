@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def parse_args(model: str, devices: Sequence[str]) -> argparse.Namespace:
-    """Read the command line. None stands for what was not given: the case's own value counts then."""
+    """Read the command line. None means: not given, so that the case's own value counts."""
     parser = argparse.ArgumentParser(description=f"Trains {model} with flagperf.")
     parser.add_argument("--model_name", default=model, choices=[model], help="the model of this folder")
     parser.add_argument("--batch_size", "--bs", type=int, help="samples of one device and step")

@@ -1,9 +1,9 @@
-"""How the ranks share the work: the part between network and optimizer (docs/parallel.md).
+"""The strategies by which ranks share the work (docs/parallel.md).
 
-strategy.py     what a strategy says; read this first
+strategy.py     the interface of a strategy; read this first
 ddp.py          data parallelism: each rank has the whole network
 sharded.py      the network divided over ranks, block by block, and layers computed by several ranks together
-blocks.py       which modules are divided as one
+blocks.py       modules that are divided as one
 tensors.py      layers that several ranks compute together, by a plan
 saved.py        checkpoints to which every rank writes its part
 """
@@ -28,15 +28,15 @@ def make_strategy(config: Mapping[str, Any], settings: Settings, world: World) -
     """The strategy of a configuration: DDP where it names none.
 
     Raises:
-        ConfigError: it is none, or the mesh or another argument does not fit.
+        ConfigError: the class is no strategy, or the mesh or another argument does not fit.
     """
     node = {**config["parallel"], "_target_": config["parallel"]["_target_"] or f"{__name__}.DDP"}
     try:
-        made = component({"parallel": node}, "parallel", world, settings)
-    except TypeError as error:  # an argument that it does not have, or lacks
+        strategy = component({"parallel": node}, "parallel", world, settings)
+    except TypeError as error:  # an unknown or missing argument
         problem = "the strategy cannot be made"
         raise ConfigError(problem, where="config.yaml", key="parallel", advice=str(error)) from error
-    if not isinstance(made, Strategy):
+    if not isinstance(strategy, Strategy):
         allowed = f"a class derived from {Strategy.__module__}.Strategy"
         raise ConfigError("this is no strategy", where="config.yaml", key="parallel._target_", allowed=allowed)
-    return made
+    return strategy

@@ -1,4 +1,4 @@
-"""Which modules of a network are divided as one: its blocks, told by their class or their place; what they give."""
+"""The blocks of a network, each divided as one: found by class or path. Their outputs must be no views."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from torch.utils._pytree import tree_map_only
 from flagperf.errors import ConfigError
 
 
-def named(network: nn.Module, pattern: str) -> dict[str, nn.Module]:
-    """The modules at the places of a pattern such as model.layers.*, by name; * stands for one part between dots."""
+def modules_at(network: nn.Module, pattern: str) -> dict[str, nn.Module]:
+    """Name → module, for a pattern of names such as model.layers.*; * stands for one part between dots."""
     form = re.compile(r"[^.]+".join(map(re.escape, pattern.split("*"))))
     return {name: module for name, module in network.named_modules() if form.fullmatch(name)}
 
 
-def find_blocks(network: nn.Module, given: Sequence[str]) -> list[nn.Module]:
+def find_blocks(network: nn.Module, patterns: Sequence[str]) -> list[nn.Module]:
     """The blocks of a network, inner ones before those that hold them.
 
     Args:
-        given: names of classes, such as LlamaDecoderLayer, or patterns of places, such as model.layers.*.
+        patterns: names of classes, such as LlamaDecoderLayer, or patterns of module names, such as model.layers.*.
 
     Raises:
-        ConfigError: one of them names no module.
+        ConfigError: a pattern matches no module.
     """
     chosen: set[nn.Module] = set()
-    for text in given:
-        found = [module for module in network.modules() if type(module).__name__ == text]
-        found = found or [module for name, module in named(network, text).items() if name]
-        if not found:
+    for pattern in patterns:
+        matching = [module for module in network.modules() if type(module).__name__ == pattern]
+        matching = matching or [module for name, module in modules_at(network, pattern).items() if name]
+        if not matching:
             classes = ", ".join(sorted({type(module).__name__ for module in network.modules()}))
             raise ConfigError(
                 "the network has no such blocks",
                 where="config.yaml",
                 key="parallel.blocks",
-                given=text,
+                given=pattern,
                 allowed=f"a pattern of places such as model.layers.*, or a class of {classes}",
             )
-        chosen.update(found)
+        chosen.update(matching)
     return [module for module in reversed(list(network.modules())) if module in chosen]
 
 
 def give_no_views(block: nn.Module) -> None:
     """Let a block's outputs be no views of other tensors, without copying them.
 
-    A Linear with a bias gives a view, and so does a layer that ranks compute together. FSDP2 hangs onto the outputs
-    what gathers the block's parameters for the backward pass, and an operation in place on a view would drop it.
+    A Linear with a bias returns a view, and so does a layer that ranks compute together. FSDP2 adds a hook to the
+    outputs that gathers the block's parameters for the backward pass. An operation in place on a view would drop it.
     """
     block.register_forward_hook(lambda _block, _inputs, outputs: tree_map_only(Tensor, _no_view, outputs))
 

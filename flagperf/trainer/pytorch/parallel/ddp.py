@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from typing_extensions import override
 
 from flagperf.contract.checkpoint import check_form, check_identity, identity
 from flagperf.contract.settings import Settings
@@ -31,9 +32,10 @@ class DDP(Strategy):
 
     def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int]) -> None:
         super().__init__(world, settings, mesh)
-        self.mesh.check_whole()
+        self.mesh.check_undivided()
         self.distributed: DistributedDataParallel | None = None
 
+    @override
     def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:
         if self.world.size == 1:
             return network
@@ -42,17 +44,21 @@ class DDP(Strategy):
         self.distributed = DistributedDataParallel(network, device_ids=devices, **self.settings.ddp)
         return self.distributed
 
+    @override
     def accumulating(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.distributed is None else self.distributed.no_sync()
 
+    @override
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
         return identity(config, self.world.size)
 
-    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    @override
+    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         if self.world.rank == 0:
-            state = {**{name: part.state_dict() for name, part in stateful.items()}, **own}
+            state = {**{name: part.state_dict() for name, part in stateful.items()}, **values}
             save(folder, step, lambda file: torch.save(state, file))
 
+    @override
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
         check_form(path, in_parts=False)
         with reading(path):

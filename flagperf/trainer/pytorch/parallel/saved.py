@@ -16,46 +16,46 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from flagperf.trainer.checkpoints.files import reading, save_folder
 from flagperf.trainer.pytorch.ranks import World
 
-OWN = "own.pt"  # what is no tensor that ranks divide: written by rank 0
+VALUES_FILE = "own.pt"  # from rank 0: all values that are not divided over ranks
 GROUPS = "optimizer_groups"
 DIVIDED = ("network", "average", "optimizer")
 
 
-def save_parts(folder: Path, step: int, world: World, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Write network and optimizer from all ranks, and the rest from rank 0; called on every rank."""
+def save_parts(folder: Path, step: int, world: World, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Write network and optimizer from all ranks, and all other values from rank 0. All ranks call this."""
     tensors, groups = _divided(stateful)
     others = {name: part.state_dict() for name, part in stateful.items() if name not in DIVIDED}
-    rest = {**others, **own, GROUPS: groups}
+    undivided = {**others, **values, GROUPS: groups}
 
     def write(path: Path) -> None:
         save(tensors, storage_writer=filesystem.FileSystemWriter(path))
         if world.rank == 0:
-            torch.save(rest, path / OWN)
+            torch.save(undivided, path / VALUES_FILE)
 
     save_folder(folder, step, world, write)
 
 
-def read_own(path: Path) -> dict[str, Any]:
-    """What rank 0 wrote beside network and optimizer."""
+def read_values(path: Path) -> dict[str, Any]:
+    """The values that rank 0 wrote beside network and optimizer. Raises ConfigError for a foreign file."""
     with reading(path):
-        _Reader(path).read_metadata()  # `load` would bring an error of its own
-        own: dict[str, Any] = torch.load(path / OWN, map_location="cpu", weights_only=True)
-    return own
+        _Reader(path).read_metadata()  # `load` would raise an error of its own
+        values: dict[str, Any] = torch.load(path / VALUES_FILE, map_location="cpu", weights_only=True)
+    return values
 
 
-def load_parts(path: Path, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-    """Bring the parts of a training to the state that was saved, however it was divided then and is now."""
+def load_parts(path: Path, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Restore the parts of a training from a checkpoint, which may be divided in another way."""
     tensors, _ = _divided(stateful)
     load(tensors, storage_reader=_Reader(path))
     set_state_dict(
         stateful["network"],
         stateful["optimizer"],
         model_state_dict=tensors["network"],
-        optim_state_dict={"state": tensors["optimizer"], "param_groups": own[GROUPS]},
+        optim_state_dict={"state": tensors["optimizer"], "param_groups": values[GROUPS]},
     )
     for name, part in stateful.items():
         if name not in DIVIDED:
-            part.load_state_dict(own[name])
+            part.load_state_dict(values[name])
     if "average" in stateful:
         stateful["average"].load_state_dict(tensors["average"])
 
@@ -69,24 +69,25 @@ def _divided(stateful: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
 
 
 class _Reader(filesystem.FileSystemReader):
-    """Reads what is where in a checkpoint, which is a pickle, without running code that somebody put there."""
+    """Reads the index of a checkpoint, a pickle, without running foreign code in it."""
 
     def read_metadata(self, *_: Any, **__: Any) -> metadata.Metadata:
+        """The index. Raises UnpicklingError where it names other classes."""
         with Path(self.path, ".metadata").open("rb") as file:
-            found: metadata.Metadata = _Metadata(file).load()
-        found.storage_meta = found.storage_meta or metadata.StorageMeta()
-        found.storage_meta.load_id = self.load_id
-        return found
+            index: metadata.Metadata = _Metadata(file).load()
+        index.storage_meta = index.storage_meta or metadata.StorageMeta()
+        index.storage_meta.load_id = self.load_id
+        return index
 
 
 class _Metadata(pickle.Unpickler):
-    """Knows the classes that describe a checkpoint, and the types of tensors."""
+    """Allows the classes that describe a checkpoint, and the types of tensors."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if name == "PosixPath":  # where the checkpoint was written
+        if name == "PosixPath":  # the folder of the checkpoint
             return PurePosixPath
-        found = super().find_class(module, name)
-        described = isinstance(found, type) and found.__module__ in (metadata.__name__, filesystem.__name__)
-        if described or found in (torch.Size, torch.serialization._get_layout) or isinstance(found, torch.dtype):
-            return found
+        kind = super().find_class(module, name)
+        describes = isinstance(kind, type) and kind.__module__ in (metadata.__name__, filesystem.__name__)
+        if describes or kind in (torch.Size, torch.serialization._get_layout) or isinstance(kind, torch.dtype):
+            return kind
         raise pickle.UnpicklingError(f"{module}.{name} describes no checkpoint")

@@ -10,6 +10,7 @@ from typing import Any, Dict, cast
 
 import torch
 from torch import Tensor, distributed, nn
+from typing_extensions import override
 
 from flagperf.contract.checkpoint import SAME, check_form, check_identity, recipe
 from flagperf.contract.settings import Settings
@@ -21,34 +22,36 @@ from flagperf.trainer.pytorch.parallel.strategy import Strategy
 from flagperf.trainer.pytorch.precision import AUTOCAST
 from flagperf.trainer.pytorch.ranks import World
 
-BATCH = ("train_batch_size", "gradient_accumulation_steps")  # free where their product with the data ranks stays
+BATCH = ("train_batch_size", "gradient_accumulation_steps")  # may change while their product with the data ranks stays
 
 
 class Sharded(Strategy):
     """torch.distributed.fsdp.fully_shard over `dp_replicate` x `dp_shard`, and parallelize_module over `tp`.
 
-    What belongs to FSDP2 and DTensor is imported where it is used: an older torch does not have it.
+    FSDP2 and DTensor are imported where they are used: an older torch does not have them.
 
     Args:
-        given: arguments, as flagperf.contract.sharding.Sharding has them; one block may stand alone.
+        arguments: the fields of flagperf.contract.sharding.Sharding; `blocks` may also be a single text.
     """
 
     needs_group = True
 
-    def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int], **given: Any) -> None:
+    def __init__(self, world: World, settings: Settings, mesh: Mapping[str, int], **arguments: Any) -> None:
         check_sharding()
         super().__init__(world, settings, mesh)
-        if isinstance(given.get("blocks"), str):
-            given["blocks"] = [given["blocks"]]
-        self.sharding = Sharding(**given)
-        self._mesh: Any = None  # of torch, made with the first network that is divided
-        self._network: Any = None  # that is trained
+        if isinstance(arguments.get("blocks"), str):
+            arguments["blocks"] = [arguments["blocks"]]
+        self.sharding = Sharding(**arguments)
+        self._mesh: Any = None  # of torch, made with the first divided network
+        self._network: Any = None  # the trained network
 
     # ---------------------------------------------------------------- the network
 
-    def whole(self, network: nn.Module) -> nn.Module:
+    @override
+    def undivided(self, network: nn.Module) -> nn.Module:
         return copied(network, torch.device("meta"))
 
+    @override
     def divided(self, network: nn.Module, device: torch.device) -> nn.Module:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -73,15 +76,16 @@ class Sharded(Strategy):
             self._gather_ahead(blocks[::-1])
         return network
 
-    def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:  # noqa: ARG002
+    @override
+    def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:
         self._network = network
         return network
 
     def _gather_ahead(self, blocks: Sequence[Any]) -> None:
-        """Overlap the gathering of blocks, given in the order of the forward pass, with work on those before them."""
-        for place, block in enumerate(blocks):
-            block.set_modules_to_forward_prefetch(blocks[place + 1 : place + 1 + self.sharding.prefetch])
-            block.set_modules_to_backward_prefetch(blocks[max(0, place - self.sharding.prefetch) : place][::-1])
+        """Overlap the gathering of blocks, in the order of the forward pass, with the computation of earlier blocks."""
+        for index, block in enumerate(blocks):
+            block.set_modules_to_forward_prefetch(blocks[index + 1 : index + 1 + self.sharding.prefetch])
+            block.set_modules_to_backward_prefetch(blocks[max(0, index - self.sharding.prefetch) : index][::-1])
 
     def _policy(self) -> Any:
         """Parameters and activations in the format of a mixed precision, gradients averaged in fp32."""
@@ -91,6 +95,7 @@ class Sharded(Strategy):
             return MixedPrecisionPolicy()
         return MixedPrecisionPolicy(param_dtype=AUTOCAST[self.settings.precision], reduce_dtype=torch.float32)
 
+    @override
     def held(self, network: nn.Module) -> Iterator[Tensor]:
         parameters: Any = network.parameters()
         for parameter in parameters:
@@ -98,61 +103,65 @@ class Sharded(Strategy):
 
     # ---------------------------------------------------------------- a step
 
+    @override
     @contextmanager
     def accumulating(self) -> Iterator[None]:
         self._network.set_requires_gradient_sync(False)
         yield
         self._network.set_requires_gradient_sync(True)
 
+    @override
     def clip(self, parameters: list[nn.Parameter], limit: float) -> Tensor:
         norm = cast(Any, super().clip(parameters, limit))
         return norm.full_tensor()  # type: ignore[no-any-return]
 
     def summing(self) -> Any:
-        """Ranks at the same place along `tp`: all of a tp group evaluate the same samples."""
+        """The group of ranks with the same position along `tp`: all ranks of a tp group evaluate the same samples."""
         if self.mesh.tp == 1:
             return None
-        groups = [list(range(place, self.mesh.size, self.mesh.tp)) for place in range(self.mesh.tp)]
+        groups = [list(range(first, self.mesh.size, self.mesh.tp)) for first in range(self.mesh.tp)]
         timeout = timedelta(seconds=self.settings.process_group_timeout)
         return distributed.new_subgroups_by_enumeration(groups, timeout)[0]
 
     def agreed(self, metrics: dict[str, float]) -> dict[str, float]:
-        """Those of the first rank: what ranks computed together may differ in the last digit."""
+        """The metrics of rank 0: those of other ranks may differ in the last digit."""
         return cast(Dict[str, float], self.world.gather(metrics)[0])
 
     @contextmanager
     def evaluating(self, network: nn.Module) -> Iterator[None]:
-        """All parameters are gathered once, for ranks may have more or fewer batches than others."""
+        """A block with all parameters gathered once, since ranks may have different numbers of batches."""
         from torch.distributed.fsdp import FSDPModule
 
-        whole, *blocks = (module for module in network.modules() if isinstance(module, FSDPModule))
-        for block in (whole, *blocks):
+        root, *blocks = (module for module in network.modules() if isinstance(module, FSDPModule))
+        for block in (root, *blocks):
             block.unshard()
             block.set_reshard_after_forward(False, recurse=False)
         yield
         for block in blocks:
             block.set_reshard_after_forward(self.sharding.reshard_after_forward, recurse=False)
-        for block in (whole, *blocks):
+        for block in (root, *blocks):
             block.reshard()
 
     # ---------------------------------------------------------------- checkpoints
 
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """The mesh may be another one after a resume, as long as a step has the same samples."""
+        """As in Strategy. A resumed training may have another mesh, with the same samples in a step."""
         batch = config["train_batch_size"] * config["gradient_accumulation_steps"] * self.mesh.data_ranks
         kept = {key: config[key] for key in (*SAME, "synthetic") if key not in BATCH}
         return {**kept, "samples of an optimizer step": batch, **recipe(config)}
 
-    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    @override
+    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
         from flagperf.trainer.pytorch.parallel.saved import save_parts
 
-        save_parts(folder, step, self.world, stateful, own)
+        save_parts(folder, step, self.world, stateful, values)
 
+    @override
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
-        from flagperf.trainer.pytorch.parallel.saved import load_parts, read_own
+        from flagperf.trainer.pytorch.parallel.saved import load_parts, read_values
 
         check_form(path, in_parts=True)
-        own = read_own(path)
-        check_identity(path, own["identity"], identity)
-        load_parts(path, stateful, own)
-        return own
+        values = read_values(path)
+        check_identity(path, values["identity"], identity)
+        load_parts(path, stateful, values)
+        return values

@@ -1,4 +1,4 @@
-"""What a strategy says of how the ranks share the work."""
+"""The interface of a strategy, by which ranks share the work."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from flagperf.trainer.ranks import Ranks
 
 
 class Strategy:
-    """Base of all strategies. As it stands here, it is that of a single rank, which has the whole network.
+    """Base of all strategies. Its defaults suit a single rank, which has the whole network.
 
     Attributes:
-        mesh: who shares what with whom.
-        share: which share of the data this rank trains and evaluates on, of how many.
+        mesh: the ranks as a block with sides.
+        share: the number of shares of the data, and the share of this rank.
         needs_group: whether a single rank needs a process group, too.
     """
 
@@ -34,63 +34,63 @@ class Strategy:
 
     # ---------------------------------------------------------------- the network
 
-    def whole(self, network: nn.Module) -> nn.Module:
-        """What stands for the network before it is divided, for its fingerprint and the count of its operations."""
+    def undivided(self, network: nn.Module) -> nn.Module:
+        """The network before its division, or a copy with shapes only: for fingerprint and count of operations."""
         return network
 
     def divided(self, network: nn.Module, device: torch.device) -> nn.Module:  # noqa: ARG002
-        """The network of which this rank holds its part. The optimizer is made afterwards, of these parameters."""
+        """Divide a network, and return it with this rank's parts. The optimizer is made from these parameters."""
         return network
 
     def wrapped(self, network: nn.Module, device: torch.device) -> nn.Module:  # noqa: ARG002
-        """The network that the training step calls: its backward pass averages gradients over the ranks."""
+        """The network for the training step: its backward pass averages gradients over the ranks."""
         return network
 
     def held(self, network: nn.Module) -> Iterable[Tensor]:
-        """The parameters as this rank holds them."""
+        """This rank's parts of the parameters."""
         return network.parameters()
 
     # ---------------------------------------------------------------- a step
 
     def accumulating(self) -> AbstractContextManager[Any]:
-        """A block of micro steps whose gradients are added, and not yet averaged over the ranks."""
+        """A block of micro steps that adds gradients without averaging them over the ranks."""
         return nullcontext()
 
     def clip(self, parameters: list[nn.Parameter], limit: float) -> Tensor:
-        """Clip the gradients to a norm of all of them together; that norm before, the same on every rank."""
+        """Clip the global norm of all gradients to a limit. Returns the norm before, the same on every rank."""
         return nn.utils.clip_grad_norm_(parameters, limit)
 
     def summing(self) -> Any:
-        """The process group over which an evaluation sums, in which each sample lies with one rank; None: all ranks."""
+        """The process group over which an evaluation sums: each sample lies with one of its ranks. None: all ranks."""
         return None
 
     def agreed(self, metrics: dict[str, float]) -> dict[str, float]:
-        """The metrics that this rank found, the same on every rank."""
+        """The same metrics on every rank, from those of each rank."""
         return metrics
 
     def evaluating(self, network: nn.Module) -> AbstractContextManager[Any]:  # noqa: ARG002
-        """A block in which each rank may call the network as often as it has batches, the others or not."""
+        """A block in which ranks may call the network different numbers of times."""
         return nullcontext()
 
     # ---------------------------------------------------------------- checkpoints
 
     def identity(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """What must not change for a resumed training to go on in the same way, by configuration key."""
+        """The settings that a resumed training must not change, by configuration key."""
         raise NotImplementedError
 
-    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], own: Mapping[str, Any]) -> None:
-        """Write a checkpoint of this step; called on every rank.
+    def save(self, folder: Path, step: int, stateful: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+        """Write a checkpoint of this step. All ranks call this.
 
         Args:
             stateful: the parts of the training that have a state, by name.
-            own: plain values beside them, the same on every rank.
+            values: plain values beside them, the same on every rank.
         """
         raise NotImplementedError
 
     def load(self, path: Path, stateful: Mapping[str, Any], identity: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Bring the parts to the state of a checkpoint; the `own` that was saved with it.
+        """Restore the parts from a checkpoint. Returns its `values`.
 
         Raises:
-            ConfigError: it is that of another training.
+            ConfigError: the checkpoint belongs to another training.
         """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Layers that several ranks compute together, each with a part of their tensors: tensor parallelism by a plan."""
+"""Tensor parallelism by a plan: several ranks compute a layer together, each with a part of its tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, Ro
 from flagperf.contract.mesh import Mesh
 from flagperf.contract.sharding import check_sizes
 from flagperf.errors import ConfigError
-from flagperf.trainer.pytorch.parallel.blocks import named
+from flagperf.trainer.pytorch.parallel.blocks import modules_at
 
 FILE = "config.yaml"
 
 
 class Replicated(ParallelStyle):
-    """A module that every rank computes as a whole, with parameters that are DTensors like those of all others."""
+    """A module that every rank computes completely. Its parameters are DTensors, like all others."""
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
         def spread(value: Any) -> Any:
@@ -41,59 +41,59 @@ STYLES: Mapping[str, Callable[[], ParallelStyle]] = {
     "colwise_gather_output": partial(ColwiseParallel, output_layouts=Replicate()),  # … and then gets all of it
     "colwise_rep": partial(ColwiseParallel, output_layouts=Replicate()),
     "rowwise": RowwiseParallel,  # columns: the input is divided already, and the outputs are summed
-    "rowwise_rep": partial(RowwiseParallel, input_layouts=Replicate()),  # … of which each rank had the whole input
+    "rowwise_rep": partial(RowwiseParallel, input_layouts=Replicate()),  # … where each rank has the whole input
     "embedding_rowwise": partial(RowwiseParallel, input_layouts=Replicate()),
     "replicated": Replicated,
 }
-# Word of a plan → the width of which each rank gets a part, and keeps it.
+# Word of a plan → the width that is divided, and stays so.
 PARTS = {"colwise": "out_features", "rowwise": "in_features", "rowwise_rep": "in_features"}
 
 
-def own_plan(network: nn.Module) -> dict[str, str]:
-    """The plan that a network of Hugging Face's transformers carries: of its base, and of what it adds.
+def _network_plan(network: nn.Module) -> dict[str, str]:
+    """The plan of a network of Hugging Face's transformers, from its base class and its own class.
 
     Raises:
-        ConfigError: it carries none.
+        ConfigError: the network has none.
     """
-    of_base = getattr(getattr(network, "config", None), "base_model_tp_plan", None)
-    if not of_base:
+    base_plan = getattr(getattr(network, "config", None), "base_model_tp_plan", None)
+    if not base_plan:
         raise ConfigError(
             "the network has no plan of its own for tensor parallelism",
             where=FILE,
             key="parallel.plan",
             given=None,
-            allowed="place → colwise, rowwise, …; docs/parallel.md has an example",
+            allowed="path of a layer → colwise, rowwise, …; docs/parallel.md has an example",
         )
     prefix = str(getattr(network, "base_model_prefix", ""))
     before = f"{prefix}." if prefix and hasattr(network, prefix) else ""
     added: Mapping[str, str] = getattr(type(network), "_tp_plan", None) or {}
-    return {**{before + place: how for place, how in of_base.items()}, **added}
+    return {**{before + path: style for path, style in base_plan.items()}, **added}
 
 
 def divide_layers(network: nn.Module, plan: Mapping[str, str] | None, mesh: DeviceMesh) -> None:
-    """Divide the layers of a network as a plan says; all other parameters are copied to each rank.
+    """Divide the layers of a network by a plan, and copy all other parameters to each rank.
 
     Args:
-        plan: place, with * for one part between dots → word of STYLES; None: the network's own.
+        plan: path of a layer, with * for one part between dots → word of STYLES; None: the network's own plan.
 
     Raises:
-        ConfigError: a place or a word of the plan does not exist.
+        ConfigError: the network has no such layer, or STYLES no such word.
     """
     tied = _tied(network)
-    owners = {name.rpartition(".")[0] for names in tied for name in names}  # they stay whole, to be tied again
+    owners = {name.rpartition(".")[0] for names in tied for name in names}  # they stay undivided, to be tied again
     styles: dict[str, ParallelStyle] = {}
     check_sizes(Mesh(tp=mesh.size()), plan, vars(getattr(network, "config", None) or nn.Module()), lambda _: FILE)
-    for place, how in (own_plan(network) if plan is None else plan).items():
-        found = named(network, place)
-        if not found:
+    for path, style in (_network_plan(network) if plan is None else plan).items():
+        layers = modules_at(network, path)
+        if not layers:
             problem = "the network has no such layer"
-            raise ConfigError(problem, where=FILE, key="parallel.plan", given=place)
-        if how not in STYLES:
-            key, allowed = f"parallel.plan.{place}", ", ".join(STYLES)
-            raise ConfigError("no such way to divide a layer", where=FILE, key=key, given=how, allowed=allowed)
-        for name in (name for name in found if name not in owners):
-            _check_even(name, getattr(found[name], PARTS.get(how, ""), None), mesh)
-            styles[name] = STYLES[how]()
+            raise ConfigError(problem, where=FILE, key="parallel.plan", given=path)
+        if style not in STYLES:
+            key, allowed = f"parallel.plan.{path}", ", ".join(STYLES)
+            raise ConfigError("no such way to divide a layer", where=FILE, key=key, given=style, allowed=allowed)
+        for name in (name for name in layers if name not in owners):
+            _check_even(name, getattr(layers[name], PARTS.get(style, ""), None), mesh)
+            styles[name] = STYLES[style]()
     for name, module in network.named_modules():
         if name not in styles and next(module.parameters(recurse=False), None) is not None:
             _check_layer(name, module)
@@ -103,11 +103,11 @@ def divide_layers(network: nn.Module, plan: Mapping[str, str] | None, mesh: Devi
 
 
 def _tied(network: nn.Module) -> list[list[str]]:
-    """Names of parameters that are one, such as those of embedding and output layer."""
+    """Groups of names of one parameter, such as that of embedding and output layer."""
     names: dict[int, list[str]] = {}
     for name, parameter in network.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    return [several for several in names.values() if len(several) > 1]
+    return [group for group in names.values() if len(group) > 1]
 
 
 def _tie_again(network: nn.Module, tied: list[list[str]]) -> None:
@@ -118,7 +118,7 @@ def _tie_again(network: nn.Module, tied: list[list[str]]) -> None:
 
 
 def _check_even(name: str, size: int | None, mesh: DeviceMesh) -> None:
-    """Refuse a layer of which the ranks would have parts of different sizes: what follows expects equal ones."""
+    """Refuse a layer whose parts would have different sizes: the following layers expect equal parts."""
     if size is not None and size % mesh.size():
         raise ConfigError(
             "the ranks along tp cannot divide a layer evenly",
@@ -130,7 +130,7 @@ def _check_even(name: str, size: int | None, mesh: DeviceMesh) -> None:
 
 
 def _check_layer(name: str, module: nn.Module) -> None:
-    """Refuse parameters of a module that is made of others: it may use them anywhere in its forward pass."""
+    """Refuse parameters of a module with children: its forward pass may use them anywhere."""
     if next(module.children(), None) is not None:
         raise ConfigError(
             f"{type(module).__name__} has parameters of its own beside those of its layers",

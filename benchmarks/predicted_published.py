@@ -1,0 +1,172 @@
+"""What `flagperf predict` computes of FlagPerf's cases on the A100, beside what FlagPerf publishes (conf/published/).
+
+    python benchmarks/predicted_published.py [CASE ...]
+
+Memory: the margin is calibrated on every second row, and applied to all. Throughput: p_core beside the bound of the
+traced step. Writes the table into docs/predict.md, between its two comments.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.config.compose import compose
+from flagperf.config.files.search_path import CONF
+from flagperf.contract.trace import Trace, from_json
+from flagperf.predict.times import figures_of, job_times
+
+PAGE = Path(__file__).parents[1] / "docs/predict.md"
+BEGIN, END = "<!-- predicted_published -->", "<!-- /predicted_published -->"
+GIB = 2**30
+GOAL = 0.15
+TOKENS = "tokens/s"  # a unit of which a sample has many: the bound is in samples
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published row, and the trace of its configuration."""
+
+    case: str
+    scale: str
+    precision: str
+    batch: int
+    published: Mapping[str, Any]
+    config: Mapping[str, Any]
+    trace: Trace | None
+    reason: str  # why there is no trace
+
+    @property
+    def held(self) -> float | None:
+        """GiB of tensors at the peak."""
+        return None if self.trace is None else self.trace.memory.total / GIB
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """Samples/s of the job at most: eager and fused, communication beside computation."""
+        if self.trace is None or self.config["throughput_unit"] == TOKENS:
+            return None
+        times = job_times(self.trace, self.config, figures_of(self.config))
+        if times is None:
+            return None
+        eager, fused = (times.at_least(fused=fused, overlap=True) for fused in (False, True))
+        return times.samples / eager, times.samples / fused
+
+
+def configurations(cases: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """Each published row of the cases, and its configuration."""
+    for path in sorted((CONF / "published").glob("*.yaml")):
+        if cases and path.stem not in cases:
+            continue
+        for published in yaml.safe_load(path.read_text(encoding="utf-8"))["results"]:
+            _, nnodes, nproc = published["config"].split("x")
+            said = [f"{key}={published[key]}" for key in ("train_batch_size",) if key in published]
+            overrides = [f"model={path.stem}", "vendor=nvidia", "hardware=A100", f"nnodes={nnodes}", f"nproc={nproc}"]
+            overrides += [f"precision={published['precision']}", "division=open", "size=full", "dry_run=true", *said]
+            yield published, dict(compose(overrides).config)
+
+
+def traced(config: Mapping[str, Any], folder: Path) -> tuple[Trace | None, str]:
+    """The trace of a configuration, made by a process as the ranks are; or why there is none."""
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+    command = [sys.executable, "-m", "flagperf.trainer.pytorch.trace", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not lines:
+        return None, (done.stderr.splitlines() or ["the program printed nothing"])[-1]
+    answer = json.loads(lines[-1])
+    if "trace" not in answer:
+        return None, answer["reason"]
+    return from_json(json.dumps(answer["trace"]), "the trace program"), ""
+
+
+def rows(cases: Sequence[str]) -> Iterator[Row]:
+    """All rows, each traced."""
+    with tempfile.TemporaryDirectory() as folder:
+        for published, config in configurations(cases):
+            trace, reason = traced(config, Path(folder))
+            scale = published["config"].removeprefix("A100x")
+            row = Row(
+                config["case"],
+                scale,
+                published["precision"],
+                config["train_batch_size"],
+                published,
+                config,
+                trace,
+                reason,
+            )
+            print(row.case, row.scale, row.precision, row.batch, row.held, row.rates, reason, flush=True)
+            yield row
+
+
+def calibration(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Factor and constant in GiB, by least squares of relative errors: published = factor x held + constant."""
+    weights = [1 / published**2 for _, published in pairs]
+    total = sum(weights)
+    mean_x = sum(w * x for w, (x, _) in zip(weights, pairs, strict=True)) / total
+    mean_y = sum(w * y for w, (_, y) in zip(weights, pairs, strict=True)) / total
+    above = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, pairs, strict=True))
+    below = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, pairs, strict=True))
+    return above / below, mean_y - above / below * mean_x
+
+
+def table(found: Sequence[Row]) -> str:
+    """The table, and what it says in sentences."""
+    known = [(row.held, float(row.published["memory"])) for row in found if row.held and "memory" in row.published]
+    factor, constant = calibration(known[::2])
+    lines = [
+        "| case | scale | precision | batch | tensors [GiB] | predicted [GiB] | published [GiB] | difference "
+        "| at most, eager | at most, fused | published p_core | of eager |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *(_line(row, factor, constant) for row in found),
+    ]
+    errors = [(factor * held + constant) / published - 1 for held, published in known]
+    above = [row for row in found if row.rates and row.published.get("p_core", 0) > row.rates[1]]
+    within = [abs(error) <= GOAL for error in errors]
+    said = (
+        f"Calibrated on every second row: predicted = {factor:.3g} x tensors + {constant:.3g} GiB. Within {GOAL:.0%}: "
+        f"{sum(within[1::2])} of the {len(within[1::2])} other rows, {sum(within)} of all {len(errors)}. "
+        f"{len(above)} published p_core lie above the fused bound."
+    )
+    untraced = {row.case: row.reason for row in found if row.trace is None}
+    reasons = "".join(f"\n- {case}: {reason}" for case, reason in untraced.items())
+    return "\n".join(lines) + "\n\n" + said + (f"\n\nNot traced:\n{reasons}" if reasons else "")
+
+
+def _line(row: Row, factor: float, constant: float) -> str:
+    published, core = row.published.get("memory"), row.published.get("p_core")
+    predicted = None if row.held is None else factor * row.held + constant
+    off = None if predicted is None or published is None else predicted / published - 1
+    eager, fused = row.rates or (None, None)
+    cells = [row.case, row.scale, row.precision, str(row.batch), _text(row.held), _text(predicted), _text(published)]
+    cells += ["–" if off is None else f"{off:+.0%}" + (" **" if abs(off) > GOAL else ""), _text(eager), _text(fused)]
+    cells += [_text(core), "–" if core is None or eager is None else f"{core / eager:.0%}"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _text(figure: float | None) -> str:
+    return "–" if figure is None else f"{figure:,.0f}" if figure >= 1000 else f"{figure:.3g}"
+
+
+def main(cases: Sequence[str]) -> None:
+    """Print the table; of all cases also write it into the page."""
+    text = table(list(rows(cases)))
+    print(text)
+    if not cases:
+        page = PAGE.read_text(encoding="utf-8")
+        before, rest = page.split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

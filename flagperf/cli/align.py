@@ -1,0 +1,124 @@
+"""flagperf align: does a device compute what the case computes? Held against the case's golden curves
+
+usage: flagperf align model=NAME [vendor=NAME hardware=NAME OVERRIDES…] [golden=FILE] [find=true]
+
+The reduced case trains 20 steps on the device, with the seed and data of the curve. The verdict says: inside the band
+of the precision, or outside from step N on. docs/numerics.md explains curves and bands.
+
+words:
+  model=NAME        the case
+  vendor=NAME hardware=NAME
+                    the device; this machine's CPU without them
+  precision=fp32|tf32|amp_bf16|amp_fp16
+                    whose band counts; fp32 without it
+  golden=FILE       curves of your own, in the form of conf/golden/
+  find=true         in place of the verdict: the first module that computes otherwise than the CPU, and the operator
+
+options: --config-dir
+
+examples:
+  flagperf align model=glm
+  flagperf align model=glm vendor=nvidia hardware=A100
+  flagperf align model=resnet50 vendor=nvidia hardware=A100 precision=tf32
+  flagperf align model=glm vendor=nvidia hardware=A100 find=true
+
+exit codes: 0, 2, 3, 5, 7
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from flagperf.cli.words import need
+from flagperf.compare.gate import EXIT_CODES
+from flagperf.compare.golden import Curve, Golden, Held, computed, golden_of, identity_of, read
+from flagperf.compare.golden_page import page
+from flagperf.config.compose import compose
+from flagperf.config.files.search_path import search_path
+from flagperf.config.files.user_path import user_path
+from flagperf.config.schema.values import JobConfig
+from flagperf.contract.leaves import differing
+from flagperf.contract.regular import write_atomically
+from flagperf.errors import ConfigError
+from flagperf.run.ranks_alone import ask_ranks
+
+FILE, FIND = "golden=", "find=true"
+
+
+def main(options: argparse.Namespace) -> int:
+    """Train for each curve of the case, print a verdict a curve, and plot them; 7 where a training is outside."""
+    words = [word for word in options.arguments if not word.startswith(FILE) and word != FIND]
+    own = [word.removeprefix(FILE) for word in options.arguments if word.startswith(FILE)]
+    keys = {word.partition("=")[0] for word in words}
+    need("align", ("model",), keys)
+    words += [] if "precision" in keys else ["precision=fp32"]
+    case = compose([next(word for word in words if word.startswith("model=")), "dry_run=true"], options.config_dir).case
+    curves = read(user_path(own[0])) if own else golden_of(case, search_path(options.config_dir))
+    jobs = [job_of(golden, words, options.config_dir) for golden in curves]
+    if FIND in options.arguments:
+        return find(compose([*words, *curves[-1].overrides, "locate=true"], options.config_dir))
+    if jobs[0].dry_run:
+        for job, golden in zip(jobs, curves, strict=True):
+            print(f"{job.name}, {golden.name}: {' '.join(golden.overrides)}")
+        return 0
+    began = f"align{datetime.now():%Y%m%d-%H%M%S}"
+    held = []
+    for job, golden in zip(jobs, curves, strict=True):
+        folder, logs = ask_ranks(replace(job, run_name=f"{job.run_name or began}-{golden.name}"), "align")
+        held.append(Held(golden, job.config["precision"], Curve.of(logs[0].events)))
+        print(f"{golden.name + ':':9} {held[-1].told()}")
+        print(write_atomically(folder / "align.html", page(job.name, held[-1])))
+    return EXIT_CODES["passed" if all(one.inside for one in held) else "failed"]
+
+
+def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> JobConfig:
+    """The job that computes what a curve has.
+
+    Raises:
+        ConfigError: the job, or the case of today, computes something else, or there is no band for the precision.
+    """
+    job = compose([*words, *golden.overrides], folders)
+    model = next(word for word in words if word.startswith("model="))
+    reference = compose([model, *golden.overrides], folders)
+    if (job.case, identity_of(reference.config)) != (golden.case, golden.identity):
+        problem = "the case has changed since its golden curve was written"
+        advice = f"python -m cases.golden {job.case} writes the curve again"
+        raise ConfigError(problem, key="model", given=job.case, allowed=f"{golden.case} as it was", advice=advice)
+    here, there = computed(job.config), computed(reference.config)
+    for key in differing(there, here):
+        problem = "this training would compute something else than the golden curve"
+        raise ConfigError(problem, key=key, given=here.get(key), allowed=there.get(key), advice=f"leave {key} as it is")
+    if (precision := job.config["precision"]) not in golden.bands:
+        problem = "the golden curve has no band for this precision"
+        raise ConfigError(problem, key="precision", given=precision, allowed=", ".join(golden.bands))
+    return job
+
+
+def find(job: JobConfig) -> int:
+    """Search the device of a job for what it computes otherwise than the CPU; print it, and write a script for it."""
+    folder, logs = ask_ranks(job, "find")
+    (located,) = (event.value for event in logs[0].all("LOCATED"))
+    if not (located["compared"] or located["operator"]):
+        print(f"no difference above {located['limit']:g} in outputs, gradients and updates of a step")
+        return EXIT_CODES["passed"]
+    for line in told(located):
+        print(line)
+    if located["operator"]:
+        print(write_atomically(folder / "reproduce.py", located["operator"]["script"]))
+    return EXIT_CODES["failed"]
+
+
+def told(located: Mapping[str, Any]) -> Iterator[str]:
+    """What a search found, in lines."""
+    if located["compared"]:
+        numbers = f"relative error {located['error']:.3g}, cosine {located['cosine']:.6g}"
+        yield f"module:    {located['module'] or 'the network'}, {located['compared']}: {numbers}"
+    if operator := located["operator"]:
+        inputs = ", ".join(f"{kind}{shape}" for kind, shape in zip(operator["types"], operator["shapes"], strict=True))
+        yield f"operator:  {operator['operator']} of {inputs}: relative error {operator['error']:.3g}"
+        yield f"values:    {operator['host']:.9g} on the CPU, {operator['there']:.9g} on {located['device']}"

@@ -1,0 +1,153 @@
+"""The trace of one optimizer step of one rank: what it holds, computes and sends, counted without a device.
+
+`flagperf.trainer.pytorch.trace` makes a trace in the environment of the ranks; `flagperf.predict` reads it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from flagperf.errors import ConfigError
+
+SCHEMA = 1
+
+Phase = Literal["forward", "backward", "optimizer"]
+OperatorClass = Literal[
+    "matmul",
+    "attention",
+    "convolution",
+    "normalisation",
+    "elementwise",
+    "reduction",
+    "optimizer",
+    "copy",
+    "embedding",
+    "other",
+]
+KINDS = ("parameters", "gradients", "optimizer", "activations", "temporary", "communication")
+
+
+@dataclass(frozen=True)
+class TracedCase:
+    """What was traced. Values of the case as the rank got them."""
+
+    case: str
+    size: str  # full, tiny
+    precision: str
+    batch_size: int  # train_batch_size: samples of one rank and micro step
+    micro_steps: int  # gradient_accumulation_steps
+    sequence: int | None  # tokens of a sample, where the case has the key seq_length
+    strategy: str  # ddp, sharded, or the class path of another
+    mesh: Mapping[str, int]  # side → ranks: contract/mesh.py
+    layers_traced: int | None  # equal blocks that the traced network had; None: the network was traced as a whole
+    layers: int | None  # equal blocks that the case has
+    how: str  # "shapes": no value was computed; "values": a real step on a CPU, extrapolated over the batch
+    versions: Mapping[str, str]  # torch, flagperf
+    fingerprint: str  # SHA-256 over everything that the trace depends on
+
+
+@dataclass(frozen=True)
+class MemoryPeak:
+    """Bytes of the tensors that one rank holds at the moment of an optimizer step when it holds most.
+
+    What the device's context, its libraries and the reserve of its allocator need is not in here.
+    """
+
+    parameters: int
+    gradients: int
+    optimizer: int
+    activations: int
+    temporary: int
+    communication: int
+    module: str  # in which the peak occurs: the path of its name; "" where no module runs
+    phase: Phase
+
+    @property
+    def total(self) -> int:
+        """Bytes of all kinds."""
+        return sum(getattr(self, kind) for kind in KINDS)
+
+
+@dataclass(frozen=True)
+class OperatorCount:
+    """All calls of one operator in an optimizer step with the same data type, phase, operations and bytes of a call.
+
+    A roofline takes the larger of two times for each call, so calls of other sizes are counts of their own.
+    """
+
+    name: str  # such as aten.mm
+    operator_class: OperatorClass
+    dtype: str  # of the products or the output, as torch names it: float32, bfloat16, float16
+    phase: Phase
+    calls: int
+    operations: float  # floating-point operations; a multiply-add counts as two
+    read: int  # bytes
+    written: int  # bytes
+    chain: int  # bytes read and written where chains of neighbouring element-wise operators are one kernel
+
+
+@dataclass(frozen=True)
+class Collective:
+    """All calls of one collective operation in an optimizer step with the same group, data type and phase."""
+
+    kind: str  # all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, send, recv
+    side: str  # of the mesh, such as dp_shard; "dp_shard x tp" where the group spans both
+    group: int  # ranks that take part
+    dtype: str
+    phase: Phase
+    calls: int
+    bytes: int  # of the larger of input and output of one rank, over all calls
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One optimizer step of one rank."""
+
+    case: TracedCase
+    samples: int  # of one rank in the step
+    memory: MemoryPeak
+    operators: tuple[OperatorCount, ...]
+    collectives: tuple[Collective, ...] = ()
+    notes: tuple[str, ...] = ()  # what to know about the counts, one sentence each
+    schema: int = SCHEMA
+
+    @property
+    def operations(self) -> float:
+        """Floating-point operations of the step."""
+        return sum(operator.operations for operator in self.operators)
+
+
+def to_json(trace: Trace) -> str:
+    """The trace as one line of JSON."""
+    return json.dumps(dataclasses.asdict(trace))
+
+
+def from_json(text: str, where: str) -> Trace:
+    """The trace that `to_json` wrote.
+
+    Args:
+        where: file or program that the text is from, for the message.
+
+    Raises:
+        ConfigError: the text is no trace, or a trace of another schema.
+    """
+    try:
+        content: dict[str, Any] = json.loads(text)
+        if content["schema"] != SCHEMA:
+            raise ConfigError(
+                "a trace of another schema", where=where, key="schema", given=content["schema"], allowed=str(SCHEMA)
+            )
+        return Trace(
+            case=TracedCase(**content["case"]),
+            samples=content["samples"],
+            memory=MemoryPeak(**content["memory"]),
+            operators=tuple(OperatorCount(**each) for each in content["operators"]),
+            collectives=tuple(Collective(**each) for each in content["collectives"]),
+            notes=tuple(content["notes"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError("this is no trace", where=where, advice=f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,128 @@
+"""Configurations → their traces: from the cache, or by the program that the framework's file names.
+
+The program runs in the environment of the ranks and imports their framework; this module does not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from flagperf.contract.sent_code import identities
+from flagperf.contract.trace import Trace, from_json, to_json
+from flagperf.errors import ConfigError
+
+CACHE = Path("flagperf", "traces")  # below the user's cache folder
+KEPT_OUT = (  # of a configuration: what no trace depends on
+    "auto_batch", "clear_caches", "cluster", "container", "deadlines", "dry_run", "eval_batch_size", "log_level",
+    "max_cv", "mlperf", "monitor", "only", "oversubscribe", "predict", "probe", "render", "repeat", "reports",
+    "require_target", "result_dir", "resume", "run_name", "runtime", "seed", "submit",
+)  # fmt: skip
+TIMEOUT = 600.0  # seconds for one configuration
+
+
+@dataclass(frozen=True)
+class Untraced:
+    """Why a configuration has no trace."""
+
+    reason: str
+    module: str = ""  # of the network, in which tracing ended; "" where no module ran
+
+
+@dataclass(frozen=True)
+class Tracer:
+    """The program of a framework, and the interpreter of the ranks.
+
+    Args:
+        python: the interpreter, on this machine.
+        module: the program.
+        path: of its imports: PYTHONPATH.
+        cache: folder in which traces are kept.
+    """
+
+    python: str
+    module: str
+    path: str
+    cache: Path
+
+    def cached(self, config: Mapping[str, Any]) -> Trace | None:
+        """The trace that was made earlier of the same configuration by the same code; None where there is none."""
+        path = self._place(config)
+        try:
+            return from_json(path.read_text(encoding="utf-8"), str(path))
+        except (OSError, ConfigError):  # of another schema: the trace is made again
+            return None
+
+    def traces(self, configs: Sequence[Mapping[str, Any]]) -> list[Trace | Untraced]:
+        """The traces of configurations, in one process for all that the cache lacks."""
+        found: list[Trace | Untraced | None] = [self.cached(config) for config in configs]
+        lacking = [place for place, trace in enumerate(found) if trace is None]
+        if lacking:
+            for place, answer in zip(lacking, self._run([configs[place] for place in lacking]), strict=True):
+                found[place] = answer
+                if isinstance(answer, Trace):
+                    self._keep(configs[place], answer)
+        return [trace or Untraced("the program that traces ended early") for trace in found]
+
+    def _run(self, configs: Sequence[Mapping[str, Any]]) -> list[Trace | Untraced]:
+        with tempfile.TemporaryDirectory(prefix="flagperf-trace-") as folder:
+            paths = [Path(folder, str(number), f"{self._key(config)}.yaml") for number, config in enumerate(configs)]
+            for path, config in zip(paths, configs, strict=True):
+                path.parent.mkdir()
+                path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+            environment = {**os.environ, "PYTHONPATH": self.path, "CUDA_VISIBLE_DEVICES": ""}
+            command = [self.python, "-m", self.module, *map(str, paths)]
+            limit = TIMEOUT * len(configs)
+            try:
+                done = subprocess.run(
+                    command, env=environment, cwd=folder, capture_output=True, text=True, timeout=limit, check=False
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return [Untraced(str(error))] * len(configs)
+        answers = [_answer(line, self.module) for line in done.stdout.splitlines() if line.startswith("{")]
+        ended = Untraced((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
+        return [*answers, *[ended] * (len(configs) - len(answers))]
+
+    def _place(self, config: Mapping[str, Any]) -> Path:
+        return self.cache / f"{self._key(config)}.json"
+
+    def _key(self, config: Mapping[str, Any]) -> str:
+        """A SHA-256 over all that a trace depends on: settings, code and packages."""
+        kept = {key: value for key, value in config.items() if key not in KEPT_OUT}
+        of_environment = [self.module, _version(self.python), identities()]
+        text = json.dumps([kept, of_environment], sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _keep(self, config: Mapping[str, Any], trace: Trace) -> None:
+        path = self._place(config)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(to_json(trace), encoding="utf-8")
+        part.replace(path)
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """The user's folder for traces."""
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / CACHE
+
+
+def _answer(line: str, where: str) -> Trace | Untraced:
+    said = json.loads(line)
+    if "trace" not in said:
+        return Untraced(said["reason"], said["module"])
+    return from_json(json.dumps(said["trace"]), where)
+
+
+def _version(python: str) -> list[Any]:
+    """What tells that the environment of an interpreter changed: when its packages did."""
+    folders = sorted(Path(python).parent.parent.glob("lib/python3*/site-packages"))
+    return [python, [folder.stat().st_mtime_ns for folder in folders]]

@@ -1,0 +1,241 @@
+"""The first module in which a device computes otherwise than the CPU, and the operator that does.
+
+Both sides make one step of the reduced case from the same weights, batch and random numbers. Compared are, in this
+order: the outputs of all modules as they come, the gradients of these outputs as they come, and the updates that the
+optimizer makes of equal gradients. Then the CPU's step is made again, each operator on both sides with equal inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.trainer.pytorch.build import build_network
+from flagperf.trainer.pytorch.datasets import load_datasets
+from flagperf.trainer.pytorch.device import device_name, open_device
+from flagperf.trainer.pytorch.differences import tensors
+from flagperf.trainer.pytorch.host_random import HostRandom
+from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.randomness import choose_algorithms, seed_all
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.task import Task
+
+LIMIT = 1e-4  # relative error that rounding in fp32 does not reach in one step
+HOST = torch.device("cpu")
+SCRIPT = """\
+# Shows the difference alone: {operator} on the CPU and on {device}, with random numbers of the same shapes.
+import torch
+{plugin}
+torch.manual_seed(0)
+arguments = [{arguments}]
+there = [value.to("{device}") if isinstance(value, torch.Tensor) else value for value in arguments]
+host, device = (torch.ops.{operator}(*given{keywords}) for given in (arguments, there))
+host, device = (value[0] if isinstance(value, tuple) else value for value in (host, device))
+print("relative error:", float((device.cpu() - host).norm() / host.norm()))
+"""
+
+
+class Noted(NamedTuple):
+    """A tensor of one side, on the host."""
+
+    place: str  # module, or parameter
+    value: Tensor
+
+
+class Side:
+    """One step of a network on a device: what its modules gave, in the order in which it came."""
+
+    def __init__(self, config: Mapping[str, Any], settings: Settings, device: torch.device, world: World) -> None:
+        self.settings, self.device = settings, device
+        seed_all(settings.seed)
+        self.task: Task = component(config, "task")
+        self.network = build_network(config, settings, self.task, device, world)
+        self.optimizer: Optimizer = component(config, "optimizer", self.task.parameters(self.network))
+        self.outputs: list[Noted] = []
+        self.gradients: list[Noted] = []
+
+    def loss(self, batch: Any) -> Tensor:
+        """The loss of a batch, with the random numbers of the seed."""
+        self.network.train()
+        with HostRandom(self.settings.seed).drawing():
+            return self.task.loss(self.network, self.task.to_device(batch, self.device, torch.contiguous_format))
+
+    def step(self, batch: Any) -> None:
+        """Forward and backward, with notes."""
+        hooks = [
+            module.register_forward_hook(partial(self._note, name)) for name, module in self.network.named_modules()
+        ]
+        loss = self.loss(batch)
+        self.outputs.append(on_host("loss", loss))
+        loss.backward()  # type: ignore[no-untyped-call]
+        for hook in hooks:
+            hook.remove()
+
+    def _note(self, name: str, _: nn.Module, __: Any, output: Any) -> None:
+        for tensor in tensors(output):
+            if tensor.is_floating_point():
+                self.outputs.append(on_host(name, tensor))
+                if tensor.requires_grad:
+                    note = partial(self._note_gradient, name)
+                    tensor.register_hook(note)  # type: ignore[no-untyped-call]
+
+    def _note_gradient(self, name: str, gradient: Tensor) -> None:
+        self.gradients.append(on_host(name, gradient))
+
+    def parameter_gradients(self) -> list[Noted]:
+        """Those of all parameters that have one."""
+        named = self.network.named_parameters()
+        return [on_host(name, one.grad) for name, one in named if one.grad is not None]
+
+    def updated(self, gradients: Sequence[Noted]) -> list[Noted]:
+        """How an optimizer step with these gradients changes the parameters."""
+        given = {note.place: note.value for note in gradients}
+        before = {name: one.detach().clone() for name, one in self.network.named_parameters()}
+        for name, one in self.network.named_parameters():
+            one.grad = given[name].to(self.device) if name in given else None
+        self.optimizer.step()
+        return [on_host(name, one.detach() - before[name]) for name, one in self.network.named_parameters()]
+
+
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Calls each operator of the host on a device, too, with equal inputs, and notes the first difference."""
+
+    def __init__(self, device: torch.device, plugin: str | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.device, self.plugin = device, plugin
+        self.found: dict[str, Any] = {}
+
+    def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.found or not computes(operator, args):
+            return operator(*args, **kwargs)
+        there = tree_map(self._moved, (args, kwargs))  # before: the operator may work in place
+        result = operator(*args, **kwargs)
+        try:
+            other = operator(*there[0], **there[1])
+        except (RuntimeError, NotImplementedError):  # the CPU's own operator, such as its fused attention
+            return result
+        for mine, others in zip(tensors([result]), tensors([other])):
+            if mine.is_floating_point() and difference(mine, others.cpu())["error"] > LIMIT:
+                self.found = self._told(operator, args, kwargs, mine, others.cpu())
+                break
+        return result
+
+    def _moved(self, value: Any) -> Any:
+        if isinstance(value, torch.device):
+            return self.device
+        return value.detach().clone().to(self.device) if isinstance(value, Tensor) else value
+
+    def _told(self, operator: Any, args: Any, kwargs: Any, mine: Tensor, other: Tensor) -> dict[str, Any]:
+        place = int((mine - other).abs().flatten().argmax())
+        given = list(tensors(list(args)))
+        name = str(operator)
+        return {
+            **difference(mine, other),
+            "operator": name,
+            "shapes": [list(one.shape) for one in given],
+            "types": [str(one.dtype) for one in given],
+            "host": float(mine.flatten()[place]),
+            "there": float(other.flatten()[place]),
+            "script": SCRIPT.format(
+                operator=name,
+                device=self.device.type,
+                plugin=f"import {self.plugin}" if self.plugin else "",
+                arguments=", ".join(map(written, args)),
+                keywords="".join(f", {key}={written(value)}" for key, value in kwargs.items()),
+            ),
+        }
+
+
+def locate(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a device first computes otherwise than the CPU.
+
+    Returns:
+        `compared`: output, gradient or update, "" where all agree; `module`, `error` and `cosine`; and where an
+        operator differs with equal inputs, `operator` with its `shapes`, `types`, numbers and `script`.
+    """
+    settings, world = Settings.read(config), World.of()
+    device = open_device(config["vendor"], world)
+    choose_algorithms(settings)
+    Precision("fp32", device)
+    datasets = load_datasets(config, settings, world, HOST)
+    try:
+        batch = next(iter(datasets.train_loader))
+    finally:
+        datasets.close()
+    host, there = (Side(config, settings, one, world) for one in (HOST, device))
+    found = {
+        "device": device_name(device),
+        "limit": LIMIT,
+        **(first_difference(host, there, batch) or {"compared": ""}),
+    }
+    again, operators = Side(config, settings, HOST, world), Operators(device, config["vendor"]["plugin"])
+    with operators:
+        again.loss(batch).backward()  # type: ignore[no-untyped-call]
+        again.optimizer.step()
+    return {**found, "operator": operators.found}
+
+
+def first_difference(host: Side, there: Side, batch: Any) -> dict[str, Any] | None:
+    """The first tensor in which two sides differ."""
+    for side in (host, there):
+        side.step(batch)
+    gradients = host.parameter_gradients()
+    pairs = {
+        "output": (host.outputs, there.outputs),
+        "gradient of the output": (host.gradients, there.gradients),
+        "gradient of a parameter": (gradients, there.parameter_gradients()),
+    }
+    return next(differing(pairs), None) or next(
+        differing({"update": (host.updated(gradients), there.updated(gradients))}), None
+    )
+
+
+def differing(pairs: Mapping[str, tuple[Sequence[Noted], Sequence[Noted]]]) -> Iterator[dict[str, Any]]:
+    """What differs, in order."""
+    for compared, (ours, theirs) in pairs.items():
+        for mine, other in zip(ours, theirs):
+            told = difference(mine.value, other.value)
+            if told["error"] > LIMIT or mine.place != other.place:
+                yield {"compared": compared, "module": mine.place, **told}
+
+
+def difference(mine: Tensor, other: Tensor) -> dict[str, float]:
+    """Relative error of a tensor by its norm, and the cosine of both; endless for other shapes and for no numbers."""
+    if mine.shape != other.shape:
+        return {"error": float("inf"), "cosine": 0.0}
+    a, b = mine.detach().double().flatten(), other.detach().double().flatten()
+    norms = float(a.norm()), float(b.norm())
+    error = float((a - b).norm()) / max(norms[0], 1e-12) if any(norms) else 0.0
+    cosine = float(a @ b) / (norms[0] * norms[1]) if all(norms) else 1.0
+    return {"error": error if error == error else float("inf"), "cosine": cosine}
+
+
+def computes(operator: Any, args: Any) -> bool:
+    """Whether an operator computes from numbers alone: neither draws, nor makes a view, nor leaves memory as it is."""
+    given = any(one.is_floating_point() for one in tensors(list(args)))
+    drawn, name = torch.Tag.nondeterministic_seeded in operator.tags, operator._schema.name
+    return given and not (operator.is_view or drawn or "empty" in name)
+
+
+def on_host(place: str, tensor: Tensor) -> Noted:
+    """A copy of a tensor on the host."""
+    return Noted(place, tensor.detach().cpu().clone())
+
+
+def written(value: Any) -> str:
+    """An argument as Python: a tensor as random numbers of its shape and type."""
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            return f"torch.randn({list(value.shape)}).to({value.dtype})"
+        return f"torch.zeros({list(value.shape)}, dtype={value.dtype})"
+    return f"[{', '.join(map(written, value))}]" if isinstance(value, (list, tuple)) else repr(value)

@@ -1,0 +1,118 @@
+"""What a step holds: each storage from its first tensor to its end, by kind."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Dict, Tuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from flagperf.contract.trace import KINDS
+
+SETUP = "setup"  # the phase before the step
+
+Place = Tuple[str, str]  # phase, and module with * for the number of a block
+Bytes = Dict[str, float]  # by kind
+
+
+@dataclass
+class Held:
+    """A storage. `kind` may change after its end: a temporary tensor of forward that lives on was an activation."""
+
+    kind: str
+    size: int
+    alive: bool = True
+
+
+class Memory:
+    """A log of storages that come and go. `peaks` reads the log when all kinds are known.
+
+    Attributes:
+        phase, module: where the step is now; the caller sets them.
+    """
+
+    def __init__(self) -> None:
+        self.phase: Any = SETUP  # or a Phase
+        self.module = ""
+        self._held: dict[int, Held] = {}  # by the address of the storage
+        self._log: list[tuple[int, Held, Place]] = []
+
+    def see(self, tree: Any) -> None:
+        """Take note of the storages of all tensors of a tree that are new."""
+        for tensor in plain_tensors(tree):
+            self.held(tensor)
+
+    def held(self, tensor: Tensor) -> Held:
+        """The storage of a tensor."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._held:
+            held = self._held[key] = Held("temporary", storage.nbytes())
+            weakref.finalize(storage, self._end, key)
+            self._add(held.size, held)
+        return self._held[key]
+
+    def mark(self, tree: Any, kind: str, *, unless: tuple[str, ...] = ()) -> None:
+        """Say of which kind the tensors of a tree are, but of those that are of some kinds already."""
+        for tensor in plain_tensors(tree):
+            held = self.held(tensor)
+            if held.kind not in unless:
+                held.kind = kind
+
+    def mark_living(self, before: str, after: str) -> None:
+        """Change the kind of all storages of a kind that live."""
+        for held in self._held.values():
+            if held.kind == before:
+                held.kind = after
+
+    @contextmanager
+    def following_resizes(self) -> Iterator[None]:
+        """A block in which storages may change their size, as FSDP2 does to give memory back."""
+        original = torch.UntypedStorage.resize_
+
+        def resize(storage: torch.UntypedStorage, size: int) -> Any:
+            held = self._held.get(storage._cdata)
+            if held is not None and held.size != size:
+                self._add(size - held.size, held)
+                held.size = size
+            return original(storage, size)
+
+        torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign,assignment]
+        try:
+            yield
+        finally:
+            torch.UntypedStorage.resize_ = original  # type: ignore[method-assign]
+
+    def peaks(self) -> dict[Place, Bytes]:
+        """Bytes by kind at the moment when each place holds most."""
+        now: Bytes = dict.fromkeys(KINDS, 0)
+        total, largest, found = 0, dict[Place, int](), dict[Place, Bytes]()
+        for change, held, place in self._log:
+            now[held.kind] += change
+            total += change
+            if place[0] != SETUP and total > largest.get(place, -1):
+                largest[place], found[place] = total, dict(now)
+        return found
+
+    def _end(self, key: int) -> None:
+        held = self._held.pop(key)
+        held.alive = False
+        self._add(-held.size, held)
+
+    def _add(self, change: int, held: Held) -> None:
+        self._log.append((change, held, (self.phase, re.sub(r"(?<![^.])\d+(?![^.])", "*", self.module))))
+
+
+def plain_tensors(tree: Any) -> Iterator[Tensor]:
+    """The tensors of a tree that have storage on this rank."""
+    leaves: Iterable[Any] = tree_leaves(tree)
+    for leaf in leaves:
+        local = getattr(leaf, "_local_tensor", leaf)
+        if isinstance(local, Tensor) and local.layout == torch.strided:
+            yield local

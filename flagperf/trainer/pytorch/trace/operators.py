@@ -1,0 +1,75 @@
+"""The class of an operator, and its operations."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+
+from flagperf.contract.trace import OperatorClass
+
+MATMUL = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "mv", "addmv", "dot", "vdot", "_grouped_mm"}
+COPY = {"copy_", "_to_copy", "clone", "cat", "stack", "fill_", "zero_", "zeros", "ones", "full", "constant_pad_nd"}
+ELEMENTWISE = {"native_dropout", "native_dropout_backward", "bernoulli_", "where", "masked_fill"}
+# A word of a name → class; the first that occurs counts.
+WORDS: tuple[tuple[str, OperatorClass], ...] = (
+    ("attention", "attention"),
+    ("convolution", "convolution"),
+    ("vector_norm", "reduction"),
+    ("foreach_norm", "reduction"),
+    ("_norm", "normalisation"),
+    ("embedding", "embedding"),
+    ("index_select", "embedding"),
+    ("gather", "embedding"),
+    ("scatter", "copy"),
+    ("softmax", "reduction"),
+    ("nll_loss", "reduction"),
+    ("roll", "copy"),
+    ("flip", "copy"),
+    ("index_put", "copy"),
+    ("_copy", "copy"),
+    ("_like", "copy"),
+)
+REDUCTIONS = {"sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "var_mean"}
+MAKES_NOTHING = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh", "_unsafe_view"}
+
+
+def class_of(operator: Any, phase: str) -> OperatorClass:
+    """The class of an operator of torch.ops."""
+    if phase == "optimizer":
+        return "optimizer"
+    name = name_of(operator)
+    if name in MATMUL:
+        return "matmul"
+    if name in COPY:
+        return "copy"
+    if name in ELEMENTWISE or torch.Tag.pointwise in operator.tags:
+        return "elementwise"
+    if name.rstrip("_") in REDUCTIONS:
+        return "reduction"
+    return next((kind for word, kind in WORDS if word in name), "other")
+
+
+def name_of(operator: Any) -> str:
+    """The name of an operator without its namespace and overload."""
+    return cast(str, operator._schema.name.partition("::")[2])
+
+
+def moves_nothing(operator: Any) -> bool:
+    """Whether an operator neither reads nor writes the content of a tensor: it makes a view, or memory."""
+    if name_of(operator) in MAKES_NOTHING:
+        return True
+    returns = operator._schema.returns
+    return bool(returns) and all(out.alias_info is not None and not out.alias_info.is_write for out in returns)
+
+
+def operations(operator: Any, args: Any, kwargs: Any, out: Any) -> float:
+    """Floating-point operations of a call: of matrix products, convolutions and attention; others count none."""
+    name = name_of(operator)
+    if name == "_scaled_dot_product_flash_attention_for_cpu":  # torch's own table has the kernels of devices alone
+        return float(sdpa_flop_count(*(args[place].shape for place in range(3))))  # type: ignore[no-untyped-call]
+    if name == "_scaled_dot_product_flash_attention_for_cpu_backward":
+        return float(sdpa_backward_flop_count(*(args[place].shape for place in range(4))))  # type: ignore[no-untyped-call]
+    formula = flop_registry.get(operator._overloadpacket)
+    return 0.0 if formula is None else float(formula(*args, **kwargs, out_val=out))

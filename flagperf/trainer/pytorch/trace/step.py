@@ -1,0 +1,108 @@
+"""One optimizer step of a rank, as the engine makes it, under the tally."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.optim import Optimizer
+
+from flagperf.contract.components import component
+from flagperf.trainer.pytorch.parallel import Strategy
+from flagperf.trainer.pytorch.precision import Precision
+from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.pytorch.trace.as_on_device import AsOnDevice, recompute_as_on_device
+from flagperf.trainer.pytorch.trace.propagation import shapes_unseen
+from flagperf.trainer.pytorch.trace.stand_in import CPU
+from flagperf.trainer.pytorch.trace.tally import Tally
+
+
+class Step:
+    """A step of a network that this rank holds.
+
+    Args:
+        mode: in which tensors have no values; None: they have.
+        batch: as the task's data set gives it.
+    """
+
+    def __init__(
+        self, config: Any, strategy: Strategy, task: Task, network: nn.Module, mode: FakeTensorMode | None, batch: Any
+    ) -> None:
+        self.config, self.settings, self.strategy, self.task = config, strategy.settings, strategy, task
+        self.network, self.mode, self.batch = network.train(), mode, batch
+        self.on_device = config["vendor"]["device"] != "cpu"
+
+    def run(self, tally: Tally) -> None:
+        """Make the optimizer and its state, then one step that the tally counts."""
+        memory = tally.memory
+        with ExitStack() as stack:
+            stack.enter_context(self.mode or nullcontext())
+            stack.enter_context(memory.following_resizes())
+            stack.enter_context(shapes_unseen(tally))
+            stack.enter_context(tally)
+            precision = Precision(self.settings.precision, CPU)
+            memory.mark([*self.network.parameters(), *self.network.buffers()], "parameters")
+            optimizer = self._optimizer()
+            if self.settings.ema.decay is not None:
+                average = [torch.empty_like(tensor) for tensor in self.network.state_dict().values()]
+                memory.mark(average, "parameters")
+            memory.mark(list(optimizer.state.values()), "optimizer")
+            batches = [self._on_device() for _ in range(self.settings.gradient_accumulation_steps)]
+            model = self.strategy.wrapped(self.network, CPU)
+            if isinstance(model, nn.parallel.DistributedDataParallel):
+                model.register_comm_hook(None, lambda _, bucket: _all_reduced(bucket))
+            stack.enter_context(tally.following(self.network))
+            if self.on_device:
+                recompute_as_on_device(self.network)
+                stack.enter_context(AsOnDevice())
+            tally.counting = True
+            self._step(tally, precision, optimizer, model, batches)
+
+    def _on_device(self) -> Any:
+        return self.task.to_device(self.batch, CPU, getattr(torch, self.settings.memory_format))
+
+    def _optimizer(self) -> Optimizer:
+        """The case's optimizer, with the state that it has after a step."""
+        optimizer: Optimizer = component(self.config, "optimizer", self.task.parameters(self.network))
+        if self.on_device:
+            for group in optimizer.param_groups:
+                if "foreach" in group and group["foreach"] is None and not group.get("fused"):
+                    group["foreach"] = True  # as torch chooses on an accelerator
+        for parameter in self.network.parameters():
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        optimizer.zero_grad()
+        return optimizer
+
+    def _step(self, tally: Tally, precision: Precision, optimizer: Optimizer, model: nn.Module, batches: Any) -> None:
+        memory, loss_of = tally.memory, precision.cast(self.task.loss)
+        limit = self.settings.clip_grad
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        micro_steps = len(batches)
+        for number, batch in enumerate(batches, 1):
+            memory.mark(batch, "activations")
+            memory.phase = "forward"
+            with self.strategy.accumulating() if number < micro_steps else nullcontext():
+                loss = loss_of(model, batch)
+                memory.mark_living("temporary", "activations")
+                memory.phase = "backward"
+                precision.backward(loss, micro_steps)
+            del loss
+            memory.mark_living("temporary", "gradients")
+        memory.phase, memory.module = "optimizer", ""
+        clip = None if limit is None else partial(self.strategy.clip, parameters, limit)
+        precision.step(optimizer, clip)
+        optimizer.zero_grad()
+
+
+def _all_reduced(bucket: Any) -> Any:
+    """What DDP does with a bucket of gradients, with a result that a process group that sends nothing lacks."""
+    torch.distributed.all_reduce(bucket.buffer())
+    done: Any = torch.futures.Future()
+    done.set_result(bucket.buffer())
+    return done

@@ -1,0 +1,163 @@
+"""A configuration → the Trace of one optimizer step of its first rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from flagperf.contract.components import component
+from flagperf.contract.settings import Settings
+from flagperf.contract.trace import Collective, MemoryPeak, OperatorCount, Trace, TracedCase
+from flagperf.trainer.pytorch.build import build_network
+from flagperf.trainer.pytorch.parallel import Strategy, make_strategy
+from flagperf.trainer.pytorch.ranks import World
+from flagperf.trainer.pytorch.task import Task
+from flagperf.trainer.pytorch.trace import blocks
+from flagperf.trainer.pytorch.trace.counts import Counts
+from flagperf.trainer.pytorch.trace.linear import along_line
+from flagperf.trainer.pytorch.trace.stand_in import CPU, meta_network, own_part, process_group, settings_of, world_of
+from flagperf.trainer.pytorch.trace.step import Step
+from flagperf.trainer.pytorch.trace.tally import Tally
+
+FEW = (2, 3)  # blocks or micro steps that stand for more of them
+SAMPLES = (1, 2)  # likewise, where values decide shapes
+
+
+@dataclass
+class _Found:
+    """What was counted, and how."""
+
+    counts: Counts
+    how: str
+    layers: int | None
+    guessed: set[str]
+
+
+def trace(config: Mapping[str, Any], fingerprint: str, versions: Mapping[str, str]) -> Trace:
+    """The trace of a configuration that a rank would get.
+
+    Raises:
+        Exception: of any kind, from a network that cannot be traced.
+    """
+    settings, world = settings_of(config), world_of(config)
+    strategy = make_strategy(config, settings, world)
+    with process_group(world, world.size > 1 or strategy.needs_group):
+        found = _found(config, settings, world)
+    return _record(config, settings, strategy, found, fingerprint, versions)
+
+
+def _found(config: Mapping[str, Any], settings: Settings, world: World) -> _Found:
+    """Counts at the sizes of the case, from traces of fewer blocks and micro steps where these are many."""
+    task: Task = component(config, "task")
+    equal = blocks.equal_blocks(meta_network(config, settings, task, world))
+    layers = None if equal is None or task.values_decide else len(equal)
+    guessed: set[str] = set()
+
+    def counts(samples: int, micro_steps: int, number: int | None) -> Counts:
+        few = replace(settings, gradient_accumulation_steps=micro_steps)
+        tally = _tally(config, few, world, samples, number)
+        guessed.update(tally.guessed)
+        return tally.finish()
+
+    def of_all_blocks(samples: int, micro_steps: int) -> Counts:
+        if layers is None:
+            return counts(samples, micro_steps, None)
+        return along_line([counts(samples, micro_steps, number) for number in FEW], FEW, layers)
+
+    def of_all_samples(micro_steps: int) -> Counts:
+        if not task.values_decide:
+            return of_all_blocks(settings.train_batch_size, micro_steps)
+        return along_line(
+            [of_all_blocks(number, micro_steps) for number in SAMPLES], SAMPLES, settings.train_batch_size
+        )
+
+    wanted = settings.gradient_accumulation_steps
+    steps = of_all_samples(wanted) if wanted <= FEW[1] else along_line(list(map(of_all_samples, FEW)), FEW, wanted)
+    return _Found(steps, "values" if task.values_decide else "shapes", layers, guessed)
+
+
+def _tally(config: Mapping[str, Any], settings: Settings, world: World, samples: int, number: int | None) -> Tally:
+    """One step, of so many samples in a micro step; `number`: how many of the equal blocks, None: the whole network."""
+    task: Task = component(config, "task")
+    strategy = make_strategy(config, settings, world)
+    mode = None if task.values_decide else FakeTensorMode(allow_non_fake_inputs=True)
+    if mode is None:
+        network = build_network(config, settings, task, CPU, world)
+    else:
+        network = meta_network(config, settings, task, world)
+        if number is not None:
+            blocks.keep(network, number)
+        network = own_part(network, strategy, mode)
+    with mode or nullcontext():
+        batch = task.full_batch(config, samples)
+    tally = Tally(strategy.mesh, task.samples(batch) * settings.gradient_accumulation_steps)
+    Step(config, strategy, task, network, mode, batch).run(tally)
+    return tally
+
+
+def _record(
+    config: Mapping[str, Any],
+    settings: Settings,
+    strategy: Strategy,
+    found: _Found,
+    fingerprint: str,
+    versions: Mapping[str, str],
+) -> Trace:
+    counts = found.counts
+    (phase, module), peak = max(counts.peaks.items(), key=lambda item: sum(item[1].values()))
+    return Trace(
+        case=TracedCase(
+            case=config["case"],
+            size=config["size"],
+            precision=settings.precision,
+            batch_size=settings.train_batch_size,
+            micro_steps=settings.gradient_accumulation_steps,
+            sequence=config.get("seq_length"),
+            strategy=type(strategy).__name__.lower(),
+            mesh=vars(strategy.mesh),
+            layers_traced=FEW[-1] if found.layers else None,
+            layers=found.layers,
+            how=found.how,
+            versions=versions,
+            fingerprint=fingerprint,
+        ),
+        samples=round(counts.samples),
+        memory=MemoryPeak(**{kind: round(size) for kind, size in peak.items()}, module=module, phase=phase),  # type: ignore[arg-type]
+        operators=tuple(
+            OperatorCount(
+                name,
+                kind,
+                dtype,
+                at,
+                round(row.calls),
+                row.operations,
+                round(row.read),
+                round(row.written),
+                round(row.chain),
+            )
+            for (name, kind, dtype, at, *_), row in counts.rows.items()
+            if round(row.calls)
+        ),
+        collectives=tuple(
+            Collective(kind, side, group, dtype, at, round(sent.calls), round(sent.bytes))
+            for (kind, side, group, dtype, at), sent in counts.sent.items()
+        ),
+        notes=tuple(_notes(config, found)),
+    )
+
+
+def _notes(config: Mapping[str, Any], found: _Found) -> list[str]:
+    notes = []
+    if config["compile"]:
+        notes.append("The network is traced without compilation, which needs less memory: an upper bound.")
+    if found.layers is not None:
+        notes.append(f"{FEW[0]} and {FEW[1]} of {found.layers} equal blocks were traced; the rest follows on a line.")
+    if found.how == "values":
+        notes.append("Values decide shapes: real steps of 1 and 2 samples on the CPU; the rest follows on a line.")
+    if found.guessed - {""}:
+        notes.append(f"These modules read a number of a tensor, and got 0: {', '.join(sorted(found.guessed))}.")
+    return notes

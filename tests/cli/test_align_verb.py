@@ -1,0 +1,81 @@
+"""`flagperf align`: a training held against golden curves, on the chip made of Python, and what is refused before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flagperf.cli.align import job_of
+from flagperf.compare.golden import ALWAYS, Curve, Golden, identity_of
+from flagperf.config.compose import compose
+from flagperf.errors import ConfigError
+
+DATA = Path(__file__).parents[1] / "data"
+CHIP = ("vendor=acme", "hardware=A1", "runtime=process", f"code_dir={DATA}/acme_chip/code")
+FOLDERS = ("--config-dir", f"{DATA}/acme_chip", "--config-dir", f"{DATA}/acme")
+WORDS = ["model=glm", "precision=fp32"]
+EMPTY = Curve([], [], {})
+
+
+def golden(**other: object) -> Golden:
+    overrides = [*ALWAYS, "clip_grad=1.0"]
+    identity = identity_of(compose(["model=glm", *overrides]).config)
+    values = {"case": "glm", "revision": 1, "name": "plain", "overrides": overrides, "identity": identity}
+    return Golden(**{**values, "curve": EMPTY, "bands": {"fp32": EMPTY}, **other})  # type: ignore[arg-type]
+
+
+REFUSED = {
+    "the case has changed": ({"identity": "0" * 16}, WORDS, "the case has changed since its golden curve was written"),
+    "another learning rate": ({}, [*WORDS, "lr=0.01"], "would compute something else than the golden curve"),
+    "no band": ({}, ["model=glm", "precision=tf32"], "the golden curve has no band for this precision"),
+}
+
+
+@pytest.mark.parametrize(("other", "words", "why"), [pytest.param(*row, id=name) for name, row in REFUSED.items()])
+def test_what_cannot_be_compared_is_refused(other: dict[str, object], words: list[str], why: str) -> None:
+    assert job_of(golden(), WORDS, []).case == "glm"
+    with pytest.raises(ConfigError, match=why):
+        job_of(golden(**other), words, [])
+
+
+def align(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = (
+        sys.executable,
+        "-c",
+        "from flagperf.cli.main import main; main()",
+        "align",
+        "model=glm",
+        *CHIP,
+        *FOLDERS,
+    )
+    return subprocess.run([*command, *words], capture_output=True, text=True, cwd=folder, timeout=280, check=False)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize(("plugin", "code", "told"), [("torch_acme", 0, "inside"), ("torch_acme_wrong", 7, "outside")])
+def test_a_wrong_operator_of_a_chip_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: str, code: int, told: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
+    done = align(tmp_path, f"vendor.plugin={plugin}", "run_name=aligned")
+    verdict, page = done.stdout.splitlines()[-2:]
+    assert (done.returncode, verdict.partition(" the band")[0]) == (code, f"dropout:  {told}"), done.stderr
+    assert told in Path(page).read_text(encoding="utf-8")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_wrong_operator_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
+    done = align(tmp_path, "vendor.plugin=torch_acme_wrong", "find=true")
+    assert done.returncode == 7, done.stderr
+    module, operator, values, script = done.stdout.splitlines()
+    assert module.startswith("module:    transformer.h.0.mlp.act, output: relative error 0.0002")
+    assert operator.startswith("operator:  aten.tanh.default of torch.float32[96, 24, 256]: relative error 0.001")
+    assert values.startswith("values:    ")
+    shown = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=True).stdout
+    assert 9e-4 < float(shown.removeprefix("relative error:")) < 1.1e-3

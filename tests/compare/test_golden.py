@@ -1,0 +1,67 @@
+"""Golden curves: how a training is held against one, and that each shipped curve is of the case as it is now."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from flagperf.compare.golden import STEPS, Curve, Golden, Held, golden_of, identity_of, read
+from flagperf.config.compose import compose
+from flagperf.config.files.search_path import CONF
+from flagperf.errors import ConfigError
+
+CASES = sorted(path.stem for path in (CONF / "golden").glob("*.yaml"))
+CURVE = Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5})
+BAND = Curve([0.1, 0.1, 0.2], [0.3, 0.3, 0.3], {"accuracy": 0.01})
+GOLDEN = Golden("toy", 1, "plain", (), "0" * 16, CURVE, {"fp32": BAND})
+HELD = {
+    "the same": (CURVE, "inside the band of fp32: 3 steps, at most 0 times the band (loss, step 3)"),
+    "a little apart": (
+        Curve([2.05, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5}),
+        "inside the band of fp32: 3 steps, at most 0.5 times the band (loss, step 1)",
+    ),
+    "outside from a step on": (
+        Curve([2.0, 1.7, 2.0], [3.0, 2.0, 1.0], {"accuracy": 0.5}),
+        "outside the band of fp32 from step 2 on: loss is the first outside, by 2 times the band; "
+        "at most 5 times the band (loss, step 3)",
+    ),
+    "another metric, and no norms": (
+        Curve([2.0, 1.5, 1.0], [], {"accuracy": 0.48}),
+        "outside the band of fp32 from step 3 on: accuracy is the first outside, by 2 times the band; "
+        "at most 2 times the band (accuracy, step 3)",
+    ),
+    "no number": (
+        Curve([2.0, math.nan], [3.0, 2.0], {}),
+        "outside the band of fp32 from step 2 on: loss is the first outside, by inf times the band; "
+        "at most inf times the band (loss, step 3)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "told"), [pytest.param(*row, id=name) for name, row in HELD.items()])
+def test_a_training_is_held_against_a_curve(found: Curve, told: str) -> None:
+    held = Held(GOLDEN, "fp32", found)
+    assert (held.told(), held.inside) == (told, told.startswith("inside"))
+
+
+def test_each_curve_is_of_the_case_as_it_is_now() -> None:
+    """Where this fails, `python -m cases.golden CASE` writes the curves again."""
+    curves = [golden for case in CASES for golden in golden_of(case, [CONF])]
+    configs = [compose([f"model={golden.case}", *golden.overrides]).config for golden in curves]
+    stated = [(golden.case, golden.name, golden.revision, golden.identity) for golden in curves]
+    assert stated == [
+        (golden.case, golden.name, config["revision"], identity_of(config))
+        for golden, config in zip(curves, configs, strict=True)
+    ]
+    lengths = {len(one.loss) for golden in curves for one in (golden.curve, *golden.bands.values())}
+    assert lengths <= {STEPS}
+
+
+@pytest.mark.parametrize("content", ["", "case: toy\n", "curves: [1]\n", ": :\n"])
+def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "curves.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match="this is no file of golden curves"):
+        read(path)

@@ -1,0 +1,40 @@
+"""The trace of one optimizer step: by shapes alone, of a reduced case."""
+
+from __future__ import annotations
+
+import pytest
+
+from flagperf.config.compose import compose
+from flagperf.contract.trace import from_json, to_json
+from flagperf.plan.plan import make_plan
+from flagperf.trainer.pytorch.trace import blocks
+from flagperf.trainer.pytorch.trace.traced import trace
+
+SMALL = (
+    "model=llama3_8b", "size=tiny", "dry_run=true", "division=open", "network.config.num_hidden_layers=9",
+    "gradient_accumulation_steps=1", "global_batch_size=null", "parallel.mesh.dp_shard=-1",
+)  # fmt: skip
+
+
+def config_of(*overrides: str):
+    return make_plan(compose([*SMALL, *overrides], []), 1, placeholders=True).config
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        pytest.param((), id="as the case is"),
+        pytest.param(("activation_checkpointing=true",), id="with recomputation"),
+        pytest.param(("oversubscribe=true", "nproc=4"), id="divided over four ranks"),
+        pytest.param(("oversubscribe=true", "nproc=4", "parallel.mesh.tp=2"), id="with tensor parallelism"),
+    ],
+)
+def test_few_blocks_stand_for_all(overrides, monkeypatch):
+    few = trace(config_of(*overrides), "", {})
+    monkeypatch.setattr(blocks, "ENOUGH", 99)
+    whole = trace(config_of(*overrides), "", {})
+    assert (few.case.layers, whole.case.layers) == (9, None)
+    assert few.memory.total == pytest.approx(whole.memory.total, rel=0.01)
+    assert few.operations == pytest.approx(whole.operations, rel=1e-6)
+    assert set(few.collectives) == set(whole.collectives)
+    assert from_json(to_json(few), "") == few
