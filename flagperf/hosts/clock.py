@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 
-READINGS = 5  # most readings of the clock; the quickest answer counts
+READINGS = 3  # most readings of the clock; the quickest answer counts
 QUICK = 0.05  # seconds; an answer within this time ends the readings. Its error is at most half of the time
 
 
