@@ -38,6 +38,7 @@ def result() -> dict[str, Any]:
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_sixteen_photos_are_no_imagenet(photos: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The target is one that any network reaches at once; nothing is claimed all the same."""
     easy = ("division=open", "target.value=0", "eval_interval_steps=1", "max_steps=2")

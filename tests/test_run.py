@@ -116,6 +116,7 @@ def test_a_run_is_bundled_verified_and_exported(trained: tuple[Path, str], tmp_p
     assert agreeing >= figures | of_ranks
 
 
+@pytest.mark.slow
 def test_rounds_have_their_own_seeds_and_are_summed_up(tmp_path: Path) -> None:
     done = flagperf("model=glm", "repeat=2", "seed=5", "max_cv=1.0e-9", *SHORT, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -143,6 +144,7 @@ def test_rounds_have_their_own_seeds_and_are_summed_up(tmp_path: Path) -> None:
     assert "SUSPECT" in done.stdout and "all rounds: the throughput of its rounds varies" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_training_that_only_makes_it_worse_is_suspect(tmp_path: Path) -> None:
     """A closed run, and its throughput is as good as any. That it misses its target is an exit code of its own."""
     done = flagperf("model=vit", "lr=3", "max_steps=100", "require_target=true", cwd=tmp_path)
@@ -154,6 +156,7 @@ def test_a_training_that_only_makes_it_worse_is_suspect(tmp_path: Path) -> None:
     assert f"round 1: {reason}" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_each_value_and_goes_on_after_a_failed_job(tmp_path: Path) -> None:
     broken = tmp_path / "data"
     (broken / "train" / "0").mkdir(parents=True)
@@ -197,6 +200,7 @@ def verdicts(run: Path) -> dict[str, str]:
     return {job: f"{verdict}, {reason}" for job, verdict, reason in found}
 
 
+@pytest.mark.slow
 def test_an_interrupt_stops_all_and_keeps_the_logs(tmp_path: Path, running: subprocess.Popen[str]) -> None:
     (run,) = tmp_path.glob("result/run*")
     assert verdicts(run) == {"seed=0": "RUNNING, running", "seed=1": "RUNNING, waiting"}

@@ -24,6 +24,7 @@ def flagperf(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*FLAGPERF, *words], capture_output=True, text=True, cwd=cwd, timeout=280, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_two_ranks_are_measured_and_told_from_each_other(tmp_path: Path) -> None:
     done = flagperf("run", "probe=alone", "nproc=2", "monitor.interval=1", cwd=tmp_path)

@@ -114,6 +114,8 @@ SLOW = {
     "container is removed",
     "container is stopped",
     "torchrun is killed",
+    "another image",
+    "no room for logs",
 }  # each much like another one
 
 
@@ -284,6 +286,7 @@ def test_what_refuses_a_start(lab: TestCluster, tmp_path: Path, fault: Fault) ->
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_two_entries_of_one_host(lab: TestCluster, tmp_path: Path) -> None:
     first = cluster_file(lab)["nodes"][0]
     user = User(lab, tmp_path, steps=True, nodes=[{**first, "name": name} for name in ("h1", "again")])
@@ -425,6 +428,7 @@ def test_a_killed_launcher_is_noticed_by_the_hosts_and_cleaned_after_by_the_next
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_two_runs_of_one_name_leave_each_other_alone(lab: TestCluster, tmp_path: Path) -> None:
     first, second = User(lab, tmp_path / "first", steps=True), User(lab, tmp_path / "second", steps=True)
     processes = [start(user) for user in (first, second)]

@@ -42,6 +42,7 @@ def dead_owner() -> str:
     return " ".join(words)
 
 
+@pytest.mark.slow
 def test_doctor_names_what_would_stop_a_run(lab: TestCluster, tmp_path: Path) -> None:
     user = User(lab, tmp_path)
     words = ("cluster=lab", *DOCKER, "nnodes=2")

@@ -241,6 +241,7 @@ def test_a_submitted_run_is_followed_from_its_folder(slurm: SlurmLab, tmp_path: 
     assert user.run("report", str(done.folder)).exit_code == 0
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_submitted_run_is_its_jobs_alone(slurm: SlurmLab, tmp_path: Path) -> None:
     user = SlurmUser(slurm, tmp_path)
     refused = user.run(*STEPPING, "submit=true", "cluster.slurm.partition=night")

@@ -81,8 +81,15 @@ def test_check_doctor_a_run_on_two_nodes_and_its_report(acme: User) -> None:
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        pytest.param(None, f"{TOOL}: timeout: failed to run command '{TOOL}': No such file or directory", id="missing"),
-        pytest.param("#!/bin/sh\nexec sleep 3600\n", f"{TOOL}: gave no answer within 0.5 s", id="hangs"),
+        pytest.param(
+            None,
+            f"{TOOL}: timeout: failed to run command '{TOOL}': No such file or directory",
+            id="missing",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "#!/bin/sh\nexec sleep 3600\n", f"{TOOL}: gave no answer within 0.5 s", id="hangs", marks=pytest.mark.slow
+        ),
         pytest.param("#!/bin/sh\necho 'ERR 42'\n", f"{TOOL}: cannot be read (no device in it): ERR 42", id="garbage"),
     ],
 )

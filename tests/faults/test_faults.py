@@ -126,6 +126,7 @@ TWO_NODES = ("cluster=twice", "nnodes=2", "nproc=1")
             RANK1 + "RuntimeError: the workload fails as it was told (exit code 1), during training",
             "RuntimeError: the workload fails as it was told",
             id="raises, and its peer follows",
+            marks=[pytest.mark.slow],
         ),
         pytest.param(["task.fault=exit"], RANK1 + "exit code 3, during training", "leaving with 3", id="exits"),
         pytest.param(["task.fault=kill"], RANK1 + "signal SIGKILL, during training", "", id="is killed"),
