@@ -72,10 +72,15 @@ def signers(envelope: bytes) -> list[str]:
     return [str(signature["keyid"]) for signature in _parts(envelope)[1]]
 
 
+def payload(envelope: bytes) -> bytes:
+    """The signed text in an envelope, unchecked. Raises ValueError where the data is no envelope."""
+    return _parts(envelope)[0]
+
+
 def is_signed(envelope: bytes, statement: bytes, key: Ed25519PublicKey) -> bool:
     """Whether an envelope holds this statement with a signature of this key. Raises ValueError for any other data."""
-    payload, signatures = _parts(envelope)
-    return payload == statement and any(_is_good(signature, statement, key) for signature in signatures)
+    text, signatures = _parts(envelope)
+    return text == statement and any(_is_good(signature, statement, key) for signature in signatures)
 
 
 def _is_good(signature: dict[str, Any], statement: bytes, key: Ed25519PublicKey) -> bool:

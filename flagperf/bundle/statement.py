@@ -20,10 +20,15 @@ TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:flagperf:bundle:1"
 
 
-def statement(hashes: Mapping[str, str], predicate: Mapping[str, Any]) -> bytes:
-    """The text of the statement. `hashes` maps each file to its SHA-256."""
+def statement(hashes: Mapping[str, str], predicate: Mapping[str, Any], kind: str = PREDICATE) -> bytes:
+    """The text of a statement.
+
+    Args:
+        hashes: file → its SHA-256.
+        kind: what the predicate is about, as a URI.
+    """
     subjects = [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(hashes.items())]
-    record = {"_type": TYPE, "subject": subjects, "predicateType": PREDICATE, "predicate": predicate}
+    record = {"_type": TYPE, "subject": subjects, "predicateType": kind, "predicate": predicate}
     return (json.dumps(record, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 

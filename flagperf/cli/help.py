@@ -35,7 +35,7 @@ EXIT_CODES = {
     "6": "target missed (require_target=true)",
     "7": "compare: outside what gate= or align= allows; align: outside the band",
     "8": "compare: gate= or align= is undecided",
-    "9": "verify: a bundle is not what it states; modelzoo check: faults",
+    "9": "a bundle is not what it states; modelzoo check: faults",
     str(INTERRUPTED): "interrupted",
 }
 OPTIONS = {

@@ -7,6 +7,7 @@ of the figures come from docs/perflog.md, docs/results.md and docs/monitors.md.
 """
 
 from flagperf.verify.check import check
+from flagperf.verify.judgement import objections, texts
 from flagperf.verify.values import Row
 
-__all__ = ["Row", "check"]
+__all__ = ["Row", "check", "objections", "texts"]

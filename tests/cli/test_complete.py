@@ -63,7 +63,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("flagperf compare result/run1/", ["result/run1/job"], id="a job of a run"),
         pytest.param("flagperf compare result/run1 result/run2 g", ["gate="], id="what a verb takes"),
         pytest.param("flagperf export ", ["result/run1", "result/run2", "key="], id="runs to pack"),
-        pytest.param("flagperf verify ", ["one.tar.zst", "key="], id="bundles"),
+        pytest.param("flagperf verify ", ["one.tar.zst", "key=", "keys="], id="bundles"),
         pytest.param("flagperf verify sent/t", ["sent/two.tar.zst"], id="bundles of a folder"),
         pytest.param("flagperf list pad", ["paddle/bert"], id="a case of a list"),
         pytest.param("flagperf list bert fr", ["frameworks", "framework="], id="what a list takes"),

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from recorded import recorded_run
+from securesystemslib.dsse import Envelope
+from securesystemslib.signer import SSlibKey
 from signing_key import write_key
 
 from flagperf.bundle import archive
+from flagperf.bundle.approval import approval_file
 from flagperf.bundle.signature import key_id, public_key
 from flagperf.cli.main import run_command
 
@@ -68,10 +75,11 @@ def test_a_bundle_that_is_what_it_states(bundle: Path, capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert re.search(r"^p_train +112\.9 +112\.9 +agrees +units of STEP_ENDs over train_no_eval_time$", shown, re.M)
     assert re.search(r"^rank 0: peak_memory +0\.94455 +not recomputed +measured inside the process;", shown, re.M)
-    assert shown.splitlines()[-4:] == [
+    assert shown.splitlines()[-5:] == [
         "hashes: all 17 files agree",
         f"signature: good, by {name}",
         "secret values left out: 0",
+        "approval: none",
         shown.splitlines()[-1],
     ]
     assert re.fullmatch(r"figures: [0-9]+ agree, 0 differ, [0-9]+ are not recomputed", shown.splitlines()[-1])
@@ -128,7 +136,7 @@ def test_figures_without_logs_are_not_believed(bundle: Path, capsys: pytest.Capt
     capsys.readouterr()
     assert run_command(["verify", str(bundle)]) == 9
     output = last_lines(capsys)
-    figures = [line.split(": ")[1].split(" is ")[0] for line in output[output.index("secret values left out: 0") + 2 :]]
+    figures = [line.split(": ")[1].split(" is ")[0] for line in output[output.index("approval: none") + 2 :]]
     assert figures == ["p_whole", "p_train", "p_core", "target_reached", "verdict", "round 1", "verdict"]
 
 
@@ -153,7 +161,7 @@ def test_export(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str)
 
 
 USAGE = {
-    "verify": "flagperf verify FILE.tar.zst [key=FILE]",
+    "verify": "flagperf verify FILE.tar.zst [key=FILE] [keys=FILE]",
     "export": "flagperf export RUN_DIR FILE.csv|FILE.xlsx|FILE.json|FILE.tar.zst [key=FILE]",
 }
 TWO = "a run folder and the file to write"
@@ -246,3 +254,112 @@ def test_a_wrong_line_gets_one_message(
     assert run_command(arguments) == 2
     assert capsys.readouterr() == ("", f"flagperf: {expected}\n")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+# ---------------------------------------------------------------- approvals
+
+
+@pytest.fixture
+def approved(bundle: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A bundle that the vendor cpu has approved; `keys` beside it has the key of cpu."""
+    folder = bundle.parent
+    write_key(folder / "vendor")
+    assert run_command(["approve", str(bundle), f"key={folder / 'vendor'}"]) == 0
+    name = key_id(public_key(folder / "vendor.pub"))
+    assert capsys.readouterr().out.splitlines()[-1] == f"{bundle}.approval.json: approved by {name}"
+    (folder / "keys").write_text(f"# vendors\n\ncpu {(folder / 'vendor.pub').read_text()}")
+    return bundle
+
+
+def approval_line(bundle: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    code = run_command(["verify", str(bundle), *options])
+    return code, next(line for line in capsys.readouterr().out.splitlines() if line.startswith("approval: "))
+
+
+def test_an_approval_is_shown(approved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = key_id(public_key(approved.parent / "vendor.pub"))
+    unchecked = f"approval: by {name}; not checked: give keys=FILE with this public key"
+    assert approval_line(approved, capsys) == (0, unchecked)
+    keys = f"keys={approved.parent / 'keys'}"
+    assert approval_line(approved, capsys, keys) == (0, f"approval: good, by cpu, {name}")
+    others = approved.parent / "others"
+    others.write_text(f"cpu {(approved.parent / 'key.pub').read_text()}")
+    assert approval_line(approved, capsys, f"keys={others}") == (0, unchecked)
+
+
+def of_another_bundle(envelope: dict[str, Any]) -> None:
+    text = base64.b64decode(envelope["payload"])
+    envelope["payload"] = base64.b64encode(re.sub(rb'"sha256": "....', b'"sha256": "0000', text)).decode()
+
+
+def of_another_kind(envelope: dict[str, Any]) -> None:
+    text = base64.b64decode(envelope["payload"])
+    envelope["payload"] = base64.b64encode(text.replace(b"flagperf:approval", b"flagperf:bundle")).decode()
+
+
+def of_nobody(envelope: dict[str, Any]) -> None:
+    envelope["signatures"] = []
+
+
+def by_another_key(envelope: dict[str, Any]) -> None:
+    envelope["signatures"][0]["sig"] = base64.b64encode(b"0" * 64).decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param(of_another_bundle, "the approval is for another bundle", id="bundle"),
+        pytest.param(of_another_kind, "not an approval, but urn:flagperf:bundle:1", id="kind"),
+        pytest.param(of_nobody, "the envelope has no signature", id="no signature"),
+        pytest.param(by_another_key, "the signature is not by SHA256:", id="signature"),
+        pytest.param(dict.clear, "not an envelope: 'payloadType'", id="empty"),
+    ],
+)
+def test_a_wrong_approval_is_not_believed(
+    approved: Path, capsys: pytest.CaptureFixture[str], change: Callable[[dict[str, Any]], None], why: str
+) -> None:
+    path = approval_file(approved)
+    envelope = json.loads(path.read_text())
+    change(envelope)
+    path.write_text(json.dumps(envelope))
+    code, line = approval_line(approved, capsys, f"keys={approved.parent / 'keys'}")
+    assert (code, line.startswith(f"approval: cannot be believed: {why}")) == (9, True)
+
+
+def test_a_bundle_is_approved_once(approved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["approve", str(approved), f"key={approved.parent / 'vendor'}"]) == 2
+    assert capsys.readouterr().err == (
+        f"flagperf: this bundle is approved already\n  where:   command line\n  given:   {approved}.approval.json\n"
+        "  do:      remove the file first\n"
+    )
+
+
+def test_a_changed_bundle_is_not_approved(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changed(bundle, "round1/result.json", r'"p_train": 112\.8', '"p_train": 113.8')
+    write_key(bundle.parent / "vendor")
+    assert run_command(["approve", str(bundle), f"key={bundle.parent / 'vendor'}"]) == 9
+    assert "not approved: the bundle is not what it states" in capsys.readouterr().out.splitlines()
+    assert not approval_file(bundle).exists()
+
+
+def test_others_can_check_an_approval(approved: Path) -> None:
+    """The library of in-toto verifies the approval; its subject is the file of the bundle."""
+    envelope = Envelope.from_dict(json.loads(approval_file(approved).read_bytes()))
+    key = public_key(approved.parent / "vendor.pub")
+    raw = key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    name = key_id(key)
+    assert list(envelope.verify([SSlibKey(name, "ed25519", "ed25519", {"public": raw.hex()})], 1)) == [name]
+    digest = hashlib.sha256(approved.read_bytes()).hexdigest()
+    assert json.loads(envelope.payload)["subject"] == [{"name": approved.name, "digest": {"sha256": digest}}]
+
+
+@pytest.mark.parametrize("line", ["cpu", "cpu ssh-rsa AAAA", "ssh-ed25519 AAAA"])
+def test_a_line_without_a_key(bundle: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+    keys = bundle.parent / "keys"
+    keys.write_text(f"# vendors\n{line}\n")
+    capsys.readouterr()
+    assert run_command(["verify", str(bundle), f"keys={keys}"]) == 2
+    assert capsys.readouterr().err == (
+        f"flagperf: no key in this line\n  where:   {keys}:2\n  key:     keys\n  given:   {line}\n"
+        "  allowed: NAME ssh-ed25519 AAAA…, as in OpenSSH's file of allowed signers\n"
+    )
