@@ -19,6 +19,9 @@ STACKS     := oldest middle
 # Each test that starts flagperf would compile it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Python compiles what it imports, at the first import: a tenth of the modules, and pip would compile them all.
+PIP_INSTALL := -m pip install -q --no-compile
+
 # Tests run side by side, also on two cores: half of the time they wait for hosts, ranks and deadlines.
 WORKERS ?= 3
 PYTEST  := $(VENV)/bin/pytest -n $(WORKERS) --dist worksteal --durations=25
@@ -97,17 +100,17 @@ $(VENV)/bin/python:
 
 $(RUN): pyproject.toml | $(VENV)/bin/python
 	@echo "installing flagperf and PyTorch into $(VENV): some GB, once"
-	$(VENV)/bin/python -m pip install -q -e '.[train]'
+	$(VENV)/bin/python $(PIP_INSTALL) -e '.[train]'
 	@touch $@
 
 $(DEV): pyproject.toml $(RUN) | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install -q -e '.[train,test,docs,dev]'
+	$(VENV)/bin/python $(PIP_INSTALL) -e '.[train,test,docs,dev]'
 	@touch $@
 
 $(VENV)-%/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-$*
 	@echo "installing flagperf and $* into $(VENV)-$*: 1 to 3 GB, once"
-	$(VENV)-$*/bin/python -m pip install -q -e '.[$*]'
+	$(VENV)-$*/bin/python $(PIP_INSTALL) -e '.[$*]'
 	@touch $@
 
 # The first of these minors of Python 3 that starts, on the path or among pyenv's, with the packages of
@@ -126,7 +129,7 @@ $(STACKS:%=$(VENV)-%/.installed): $(VENV)-%/.installed: pyproject.toml $(RUN)
 	$(VENV)/bin/python -c "import re; from importlib.metadata import requires; \
 	    lines = [line for line in requires('flagperf') if re.search('train-($*|older)', line)]; \
 	    print(*(line.partition(';')[0] for line in lines), sep='\n')" > $(VENV)-$*/requirements.txt
-	$(VENV)-$*/bin/python -m pip install -q -r $(VENV)-$*/requirements.txt
+	$(VENV)-$*/bin/python $(PIP_INSTALL) -r $(VENV)-$*/requirements.txt
 	echo "$(CURDIR)" > "$$($(VENV)-$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/flagperf.pth"
 	@touch $@
 
