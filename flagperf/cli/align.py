@@ -1,17 +1,18 @@
-"""flagperf align: does a device compute what the case computes? Held against the case's golden curves
+"""flagperf align: does a device compute what the case computes? Checked against the case's golden curves
 
 usage: flagperf align model=NAME [vendor=NAME hardware=NAME OVERRIDES…] [golden=FILE] [find=true]
 
 The reduced case trains 20 steps on the device, with the seed and data of the curve. The verdict says: inside the band
-of the precision, or outside from step N on. docs/numerics.md explains curves and bands.
+of the precision, or outside from step N on. docs/numerics.md explains curves and bands. The run folder has align.json,
+which runs with require_alignment=true need.
 
 words:
   model=NAME        the case
   vendor=NAME hardware=NAME
                     the device; this machine's CPU without them
-  precision=fp32|tf32|amp_bf16|amp_fp16
-                    whose band counts; fp32 without it
-  golden=FILE       curves of your own, in the form of conf/golden/
+  precision=fp32|tf32|amp_bf16
+                    whose band counts; fp32 without it. amp_fp16 has no band
+  golden=FILE       curves of yours, in the form of conf/golden/
   find=true         in place of the verdict: the first module that computes otherwise than the CPU, and the operator
 
 options: --config-dir
@@ -28,37 +29,41 @@ exit codes: 0, 2, 3, 5, 7
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from flagperf.cli.words import need
+from flagperf.compare.alignment import record_of
 from flagperf.compare.gate import EXIT_CODES
-from flagperf.compare.golden import Curve, Golden, Held, computed, golden_of, identity_of, read
+from flagperf.compare.golden import Check, Curve, Golden, computed, golden_file, identity_of, read
 from flagperf.compare.golden_page import page
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import search_path
 from flagperf.config.files.user_path import user_path
 from flagperf.config.schema.values import JobConfig
+from flagperf.contract.alignment import RECORD
 from flagperf.contract.leaves import differing
 from flagperf.contract.regular import write_atomically
 from flagperf.errors import ConfigError
 from flagperf.run.ranks_alone import ask_ranks
 
-FILE, FIND = "golden=", "find=true"
+GOLDEN, FIND = "golden=", "find=true"
 
 
 def main(options: argparse.Namespace) -> int:
     """Train for each curve of the case, print a verdict a curve, and plot them; 7 where a training is outside."""
-    words = [word for word in options.arguments if not word.startswith(FILE) and word != FIND]
-    own = [word.removeprefix(FILE) for word in options.arguments if word.startswith(FILE)]
+    words = [word for word in options.arguments if not word.startswith(GOLDEN) and word != FIND]
+    files = [word[len(GOLDEN) :] for word in options.arguments if word.startswith(GOLDEN)]
     keys = {word.partition("=")[0] for word in words}
     need("align", ("model",), keys)
-    words += [] if "precision" in keys else ["precision=fp32"]
+    words += ["require_alignment=false", "alignment=null", *([] if "precision" in keys else ["precision=fp32"])]
     case = compose([next(word for word in words if word.startswith("model=")), "dry_run=true"], options.config_dir).case
-    curves = read(user_path(own[0])) if own else golden_of(case, search_path(options.config_dir))
+    path = user_path(files[0]) if files else golden_file(case, search_path(options.config_dir))
+    curves = read(path)
     jobs = [job_of(golden, words, options.config_dir) for golden in curves]
     if FIND in options.arguments:
         return find(compose([*words, *curves[-1].overrides, "locate=true"], options.config_dir))
@@ -66,14 +71,30 @@ def main(options: argparse.Namespace) -> int:
         for job, golden in zip(jobs, curves, strict=True):
             print(f"{job.name}, {golden.name}: {' '.join(golden.overrides)}")
         return 0
-    began = f"align{datetime.now():%Y%m%d-%H%M%S}"
-    held = []
+    return align(jobs, curves, path)
+
+
+def align(jobs: Sequence[JobConfig], curves: Sequence[Golden], file: Path) -> int:
+    """Train each job in a folder of the run, and write the record of all checks beside these folders.
+
+    Args:
+        file: of the curves.
+
+    Returns:
+        7 where a training is outside, else 0.
+    """
+    folder = Path(jobs[0].result_dir).expanduser().absolute() / (
+        jobs[0].run_name or f"align{datetime.now():%Y%m%d-%H%M%S}"
+    )
+    checks = []
     for job, golden in zip(jobs, curves, strict=True):
-        folder, logs = ask_ranks(replace(job, run_name=f"{job.run_name or began}-{golden.name}"), "align")
-        held.append(Held(golden, job.config["precision"], Curve.of(logs[0].events)))
-        print(f"{golden.name + ':':9} {held[-1].told()}")
-        print(write_atomically(folder / "align.html", page(job.name, held[-1])))
-    return EXIT_CODES["passed" if all(one.inside for one in held) else "failed"]
+        trained, logs = ask_ranks(replace(job, result_dir=str(folder), run_name=golden.name), "align")
+        checks.append(Check(golden, job.config["precision"], Curve.of(logs[0].events)))
+        print(f"{golden.name + ':':9} {checks[-1].verdict}")
+        print(write_atomically(trained / "align.html", page(job.name, checks[-1])))
+    record = record_of(jobs[0], checks, file, logs[0])
+    print(write_atomically(folder / RECORD, json.dumps(asdict(record), indent=1) + "\n"))
+    return EXIT_CODES["passed" if all(check.inside for check in checks) else "failed"]
 
 
 def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> JobConfig:
@@ -89,10 +110,11 @@ def job_of(golden: Golden, words: Sequence[str], folders: Sequence[Path]) -> Job
         problem = "the case has changed since its golden curve was written"
         advice = f"python -m cases.golden {job.case} writes the curve again"
         raise ConfigError(problem, key="model", given=job.case, allowed=f"{golden.case} as it was", advice=advice)
-    here, there = computed(job.config), computed(reference.config)
-    for key in differing(there, here):
+    settings, expected = computed(job.config), computed(reference.config)
+    for key in differing(expected, settings):
         problem = "this training would compute something else than the golden curve"
-        raise ConfigError(problem, key=key, given=here.get(key), allowed=there.get(key), advice=f"leave {key} as it is")
+        advice = f"leave {key} as it is"
+        raise ConfigError(problem, key=key, given=settings.get(key), allowed=expected.get(key), advice=advice)
     if (precision := job.config["precision"]) not in golden.bands:
         problem = "the golden curve has no band for this precision"
         raise ConfigError(problem, key="precision", given=precision, allowed=", ".join(golden.bands))
@@ -106,15 +128,15 @@ def find(job: JobConfig) -> int:
     if not (located["compared"] or located["operator"]):
         print(f"no difference above {located['limit']:g} in outputs, gradients and updates of a step")
         return EXIT_CODES["passed"]
-    for line in told(located):
+    for line in description(located):
         print(line)
     if located["operator"]:
         print(write_atomically(folder / "reproduce.py", located["operator"]["script"]))
     return EXIT_CODES["failed"]
 
 
-def told(located: Mapping[str, Any]) -> Iterator[str]:
-    """What a search found, in lines."""
+def description(located: Mapping[str, Any]) -> Iterator[str]:
+    """The first difference, in lines."""
     if located["compared"]:
         numbers = f"relative error {located['error']:.3g}, cosine {located['cosine']:.6g}"
         yield f"module:    {located['module'] or 'the network'}, {located['compared']}: {numbers}"

@@ -5,6 +5,8 @@ usage: flagperf docs submission RUN… | case|model|vendor model=NAME vendor=NAM
 words:
   submission   print the result table and README of a case from its results; refused where results are missing
   RUN…         folders of runs or of jobs, which together have the case at 1x1, 1x8 (to its end) and 2x8
+  require_alignment=true
+               with submission: refuse jobs that name no alignment (docs/numerics.md)
   case         the page of a case on a vendor's product: commands, and results at 1x1, 1x8 and 2x8
   model        the page of a model: description, data, frameworks, and the vendors with tunings of it
   vendor       the page of a vendor: products, images, monitors, environment, and the results of all cases
@@ -47,7 +49,7 @@ from flagperf.partners.flagperf.readme import fragment
 from flagperf.partners.flagperf.submission import MeasuredJob, check, jobs_in, submissions, unfit
 from flagperf.plain import plain
 
-SUBMISSION = "submission"
+SUBMISSION, ALIGNED = "submission", "require_alignment"
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,12 @@ def main(parsed: argparse.Namespace) -> int:
 
 def _print_submission(arguments: Sequence[str]) -> int:
     """Print the Markdown of a submission. Refuses a submission with holes."""
-    folders, _ = paths_and_options("docs", arguments, ())
+    folders, options = paths_and_options("docs", arguments, (ALIGNED,))
     if not folders:
         raise ConfigError("docs submission takes folders of runs or jobs", advice=usage("docs"))
     jobs = [job for folder in folders for job in jobs_in(folder)]
     groups = submissions(jobs)
-    check(groups)
+    check(groups, aligned=options.get(ALIGNED) == "true")
     print(plain("\n".join(fragment(group) for group in groups)), end="")
     _say_what_is_left_out((job, unfit(job)) for job in jobs)
     return 0

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -24,6 +24,8 @@ from flagperf.contract.perflog import Event
 from flagperf.errors import ConfigError
 
 STEPS = 20
+NUMBERS = ("loss", "grad_norm")  # of each step
+NO_METRIC = ("step", "samples", "time")  # fields of EVALUATE beside the metrics
 COMPUTED = (  # what decides what is computed; the precision has a band of its own
     *("network", "optimizer", "lr_scheduler", "task", "train_data", "eval_data", "fingerprint", "init_checkpoint"),
     *("train_batch_size", "eval_batch_size", "gradient_accumulation_steps", "global_batch_size", "lr", "lr_interval"),
@@ -61,14 +63,11 @@ class Curve:
 
     def points(self) -> Iterator[tuple[str, int, float]]:
         """Name, step and value of each number; the metrics are those of the last step."""
-        for name in ("loss", "grad_norm"):
+        for name in NUMBERS:
             for step, value in enumerate(getattr(self, name), 1):
                 yield name, step, value
         for name, value in self.metrics.items():
             yield name, len(self.loss), value
-
-
-NO_METRIC = ("step", "samples", "time")
 
 
 @dataclass(frozen=True)
@@ -84,45 +83,71 @@ class Golden:
     bands: Mapping[str, Curve]  # precision → how far each number may lie from the curve
 
 
+class Distance(NamedTuple):
+    """How far a number of a training lies from the curve."""
+
+    ratio: float  # in widths of the band
+    name: str
+    step: int
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3g} times the band ({self.name}, step {self.step})"
+
+
 @dataclass(frozen=True)
-class Held:
-    """A training held against a golden curve."""
+class Check:
+    """A training beside a golden curve."""
 
     golden: Golden
     precision: str
-    found: Curve
+    measured: Curve
 
     @property
-    def ratios(self) -> list[tuple[float, str, int]]:
-        """How far each number lies from the curve in widths of the band, with its name and step; in order of steps."""
-        band = {(name, step): width for name, step, width in self.golden.bands[self.precision].points()}
-        found = {(name, step): value for name, step, value in self.found.points()}
-        rows = []
-        for name, step, value in self.golden.curve.points():
-            if name == "grad_norm" and not self.found.grad_norm:
-                continue  # the framework logs none
-            off = abs(found.get((name, step), math.nan) - value)
-            rows.append((math.inf if math.isnan(off) else _ratio(off, band[name, step]), name, step))
-        return sorted(rows, key=lambda row: (row[2], row[1] not in ("loss", "grad_norm")))
+    def band(self) -> Curve:
+        """The band of the precision."""
+        return self.golden.bands[self.precision]
+
+    @property
+    def distances(self) -> list[Distance]:
+        """The distance of each number from the curve, in the order of steps; infinite where there is no number."""
+        widths = {(name, step): width for name, step, width in self.band.points()}
+        values = {(name, step): value for name, step, value in self.measured.points()}
+        distances = [
+            Distance(_ratio(abs(values.get((name, step), math.nan) - expected), widths[name, step]), name, step)
+            for name, step, expected in self.golden.curve.points()
+            if name != "grad_norm" or self.measured.grad_norm  # some frameworks log none
+        ]
+        return sorted(distances, key=lambda distance: (distance.step, distance.name not in NUMBERS))
+
+    @property
+    def largest(self) -> Distance:
+        """The distance of the number that lies furthest away."""
+        return max(self.distances)
+
+    @property
+    def first_outside(self) -> Distance | None:
+        """The first number outside the band; None: each number lies inside."""
+        return next((distance for distance in self.distances if distance.ratio > 1), None)
 
     @property
     def inside(self) -> bool:
-        """Whether each number lies within its band."""
-        return all(ratio <= 1 for ratio, _, _ in self.ratios)
+        """Whether each number lies within the band."""
+        return self.first_outside is None
 
-    def told(self) -> str:
+    @property
+    def verdict(self) -> str:
         """The verdict in a sentence."""
-        ratio, name, step = max(self.ratios)
-        most = f"{ratio:.3g} times the band ({name}, step {step})"
-        if self.inside:
-            return f"inside the band of {self.precision}: {len(self.golden.curve.loss)} steps, at most {most}"
-        first, what, left = next(row for row in self.ratios if row[0] > 1)
-        began = f"{what} is the first outside, by {first:.3g} times the band"
-        return f"outside the band of {self.precision} from step {left} on: {began}; at most {most}"
+        first = self.first_outside
+        if first is None:
+            return f"inside the band of {self.precision}: {len(self.golden.curve.loss)} steps, at most {self.largest}"
+        began = f"{first.name} is the first outside, by {first.ratio:.3g} times the band"
+        return f"outside the band of {self.precision} from step {first.step} on: {began}; at most {self.largest}"
 
 
-def _ratio(off: float, width: float) -> float:
-    return off / width if width else (math.inf if off else 0.0)
+def _ratio(deviation: float, width: float) -> float:
+    if math.isnan(deviation):
+        return math.inf
+    return deviation / width if width else (math.inf if deviation else 0.0)
 
 
 def read(path: Path) -> list[Golden]:
@@ -138,12 +163,12 @@ def read(path: Path) -> list[Golden]:
                 content["case"],
                 content["revision"],
                 name,
-                tuple(one["overrides"]),
-                one["identity"],
-                _curve(one),
-                {precision: _curve(band) for precision, band in one["bands"].items()},
+                tuple(curve["overrides"]),
+                curve["identity"],
+                _curve(curve),
+                {precision: _curve(band) for precision, band in curve["bands"].items()},
             )
-            for name, one in content["curves"].items()
+            for name, curve in content["curves"].items()
         ]
     except (OSError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         problem = f"this is no file of golden curves: {type(error).__name__}: {error}"
@@ -154,8 +179,8 @@ def _curve(node: Mapping[str, Any]) -> Curve:
     return Curve(*(node[field.name] for field in fields(Curve)))
 
 
-def golden_of(case: str, folders: Sequence[Path]) -> list[Golden]:
-    """The curves that a case ships.
+def golden_file(case: str, folders: Sequence[Path]) -> Path:
+    """The file of the curves of a case.
 
     Raises:
         ConfigError: the case has none.
@@ -164,7 +189,7 @@ def golden_of(case: str, folders: Sequence[Path]) -> list[Golden]:
     if path is None:
         advice = f"python -m cases.golden {case} writes them"
         raise ConfigError("the case has no golden curves", key="model", given=case, advice=advice)
-    return read(path)
+    return path
 
 
 def identity_of(config: Mapping[str, Any]) -> str:

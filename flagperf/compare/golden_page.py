@@ -5,42 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from flagperf.compare.golden import Held
+from flagperf.compare.golden import NUMBERS, Check
 from flagperf.report.page import render
 from flagperf.report.plots import Chart, lines
 
-PLACE = "golden"
+CHARTS = "golden"  # of the page, by this name in its template
 TITLES = {"loss": "Loss", "grad_norm": "Norm of the gradients"}
 
 
-def page(job: str, held: Held) -> str:
+def page(job: str, check: Check) -> str:
     """The whole page. `job`: the name of the training."""
     return render(
         "golden.html.j2",
-        {PLACE: list(charts(held))},
+        {CHARTS: list(charts(check))},
         folder=Path(__file__).parent,
         name=job,
-        curve=held.golden.name,
-        outcome="passed" if held.inside else "failed",
-        told=held.told(),
-        place=PLACE,
+        curve=check.golden.name,
+        outcome="passed" if check.inside else "failed",
+        verdict=check.verdict,
+        charts_name=CHARTS,
         metrics=[
-            (name, value, held.found.metrics.get(name), held.golden.bands[held.precision].metrics[name])
-            for name, value in held.golden.curve.metrics.items()
+            (name, expected, check.measured.metrics.get(name), check.band.metrics[name])
+            for name, expected in check.golden.curve.metrics.items()
         ],
     )
 
 
-def charts(held: Held) -> Iterator[Chart]:
+def charts(check: Check) -> Iterator[Chart]:
     """Loss and gradient norm with their bands, and how far they lie from the curve."""
-    band, curve = held.golden.bands[held.precision], held.golden.curve
-    for key, title in TITLES.items():
-        golden, found, widths = (list(getattr(one, key)) for one in (curve, held.found, band))
-        series = {"golden": _points(golden), "this device": _points(found)}
-        pairs = zip(golden, widths, strict=True)
-        area = [[step, value - width, value + width] for step, (value, width) in enumerate(pairs, 1)]
-        yield lines(f"{title}, and the band of {held.precision}", "step", key, series, band=area)
-    ratios = {key: [[step, ratio] for ratio, name, step in held.ratios if name == key] for key in TITLES}
+    for name in NUMBERS:
+        expected, measured, widths = (
+            list(getattr(curve, name)) for curve in (check.golden.curve, check.measured, check.band)
+        )
+        series = {"golden": _points(expected), "this device": _points(measured)}
+        pairs = enumerate(zip(expected, widths, strict=True), 1)
+        area = [[step, value - width, value + width] for step, (value, width) in pairs]
+        yield lines(f"{TITLES[name]}, and the band of {check.precision}", "step", name, series, band=area)
+    ratios = {name: [[there.step, there.ratio] for there in check.distances if there.name == name] for name in NUMBERS}
     yield lines("Distance from the curve", "step", "bands", ratios, marks=[{"at": 1, "label": "the band"}], zero=True)
 
 

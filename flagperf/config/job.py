@@ -23,6 +23,7 @@ from flagperf.config.parts.platform import check_hardware_chosen, container_opti
 from flagperf.config.parts.reach import with_reach
 from flagperf.config.parts.strategy import own_arguments, parallel, with_whole_network
 from flagperf.config.parts.writers import with_classes
+from flagperf.config.rules.alignment import alignment_record
 from flagperf.config.rules.changes import changes_of, described
 from flagperf.config.rules.classes import check_places, other_libraries
 from flagperf.config.rules.extension import check_extension, recorded, with_folder, without_proof
@@ -174,6 +175,8 @@ def _complete(
     """
     if extension := recorded(typed.vendor, config):
         config = {**config, "extension": extension}
+    if alignment := alignment_record(config, folders, checked.where):
+        config = {**config, "alignment_record": alignment}
     replaced = [
         *replacing_code(config, typed, checked.where),
         *other_libraries(config, typed.framework, checked.where),

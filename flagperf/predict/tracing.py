@@ -23,9 +23,10 @@ from flagperf.errors import ConfigError
 
 CACHE = Path("flagperf", "traces")  # below the user's cache folder
 KEPT_OUT = (  # of a configuration: what no trace depends on
-    "auto_batch", "clear_caches", "cluster", "container", "deadlines", "dry_run", "eval_batch_size", "log_level",
+    "alignment", "alignment_record", "auto_batch", "clear_caches", "cluster", "container", "deadlines", "dry_run",
+    "eval_batch_size", "log_level",
     "max_cv", "mlperf", "monitor", "only", "oversubscribe", "predict", "probe", "render", "repeat", "reports",
-    "require_target", "result_dir", "resume", "run_name", "runtime", "seed", "submit",
+    "require_alignment", "require_target", "result_dir", "resume", "run_name", "runtime", "seed", "submit",
 )  # fmt: skip
 TIMEOUT = 600.0  # seconds for one configuration
 

@@ -14,6 +14,7 @@ from typing import Any
 from flagperf.contract.records import Finding, Verdict
 from flagperf.contract.settings import ON_SAMPLE_DATA
 from flagperf.results.achievable import within_the_bound
+from flagperf.results.aligned import as_aligned
 from flagperf.results.closed import BUILT
 from flagperf.results.evidence import TRAINING_LIMITS, Evidence
 from flagperf.results.extent import DATA
@@ -277,6 +278,7 @@ CONSISTENT: tuple[Rule, ...] = (
     _wall_clock,
     _clock_goes_on,
     *DATA,
+    as_aligned,
 )
 
 

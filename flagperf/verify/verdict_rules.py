@@ -270,6 +270,22 @@ def _built(round_: Round) -> Findings:
         yield from built_findings(round_)
 
 
+def _aligned(round_: Round) -> Findings:
+    """No alignment where the run requires one, or ranks with other software than that of the alignment."""
+    record = round_.config.get("alignment_record")
+    if record is None:
+        if round_.config.get("require_alignment"):
+            yield "INVALID", "the run requires an alignment, and has none"
+        return
+    aligned: Mapping[str, Any] = record["software"]
+    for rank in round_.ranks:
+        for event in rank.all("BUILT")[-1:]:
+            versions: Mapping[str, Any] = (event.value.get("software") or {}).get("versions") or {}
+            names = (aligned.keys() & versions.keys()) - {"flagperf"}
+            if other := sorted(name for name in names if versions[name] != aligned[name]):
+                yield "INVALID", f"rank {rank.number} has another version of {', '.join(other)} than the alignment"
+
+
 ALWAYS: tuple[Callable[[Round], Findings], ...] = (_ended, _complete, _one_configuration)
 WITH_FINISHED: tuple[Callable[[Round], Findings], ...] = (
     _ranks_agree,
@@ -281,4 +297,5 @@ WITH_FINISHED: tuple[Callable[[Round], Findings], ...] = (
     _data,
     _learned,
     _built,
+    _aligned,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -56,15 +57,26 @@ def align(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.torch
 @pytest.mark.slow
-@pytest.mark.parametrize(("plugin", "code", "told"), [("torch_acme", 0, "inside"), ("torch_acme_wrong", 7, "outside")])
+@pytest.mark.parametrize(("plugin", "code", "side"), [("torch_acme", 0, "inside"), ("torch_acme_wrong", 7, "outside")])
 def test_a_wrong_operator_of_a_chip_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: str, code: int, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: str, code: int, side: str
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{DATA}/acme_chip/code")
     done = align(tmp_path, f"vendor.plugin={plugin}", "run_name=aligned")
-    verdict, page = done.stdout.splitlines()[-2:]
-    assert (done.returncode, verdict.partition(" the band")[0]) == (code, f"dropout:  {told}"), done.stderr
-    assert told in Path(page).read_text(encoding="utf-8")
+    verdict, page, path = done.stdout.splitlines()[-3:]
+    assert (done.returncode, verdict.partition(" the band")[0]) == (code, f"dropout:  {side}"), done.stderr
+    assert side in Path(page).read_text(encoding="utf-8")
+    record = json.loads(Path(path).read_text(encoding="utf-8"))
+    assert (record["vendor"], record["inside"], [*record["curves"]]) == ("acme", code == 0, ["plain", "dropout"])
+    words = ["model=glm", *CHIP, f"vendor.plugin={plugin}", "require_alignment=true", f"alignment={path}"]
+    if code:
+        with pytest.raises(ConfigError, match="the device left the band in this alignment"):
+            compose([*words, "size=tiny"], [Path(folder) for folder in FOLDERS[1::2]])
+    else:
+        assert (
+            compose([*words, "size=tiny"], [Path(folder) for folder in FOLDERS[1::2]]).config["alignment_record"]
+            == record
+        )
 
 
 @pytest.mark.torch

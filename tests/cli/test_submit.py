@@ -123,7 +123,9 @@ def test_holes(runs: Path, capsys: pytest.CaptureFixture[str], words: list[str],
     [
         pytest.param([], "docs submission takes folders of runs or jobs\n  where:   command line\n", id="nothing"),
         pytest.param(
-            ["scale=1x8"], "unknown option of docs\n  where:   command line\n  given:   scale\n", id="no folder"
+            ["scale=1x8"],
+            "unknown option of docs\n  where:   command line\n  given:   scale\n  allowed: one of: require_alignment\n",
+            id="no folder",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Golden curves: how a training is held against one, and that each shipped curve is of the case as it is now."""
+"""Golden curves: the verdict on a training, and that each shipped curve is of the case as it is now."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flagperf.compare.golden import STEPS, Curve, Golden, Held, golden_of, identity_of, read
+from flagperf.compare.golden import STEPS, Check, Curve, Golden, golden_file, identity_of, read
 from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.errors import ConfigError
@@ -16,7 +16,7 @@ CASES = sorted(path.stem for path in (CONF / "golden").glob("*.yaml"))
 CURVE = Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5})
 BAND = Curve([0.1, 0.1, 0.2], [0.3, 0.3, 0.3], {"accuracy": 0.01})
 GOLDEN = Golden("toy", 1, "plain", (), "0" * 16, CURVE, {"fp32": BAND})
-HELD = {
+VERDICTS = {
     "the same": (CURVE, "inside the band of fp32: 3 steps, at most 0 times the band (loss, step 3)"),
     "a little apart": (
         Curve([2.05, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5}),
@@ -40,22 +40,22 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize(("found", "told"), [pytest.param(*row, id=name) for name, row in HELD.items()])
-def test_a_training_is_held_against_a_curve(found: Curve, told: str) -> None:
-    held = Held(GOLDEN, "fp32", found)
-    assert (held.told(), held.inside) == (told, told.startswith("inside"))
+@pytest.mark.parametrize(("measured", "verdict"), [pytest.param(*row, id=name) for name, row in VERDICTS.items()])
+def test_a_training_is_checked_against_a_curve(measured: Curve, verdict: str) -> None:
+    check = Check(GOLDEN, "fp32", measured)
+    assert (check.verdict, check.inside) == (verdict, verdict.startswith("inside"))
 
 
 def test_each_curve_is_of_the_case_as_it_is_now() -> None:
     """Where this fails, `python -m cases.golden CASE` writes the curves again."""
-    curves = [golden for case in CASES for golden in golden_of(case, [CONF])]
+    curves = [golden for case in CASES for golden in read(golden_file(case, [CONF]))]
     configs = [compose([f"model={golden.case}", *golden.overrides]).config for golden in curves]
     stated = [(golden.case, golden.name, golden.revision, golden.identity) for golden in curves]
     assert stated == [
         (golden.case, golden.name, config["revision"], identity_of(config))
         for golden, config in zip(curves, configs, strict=True)
     ]
-    lengths = {len(one.loss) for golden in curves for one in (golden.curve, *golden.bands.values())}
+    lengths = {len(curve.loss) for golden in curves for curve in (golden.curve, *golden.bands.values())}
     assert lengths <= {STEPS}
 
 

@@ -108,6 +108,17 @@ def submitted(*configs: dict[str, Any]) -> Evidence:
     return dataclasses.replace(sound, logs=logs)
 
 
+def aligned(software: dict[str, str]) -> Evidence:
+    """Sound ranks on torch 2.4.0, of a run that requires an alignment and has one of this software."""
+    sound = evidence()
+    versions = {"software": {"versions": {"torch": "2.4.0", "flagperf": "0.2.0", "timm": None}}}
+    logs = [
+        dataclasses.replace(log, events=(Event("BUILT", versions, rank=log.rank), *log.events)) for log in sound.logs
+    ]
+    config = {"require_alignment": True, "alignment_record": {"software": software}}
+    return dataclasses.replace(sound, logs=logs, config=config)
+
+
 def changed(**fields: Any) -> Callable[[], Evidence]:
     return lambda: dataclasses.replace(evidence(), **fields)
 
@@ -358,6 +369,21 @@ CASES: dict[str, tuple[Callable[[], Evidence], str, tuple[str, ...]]] = {
         lambda: evidence(ranks=[{**rank, "data_fingerprint": f"{rank['rank']:016x}"} for rank in ranks()]),
         "SUSPECT",
         ("rank 1 has other data than rank 0: the files differ",),
+    ),
+    "a required alignment": (
+        lambda: aligned({"torch": "2.4.0", "flagperf": "0.2.0"}),
+        "VALID",
+        (),
+    ),
+    "no required alignment": (
+        changed(config={"require_alignment": True}),
+        "INVALID",
+        ("the run requires an alignment, and has none: flagperf align makes it",),
+    ),
+    "an alignment of other software": (
+        lambda: aligned({"torch": "2.4.1", "flagperf": "0.1.0"}),
+        "INVALID",
+        ("rank 0 has other software than the alignment: torch 2.4.0, the alignment has 2.4.1",),
     ),
     "the worst comes first": (
         lambda: evidence(peak_memory=64.0, late=-12_500),

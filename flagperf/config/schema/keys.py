@@ -36,6 +36,8 @@ KEYS: dict[str, Field] = {
     "resume": text(null=True, platform=True),
     "clear_caches": switch(platform=True),
     "require_target": switch(platform=True),
+    "require_alignment": switch(platform=True),
+    "alignment": text(null=True, platform=True),
     "oversubscribe": switch(platform=True),
     "dry_run": switch(platform=True),
     "submit": switch(platform=True),

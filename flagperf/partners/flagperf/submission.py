@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.config.parts.data_layout import DATA_DIR
+from flagperf.contract.alignment import command as alignment_command
 from flagperf.contract.identity import Identity
 from flagperf.contract.records import Change, Statistics, Summary
 from flagperf.errors import ConfigError
@@ -73,13 +74,18 @@ def submissions(jobs: Sequence[MeasuredJob]) -> list[list[MeasuredJob]]:
     return list(groups.values())
 
 
-def check(groups: Sequence[Sequence[MeasuredJob]]) -> None:
+def check(groups: Sequence[Sequence[MeasuredJob]], *, aligned: bool = False) -> None:
     """Raise an error where submissions have holes.
+
+    Args:
+        aligned: whether each job needs an alignment.
 
     Raises:
         ConfigError: it names every hole, and the commands that fill them.
     """
     missing = [hole for jobs in groups for hole in holes(jobs)]
+    if aligned:
+        missing += [hole for jobs in groups for hole in unaligned(jobs)]
     if missing:
         raise ConfigError(
             "no submission yet: something is missing",
@@ -102,6 +108,16 @@ def holes(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
             job.trained_to_its_end and job.figure(metric(job.summary)) for job in fit
         ):
             yield from (Hole(f"{job.summary.name}: no accuracy, {_ended(job)}", command(job, scale)) for job in fit)
+
+
+def unaligned(jobs: Sequence[MeasuredJob]) -> Iterator[Hole]:
+    """A hole for each job of a submission that names no alignment."""
+    for job in jobs:
+        if "alignment_record" not in job.config:
+            identity = job.identity
+            alignment = alignment_command(identity.case, identity.vendor, identity.hardware)
+            again = f"{command(job, identity.scale)} alignment=RUN_FOLDER"
+            yield Hole(f"{job.summary.name}: no alignment", f"{alignment}{BELOW}{again}")
 
 
 def unfit(job: MeasuredJob) -> str:

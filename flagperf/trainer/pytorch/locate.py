@@ -38,7 +38,7 @@ import torch
 torch.manual_seed(0)
 arguments = [{arguments}]
 there = [value.to("{device}") if isinstance(value, torch.Tensor) else value for value in arguments]
-host, device = (torch.ops.{operator}(*given{keywords}) for given in (arguments, there))
+host, device = (torch.ops.{operator}(*inputs{keywords}) for inputs in (arguments, there))
 host, device = (value[0] if isinstance(value, tuple) else value for value in (host, device))
 print("relative error:", float((device.cpu() - host).norm() / host.norm()))
 """
@@ -47,7 +47,7 @@ print("relative error:", float((device.cpu() - host).norm() / host.norm()))
 class Noted(NamedTuple):
     """A tensor of one side, on the host."""
 
-    place: str  # module, or parameter
+    name: str  # of the module or the parameter
     value: Tensor
 
 
@@ -94,16 +94,17 @@ class Side:
     def parameter_gradients(self) -> list[Noted]:
         """Those of all parameters that have one."""
         named = self.network.named_parameters()
-        return [on_host(name, one.grad) for name, one in named if one.grad is not None]
+        return [on_host(name, parameter.grad) for name, parameter in named if parameter.grad is not None]
 
     def updated(self, gradients: Sequence[Noted]) -> list[Noted]:
         """How an optimizer step with these gradients changes the parameters."""
-        given = {note.place: note.value for note in gradients}
-        before = {name: one.detach().clone() for name, one in self.network.named_parameters()}
-        for name, one in self.network.named_parameters():
-            one.grad = given[name].to(self.device) if name in given else None
+        values = {note.name: note.value for note in gradients}
+        parameters = dict(self.network.named_parameters())
+        before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        for name, parameter in parameters.items():
+            parameter.grad = values[name].to(self.device) if name in values else None
         self.optimizer.step()
-        return [on_host(name, one.detach() - before[name]) for name, one in self.network.named_parameters()]
+        return [on_host(name, parameter.detach() - before[name]) for name, parameter in parameters.items()]
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -112,11 +113,11 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, device: torch.device, plugin: str | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.device, self.plugin = device, plugin
-        self.found: dict[str, Any] = {}
+        self.first: dict[str, Any] = {}
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.found or not computes(operator, args):
+        if self.first or not computes(operator, args):
             return operator(*args, **kwargs)
         there = tree_map(self._moved, (args, kwargs))  # before: the operator may work in place
         result = operator(*args, **kwargs)
@@ -126,7 +127,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return result
         for mine, others in zip(tensors([result]), tensors([other])):
             if mine.is_floating_point() and difference(mine, others.cpu())["error"] > LIMIT:
-                self.found = self._told(operator, args, kwargs, mine, others.cpu())
+                self.first = self._description(operator, args, kwargs, mine, others.cpu())
                 break
         return result
 
@@ -135,17 +136,17 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self.device
         return value.detach().clone().to(self.device) if isinstance(value, Tensor) else value
 
-    def _told(self, operator: Any, args: Any, kwargs: Any, mine: Tensor, other: Tensor) -> dict[str, Any]:
-        place = int((mine - other).abs().flatten().argmax())
-        given = list(tensors(list(args)))
+    def _description(self, operator: Any, args: Any, kwargs: Any, mine: Tensor, other: Tensor) -> dict[str, Any]:
+        position = int((mine - other).abs().flatten().argmax())
+        inputs = list(tensors(list(args)))
         name = str(operator)
         return {
             **difference(mine, other),
             "operator": name,
-            "shapes": [list(one.shape) for one in given],
-            "types": [str(one.dtype) for one in given],
-            "host": float(mine.flatten()[place]),
-            "there": float(other.flatten()[place]),
+            "shapes": [list(tensor.shape) for tensor in inputs],
+            "types": [str(tensor.dtype) for tensor in inputs],
+            "host": float(mine.flatten()[position]),
+            "there": float(other.flatten()[position]),
             "script": SCRIPT.format(
                 operator=name,
                 device=self.device.type,
@@ -172,8 +173,8 @@ def locate(config: Mapping[str, Any]) -> dict[str, Any]:
         batch = next(iter(datasets.train_loader))
     finally:
         datasets.close()
-    host, there = (Side(config, settings, one, world) for one in (HOST, device))
-    found = {
+    host, there = (Side(config, settings, side_device, world) for side_device in (HOST, device))
+    located = {
         "device": device_name(device),
         "limit": LIMIT,
         **(first_difference(host, there, batch) or {"compared": ""}),
@@ -182,7 +183,7 @@ def locate(config: Mapping[str, Any]) -> dict[str, Any]:
     with operators:
         again.loss(batch).backward()  # type: ignore[no-untyped-call]
         again.optimizer.step()
-    return {**found, "operator": operators.found}
+    return {**located, "operator": operators.first}
 
 
 def first_difference(host: Side, there: Side, batch: Any) -> dict[str, Any] | None:
@@ -204,9 +205,9 @@ def differing(pairs: Mapping[str, tuple[Sequence[Noted], Sequence[Noted]]]) -> I
     """What differs, in order."""
     for compared, (ours, theirs) in pairs.items():
         for mine, other in zip(ours, theirs):
-            told = difference(mine.value, other.value)
-            if told["error"] > LIMIT or mine.place != other.place:
-                yield {"compared": compared, "module": mine.place, **told}
+            numbers = difference(mine.value, other.value)
+            if numbers["error"] > LIMIT or mine.name != other.name:
+                yield {"compared": compared, "module": mine.name, **numbers}
 
 
 def difference(mine: Tensor, other: Tensor) -> dict[str, float]:
@@ -222,14 +223,14 @@ def difference(mine: Tensor, other: Tensor) -> dict[str, float]:
 
 def computes(operator: Any, args: Any) -> bool:
     """Whether an operator computes from numbers alone: neither draws, nor makes a view, nor leaves memory as it is."""
-    given = any(one.is_floating_point() for one in tensors(list(args)))
-    drawn, name = torch.Tag.nondeterministic_seeded in operator.tags, operator._schema.name
-    return given and not (operator.is_view or drawn or "empty" in name)
+    has_numbers = any(tensor.is_floating_point() for tensor in tensors(list(args)))
+    draws, name = torch.Tag.nondeterministic_seeded in operator.tags, operator._schema.name
+    return has_numbers and not (operator.is_view or draws or "empty" in name)
 
 
-def on_host(place: str, tensor: Tensor) -> Noted:
+def on_host(name: str, tensor: Tensor) -> Noted:
     """A copy of a tensor on the host."""
-    return Noted(place, tensor.detach().cpu().clone())
+    return Noted(name, tensor.detach().cpu().clone())
 
 
 def written(value: Any) -> str:

@@ -120,6 +120,18 @@ def test_holes_are_refused(jobs: list[MeasuredJob], given: list[str], commands: 
     )
 
 
+def test_a_submission_can_require_alignments() -> None:
+    groups = submissions([job(scale, config={"alignment_record": {}}) for scale in ("1x1", "1x8")] + [job("2x8")])
+    check(groups)
+    with pytest.raises(ConfigError) as caught:
+        check(groups, aligned=True)
+    assert (caught.value.given, caught.value.advice) == (
+        "resnet50-pytorch-A100x2x8: no alignment",
+        "flagperf align model=resnet50 vendor=nvidia hardware=A100\n"
+        f"           {START} nnodes=2 nproc=8 {LAB} alignment=RUN_FOLDER",
+    )
+
+
 def test_a_job_that_is_unfit_is_no_hole_beside_one_that_fits() -> None:
     second = job("1x8", verdict="INVALID", reasons=("rank 3 died",))
     check(submissions([*ALL, second]))

@@ -1,0 +1,155 @@
+"""Trainings of golden curves: the same computation in several ways on this CPU, each in a fork of this process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Dict, Union
+
+from flagperf.compare.golden import Curve
+
+NARROW = {"MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to compute the same."""
+
+    precision: str = "fp32"
+    onednn: bool = True  # its matrix products and convolutions, or PyTorch's own
+    narrow: bool = False  # MKL and oneDNN without wide vectors: they add in another order
+    micro_steps: int = 1  # into which each of the case's own is split
+
+    @property
+    def title(self) -> str:
+        """The differences from the reference, in words."""
+        parts = [self.precision, *(["without oneDNN"] * (not self.onednn))]
+        return ", ".join([*parts, *(["narrow vectors"] * self.narrow), *(["micro steps"] * (self.micro_steps > 1))])
+
+
+REFERENCE = Way()
+SPLIT = Way(micro_steps=2)
+REORDERED = (Way(narrow=True), Way(onednn=False))  # fp32 with sums in another order
+ROUNDED = (Way("tf32", onednn=False), Way("amp_bf16"))
+WAYS = (REFERENCE, *REORDERED, SPLIT, *ROUNDED)
+Trainings = Dict[Way, Union[Curve, str]]  # way → what the training logged, or the error that ended the training
+
+
+def prepare(config: Mapping[str, Any]) -> None:
+    """Write the sample data, and import once what each fork needs."""
+    import torch._dynamo  # noqa: F401
+
+    import flagperf.trainer.pytorch.entry
+    import flagperf.trainer.pytorch.finish  # noqa: F401  # all three: else each fork imports them
+    from flagperf.trainer.data.sample_data import ensure_sample_data
+    from flagperf.trainer.start.imports import import_components
+
+    ensure_sample_data(config)
+    import_components(config)
+
+
+def versions() -> dict[str, str]:
+    """Of the software that computes."""
+    import torch
+
+    return {"torch": str(torch.__version__), "python": platform.python_version()}
+
+
+def forked(config: Mapping[str, Any], way: Way) -> Curve | str:
+    """Train in a fork of this process: the curve of the training; or the error that ended the training."""
+    print(f"{config['case']}: {way.title}, lr {config['lr']:g}", file=sys.stderr, flush=True)
+    fork = multiprocessing.get_context("fork")
+    answers = fork.SimpleQueue()
+
+    def train() -> None:
+        try:
+            answers.put(trained(config, way))
+        except BaseException as error:
+            traceback.print_exc()
+            answers.put(f"{type(error).__name__}: {error}"[:200])
+        os._exit(0)
+
+    process = fork.Process(target=train)
+    process.start()
+    answer: Curve | str = answers.get()
+    process.join()
+    return answer
+
+
+def trained(config: Mapping[str, Any], way: Way = REFERENCE) -> Curve:
+    """Train in this process: what the loop logged."""
+    import torch
+
+    from flagperf.contract.perflog import PerfLog, parse
+    from flagperf.trainer.loop.training import Training
+    from flagperf.trainer.pytorch.entry import engine
+
+    if way.narrow:
+        narrow_after_loading()
+    torch.set_num_threads(1)  # OpenMP's threads do not survive a fork
+    torch.backends.mkldnn.set_flags(way.onednn)
+    rounding: Callable[[], AbstractContextManager[Any]] = nullcontext
+    precision = way.precision
+    if precision == "tf32":
+        rounding, precision = tf32_products, "fp32"
+    split = {
+        "train_batch_size": config["train_batch_size"] // way.micro_steps,
+        "gradient_accumulation_steps": config["gradient_accumulation_steps"] * way.micro_steps,
+    }
+    with tempfile.TemporaryFile() as file:
+        with rounding():
+            Training(engine({**config, **split, "precision": precision}), PerfLog(0, file.fileno())).run()
+        file.seek(0)
+        lines = file.read().decode().split("\n")
+    return Curve.of([event for line in lines if (event := parse(line)) is not None])
+
+
+def narrow_after_loading() -> None:
+    """Let MKL and oneDNN compute without wide vectors, once the loaders run: the data stays as it is.
+
+    The libraries read the variables at their first operation, which comes later.
+    """
+    from flagperf.trainer.pytorch import parts
+
+    load = parts.load_datasets
+
+    def loaded(*given: Any) -> Any:
+        datasets = load(*given)
+        os.environ.update(NARROW)
+        return datasets
+
+    parts.load_datasets = loaded
+
+
+@contextmanager
+def tf32_products() -> Iterator[None]:
+    """A block in which matrix products and convolutions take numbers with the 10 bits of TF32's mantissa."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from flagperf.trainer.pytorch.by_version import plain_attention
+
+    factors = {"mm": (0, 1), "bmm": (0, 1), "mv": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2), "addmv": (1, 2)}
+    factors.update(convolution=(0, 1), convolution_backward=(0, 1, 2))
+
+    def tf32(value: Any) -> Any:
+        if value.dtype != torch.float32:
+            return value
+        bits = value.contiguous().view(torch.int32)
+        return ((bits + (1 << 12)) & ~((1 << 13) - 1)).view(torch.float32)
+
+    class Tf32(TorchDispatchMode):
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            positions = factors.get(operator._schema.name.partition("::")[2], ())
+            args = [tf32(value) if position in positions else value for position, value in enumerate(args)]
+            return operator(*args, **(kwargs or {}))
+
+    with plain_attention(), Tf32():
+        yield

@@ -1,0 +1,67 @@
+"""Checks the alignment that a run names or needs: of the same case and product, with the shipped curves, all inside."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flagperf.config.files.search_path import find
+from flagperf.config.files.user_path import user_path
+from flagperf.contract.alignment import RECORD, AlignmentRecord, command
+from flagperf.contract.build import Where, build
+from flagperf.contract.digest import sha256_of
+from flagperf.contract.identity import Identity
+from flagperf.contract.regular import regular
+from flagperf.errors import ConfigError
+
+KEY = "alignment"
+
+
+def alignment_record(config: Mapping[str, Any], folders: Sequence[Path], where: Where) -> dict[str, Any] | None:
+    """The record of the alignment that a configuration names, as plain data; None: the configuration names none.
+
+    Args:
+        folders: the search path.
+
+    Raises:
+        ConfigError: the run requires an alignment and names none, or the named alignment does not cover this run.
+    """
+    identity = Identity.of(config)
+    advice = f"{command(identity.case, identity.vendor, identity.hardware)}, then {KEY}=RUN_FOLDER"
+    if config[KEY] is None:
+        if config["require_alignment"]:
+            problem = "the run requires an alignment, and names none"
+            raise ConfigError(problem, where=where("require_alignment"), key=KEY, given="null", advice=advice)
+        return None
+    path = user_path(config[KEY], key=KEY, where=where(KEY))
+    path = path / RECORD if path.is_dir() else path
+    record = read(path, where, advice)
+    curves = find(f"golden/{record.case}", folders)
+    expected = {
+        **{name: getattr(identity, name) for name in ("case", "revision", "framework", "vendor", "hardware")},
+        "golden": sha256_of(curves) if curves else None,
+        "inside": True,
+    }
+    for name, value in expected.items():
+        if (recorded := getattr(record, name)) != value:
+            problem = f"the alignment does not cover this run: another {name}"
+            if name == "inside":
+                problem = f"the device left the band in this alignment: {'; '.join(record.curves.values())}"
+            allowed = f"{name}: {value}"
+            given = f"{path}, {name}: {recorded}"
+            raise ConfigError(problem, where=where(KEY), key=KEY, given=given, allowed=allowed, advice=advice)
+    return dataclasses.asdict(record)
+
+
+def read(path: Path, where: Where, advice: str) -> AlignmentRecord:
+    """The record in a file. Raises ConfigError where the file holds none."""
+    try:
+        content = json.loads(regular(path).read_text(encoding="utf-8"))
+        return build(AlignmentRecord, content, "", lambda _: str(path))
+    except (OSError, ValueError, ConfigError) as error:
+        reason = error.problem if isinstance(error, ConfigError) else str(error)
+        problem = f"this is no record of an alignment: {reason}"
+        raise ConfigError(problem, where=where(KEY), key=KEY, given=path, advice=advice) from None
