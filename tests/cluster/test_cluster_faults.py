@@ -116,6 +116,8 @@ SLOW = {
     "torchrun is killed",
     "another image",
     "no room for logs",
+    "container frozen",
+    "docker hangs",
 }  # each much like another one
 
 
@@ -393,6 +395,7 @@ def test_a_daemon_that_hangs_while_ranks_finish_loses_no_training(lab: TestClust
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_an_interrupt_does_not_wait_for_a_daemon_that_hangs(lab: TestCluster, tmp_path: Path) -> None:
     user = User(lab, tmp_path, steps=True)
     process = start(user)
@@ -512,6 +515,7 @@ def stays(output: str, host: str, rank: int, run: Path) -> bool:
     return re.search(left + re.escape(f"flagperf report {run} collect=true"), output) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "disk",
     [pytest.param(FullDisk, id="fills up"), pytest.param(FaultyDisk, id="becomes read-only", marks=pytest.mark.slow)],

@@ -94,6 +94,7 @@ def test_doctor_looks_for_what_a_build_needs_on_the_first_host(
     assert found == [Row("h1", "image", "warning" if advice else "ok", text, advice), Row("h2", "image", "ok", text)]
 
 
+@pytest.mark.slow
 def test_a_host_without_docker(lab: TestCluster, tmp_path: Path) -> None:
     user, host = User(lab, tmp_path), lab.hosts[0]
     host.stop("dockerd")

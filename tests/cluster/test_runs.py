@@ -31,22 +31,19 @@ def node_files(folder: Path) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("model", "nproc", "runtime", "limit"),
+    ("model", "nproc", "runtime"),
     [
-        pytest.param("glm", 1, DOCKER, "require_target=true", id="glm 2x1, to its target"),
-        pytest.param("resnet50", 2, PROCESS, "max_steps=3", id="resnet50 2x2 without docker", marks=pytest.mark.slow),
+        pytest.param("glm", 1, DOCKER, id="glm 2x1 in containers"),
+        pytest.param("resnet50", 2, PROCESS, id="resnet50 2x2 without docker", marks=pytest.mark.slow),
     ],
 )
-def test_a_real_training(
-    lab: TestCluster, tmp_path: Path, model: str, nproc: int, runtime: tuple[str, ...], limit: str
-) -> None:
-    words = (f"model={model}", "size=tiny", "nnodes=2", f"nproc={nproc}", "num_workers=0", limit)
+def test_a_real_training(lab: TestCluster, tmp_path: Path, model: str, nproc: int, runtime: tuple[str, ...]) -> None:
+    words = (f"model={model}", "size=tiny", "nnodes=2", f"nproc={nproc}", "num_workers=0", "max_steps=3")
     done = User(lab, tmp_path).run(*runtime, *words)
     assert done.exit_code == 0, done.output
     name = f"{model}-pytorch-cpux2x{nproc}"
     result = done.result(name)
-    reached = True if limit == "require_target=true" else None
-    assert (result["verdict"], result["target_reached"], result["sample_data"]) == ("VALID", reached, True)
+    assert (result["verdict"], result["target_reached"], result["sample_data"]) == ("VALID", None, True)
     ranks = [f"rank{rank}.out.log" for rank in range(2 * nproc)]
     files = node_files(done.folder / name / "round1")
     assert files == {
@@ -180,6 +177,7 @@ def test_data_that_differs_between_hosts(
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_a_dry_run_shows_docker_lines_that_work_when_pasted(lab: TestCluster, tmp_path: Path) -> None:
     user = User(lab, tmp_path, steps=True)
     done = user.run(*FAKE, *DOCKER, "nnodes=2", "max_steps=1", "dry_run=true")

@@ -260,6 +260,7 @@ def test_the_folder_of_a_submitted_run_is_its_jobs_alone(slurm: SlurmLab, tmp_pa
 SWEEP = [pytest.param(False, id="a job"), pytest.param(True, id="a task of an array", marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sweep", SWEEP)
 def test_a_submitted_run_that_is_cancelled_before_it_begins_is_told(
     slurm: SlurmLab, tmp_path: Path, sweep: bool
@@ -289,6 +290,7 @@ def test_a_submitted_run_that_is_cancelled_before_it_begins_is_told(
     assert user.run("report", folder).exit_code == 3
 
 
+@pytest.mark.slow
 def test_the_final_state_of_a_cancelled_run_is_asked_for_by_its_report(slurm: SlurmLab, tmp_path: Path) -> None:
     """Its launcher ends with the job, before Slurm has that state. What a report has told stays."""
     user = SlurmUser(slurm, tmp_path)

@@ -122,13 +122,10 @@ def train_each(
     return {name: _answer(folder / name) for name in trainings}
 
 
-def train_side_by_side(
-    runs: Mapping[str, Trainings], folder: Path, versions: Mapping[str, str] | None = None
-) -> dict[str, dict[str, Answer]]:
-    """`train_each` for several runs at once; name of the run → its answers. `versions`: of runs, as in `train_each`."""
+def train_side_by_side(runs: Mapping[str, Trainings], folder: Path) -> dict[str, dict[str, Answer]]:
+    """`train_each` for several runs at once; name of the run → its answers."""
     with ThreadPoolExecutor() as pool:
-        named = versions or {}
-        answers = pool.map(lambda name: train_each(runs[name], folder / name, version=named.get(name, "")), runs)
+        answers = pool.map(lambda name: train_each(runs[name], folder / name), runs)
         return dict(zip(runs, answers, strict=True))
 
 

@@ -50,6 +50,7 @@ def test_a_right_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert sorted(folder.rglob("*")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.pip
 def test_an_entry_in_the_modelzoo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Among those of other models, in the file of the framework; the script's README as the guide's tree spells it."""
@@ -319,6 +320,7 @@ def test_what_it_takes(
     assert said.partition("\n  do:      flagperf modelzoo ")[0].strip() == "flagperf: " + message.format(here=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.pip
 def test_the_python_that_is_given_runs_the_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     python, used = tmp_path / "python", tmp_path / "used"

@@ -68,6 +68,7 @@ def test_files(folder: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.pip
 def test_its_requirements_bring_flagperf(tmp_path: Path) -> None:
     """As the README says: no index has flagperf."""

@@ -88,10 +88,16 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answers]:
     both = {name: toy.config(**settings) for name, settings in compared().items()}
     alone = {name: toy.config(**settings) for name, settings in on_accelerator(folder / "accelerator").items()}
     devices = {name: accelerator.on_device(config) for name, config in {**both, **alone}.items()}
-    alone = {name: toy.config(**settings) for name, settings in on_accelerator(folder / "older").items()}
-    older = {name: accelerator.on_device({**both, **alone}[name]) for name in OLDER}
-    runs = {"cpu": both, "accelerator": devices, "older": older}
-    return accelerator.train_side_by_side(runs, folder, {"older": "2.2"})
+    return accelerator.train_side_by_side({"cpu": both, "accelerator": devices}, folder)
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    """Some of these trainings, as on torch 2.2."""
+    folder = tmp_path_factory.mktemp("older")
+    settings = {**compared(), **on_accelerator(folder)}
+    trainings = {name: accelerator.on_device(toy.config(**settings[name])) for name in OLDER}
+    return accelerator.train_each(trainings, folder, version="2.2")
 
 
 @pytest.fixture(scope="module")
@@ -196,10 +202,11 @@ def test_two_ranks(trained: Trained, expected: Trained) -> None:
     assert len({rank["parameters_checksum"] for events in ranks for rank in events[-1].value["ranks"]}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OLDER)
-def test_by_the_module_of_the_device_alone(answers: dict[str, Answers], trained: Trained, name: str) -> None:
+def test_by_the_module_of_the_device_alone(older: Answers, trained: Trained, name: str) -> None:
     """As with torch 2.0 to 2.5, which has no torch.accelerator: the trainer asks torch.<device>."""
-    found, expected = accelerator.events_of(answers["older"][name]), trained(name)
+    found, expected = accelerator.events_of(older[name]), trained(name)
     assert repr(toy.losses(found)) == repr(toy.losses(expected))  # also where they are not a number
     same = ("stop_reason", "clock", "peak_memory_kind", "device_name", "final_accuracy")
     assert {key: found[-1].value[key] for key in same} == {key: expected[-1].value[key] for key in same}

@@ -48,10 +48,10 @@ QUICK: dict[str, tuple[int, dict[str, Any]]] = {  # name → ranks, and how they
     "ddp": (2, DDP),
     "shard": (2, sharded(dp_shard=-1)),
     "tp": (2, sharded(tp=2)),
-    "replicate x shard": (4, sharded(dp_replicate=2, dp_shard=2)),
     "tp x shard": (4, sharded(dp_shard=-1, tp=2)),
 }
 SLOW: dict[str, tuple[int, dict[str, Any]]] = {
+    "replicate x shard": (4, sharded(dp_replicate=2, dp_shard=2)),
     "shard, gathered ahead": (2, sharded(dp_shard=-1, prefetch=2)),
     "shard, kept after forward": (2, sharded(dp_shard=2, reshard_after_forward=False, blocks=["LlamaDecoderLayer"])),
     "replicate": (2, sharded(dp_replicate=2)),

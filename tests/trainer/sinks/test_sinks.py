@@ -398,6 +398,7 @@ class Fails:
 """
 
 
+@pytest.mark.slow
 def test_a_users_own_has_no_part_in_the_training(tmp_path: Path) -> None:
     """One that patches the step and prints events changes nothing; one that fails ends the training with its word."""
     (tmp_path / "python").mkdir()

@@ -72,6 +72,7 @@ def test_ranks_train_together(tmp_path: Path, nodes: int) -> None:
     assert [len(value["ranks"]) for value in toy.values(rank_logs(tmp_path)[0], "FINISHED")] == [2]
 
 
+@pytest.mark.slow
 def test_a_rank_that_fails_is_told_and_ends_the_others(tmp_path: Path) -> None:
     process = starter(tmp_path, toy.config(max_epochs=None, max_time=600))
     while not all((tmp_path / f"rank{rank}.out.log").exists() for rank in range(2)) or not all(
