@@ -24,13 +24,18 @@ SHORT_NAMES = {  # hyper-parameters that fix_hp shows, by FlagPerf's names
     "warmup": "warmup",
 }
 ENERGIES = {"node": "nodes", "devices": "devices", "rapl": "cpus"}
-COLUMNS_NOTE = (
-    "e2e_time: start to end of the processes; p_whole: throughput over the whole training time; p_train: without "
-    "evaluation and checkpoints; p_core: without waiting for data either; all of the whole job. "
-    "fix_hp: hyper-parameters that differ from the case. mem: peak of one device. "
-    "energy: of the training; nodes: whole nodes, devices: the accelerators alone, cpus: processors and memory alone. "
-    "With several rounds: mean ± sample standard deviation."
+RATES_NOTE = (
+    "Throughput of the whole job: p_whole over the whole training time, p_train without evaluation and checkpoints, "
+    "p_core also without waiting for data. Quote p_train."
 )
+_COLUMN_NOTES = {  # column → its meaning
+    "e2e_time [s]": "e2e_time: start to end of the processes.",
+    "fix_hp": "fix_hp: hyper-parameters that differ from the case.",
+    "mem [GiB]": "mem: peak of one device.",
+    "energy [Wh]": "energy: of the training; nodes: whole nodes, devices: the accelerators alone, "
+    "cpus: processors and memory alone.",
+}
+_SPREAD_NOTE = "With several rounds: mean ± sample standard deviation."
 _NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( ± [\d,.]+)?( %.*|/.*| \([\w=]+\))?|nan|-?inf")
 
 
@@ -38,6 +43,18 @@ def numeric(rows: Sequence[Mapping[str, str]]) -> dict[str, bool]:
     """Column of a table → whether its cells are numbers or absent."""
     texts = {name: {row[name] for row in rows} - {ABSENT} for name in (rows[0] if rows else ())}
     return {name: bool(values) and all(map(_NUMBER.fullmatch, values)) for name, values in texts.items()}
+
+
+def without_absent(rows: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The rows without the columns that have no value in any row."""
+    names = [name for name in (rows[0] if rows else ()) if any(row[name] not in ("", ABSENT) for row in rows)]
+    return [{name: row[name] for name in names} for row in rows]
+
+
+def columns_note(rows: Sequence[Mapping[str, str]]) -> str:
+    """The meanings of the columns that the table has."""
+    present = {name for row in without_absent(rows) for name in row}
+    return " ".join([*(text for name, text in _COLUMN_NOTES.items() if name in present), _SPREAD_NOTE])
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -62,6 +79,16 @@ def spread(figure: Statistics | None) -> str:
         return number(figure.mean) if abs(figure.mean) >= 1000 else f"{figure.mean:#.4g}"
     decimals = max(0, 1 - math.floor(math.log10(figure.stdev)))
     return f"{figure.mean:,.{decimals}f} ± {figure.stdev:,.{decimals}f}"
+
+
+def rows(summaries: Sequence[Summary]) -> list[dict[str, str]]:
+    """The rows of several jobs. The case of a job of a sweep is followed by its swept values."""
+    return [{**cells, "case": ", ".join([cells["case"], *swept(job)])} for job in summaries for cells in [row(job)]]
+
+
+def swept(summary: Summary) -> list[str]:
+    """The swept values of a job: "lr=0.1"."""
+    return [f"{key}={value}" for key, value in (summary.results[0].sweep if summary.results else {}).items()]
 
 
 def row(summary: Summary) -> dict[str, str]:
@@ -132,12 +159,20 @@ def mfu(summary: Summary) -> str:
 
 
 def energy(summary: Summary) -> str:
-    """Energy of the training: of whole nodes where known, else of accelerators, else of processors and memory."""
-    for kind, devices in ENERGIES.items():
+    """Energy of the training as text: "43.0 ± 1.4 (nodes)"."""
+    if (known := energy_figure(summary)) is None:
+        return ABSENT
+    kind, figure = known
+    return f"{spread(figure)} ({ENERGIES[kind]})"
+
+
+def energy_figure(summary: Summary) -> tuple[str, Statistics] | None:
+    """Energy in Wh, of whole nodes where known, else of accelerators, else of processors and memory; with the kind."""
+    for kind in ENERGIES:
         known = [result.monitors.get("energy", {}).get(kind, {}).get("energy_wh") for result in usable(summary.results)]
         if values := [value for value in known if value is not None]:
-            return f"{spread(describe(values))} ({devices})"
-    return ABSENT
+            return kind, describe(values)
+    return None
 
 
 def target(summary: Summary) -> str:

@@ -1,4 +1,4 @@
-// The three kinds of plot. Each is given a chart of plots.py, a width in pixels, and the figure that it stands in.
+// The kinds of plot. Each is given a chart of plots.py, a width in pixels, and the figure that it stands in.
 "use strict";
 
 function lines(spec, width, figure) {
@@ -7,9 +7,10 @@ function lines(spec, width, figure) {
   const band = spec.band || [];
   const ideal = spec.ideal || [];
   const levels = [...marks.map((mark) => mark.at), ...ideal, ...band.flatMap(([, low, high]) => [low, high])];
-  let ys = extent([...points.map((point) => point[1]), ...levels]);
+  const lost = spec.lost || [];
+  let ys = extent(points.length ? [...points.map((point) => point[1]), ...levels] : [0, 1, ...levels]);
   ys = spec.zero && ys[0] >= 0 ? [0, ys[1] * 1.05 || 1] : padded(ys);
-  const along = extent((spec.labels || points).map(([place]) => place));
+  const along = extent([...(spec.labels || points), ...lost].map(([place]) => place));
   const xs = spec.labels ? padded(along) : along;
   const { plot, x, y, box } = frame(width, spec, xs, ys);
   const path = (along) => along.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`).join(" ");
@@ -19,17 +20,47 @@ function lines(spec, width, figure) {
   if (ideal.length) plot.append(line("mark", x(ideal[0]), y(ideal[0]), x(ideal[1]), y(ideal[1])));
   for (const mark of marks) {
     plot.append(line("mark", box.left, y(mark.at), box.right, y(mark.at)));
-    plot.append(svg("text", { x: box.left + 4, y: y(mark.at) - 4 }, mark.label));
+    const below = y(mark.at) - 14 < box.top; // the label of the y axis stands above
+    plot.append(svg("text", { x: box.left + 4, y: y(mark.at) + (below ? 12 : -4) }, mark.label));
   }
   spec.series.forEach((series, index) => {
-    plot.append(svg("polyline", { class: "curve", points: path(series.points), stroke: colour(index) }));
+    const kind = series.colour === undefined ? "curve" : "curve earlier";
+    const stroke = colourOf(series, index);
+    plot.append(svg("polyline", { class: kind, points: path(series.points), stroke }));
     const dotted = spec.dots || series.points.length === 1;
     for (const [a, b] of dotted ? series.points : []) {
-      plot.append(svg("circle", { cx: x(a), cy: y(b), r: 2.6, fill: colour(index) }));
+      plot.append(svg("circle", { cx: x(a), cy: y(b), r: 2.6, fill: stroke }));
     }
   });
+  for (const [at, text] of lost) losing(plot, x(at), text, `${spec.x} ${format(at)}`, box);
   crosshair(plot, spec, x, y, box, figure);
   return plot;
+}
+
+const colourOf = (series, index) => colour(series.colour ?? index);
+
+/** The step at which a curve has no finite value: a line over the whole height, and the value. */
+function losing(plot, at, text, step, box) {
+  const right = at > (box.left + box.right) / 2;
+  plot.append(line("lost", at, box.top, at, box.bottom));
+  const place = { class: "lost", x: at + (right ? -5 : 5), y: box.top + 10, "text-anchor": right ? "end" : "start" };
+  plot.append(svg("text", place, `${text} at ${step}`));
+}
+
+/** Numbers in place of a plot in which each curve has one point. */
+function numbers(spec) {
+  return html(
+    "dl",
+    { class: "numbers" },
+    ...spec.numbers.map(({ name, value, note }) =>
+      html(
+        "div",
+        {},
+        html("dt", {}, spec.numbers.length > 1 ? name : note),
+        html("dd", {}, html("b", {}, value), spec.numbers.length > 1 ? ` ${note}` : ""),
+      ),
+    ),
+  );
 }
 
 /** An area from the left edge up to a place, with its label. */
@@ -46,19 +77,23 @@ function crosshair(plot, spec, x, y, box, figure) {
     (a, b) => a - b,
   );
   const cursor = line("cross", 0, box.top, 0, box.bottom);
-  const dots = spec.series.map((_, index) => svg("circle", { r: 3.5, fill: colour(index) }));
+  const dots = spec.series.map((series, index) => svg("circle", { r: 3.5, fill: colourOf(series, index) }));
   const drawn = svg("g", { visibility: "hidden" }, cursor, ...dots);
   let at = steps.length - 1;
+  if (!steps.length) return;
   plot.append(drawn);
   plot.setAttribute("tabindex", "0");
   const show = () => {
-    const near = spec.series.map((series) => nearest(series.points, steps[at]));
-    const text = near.map(
-      (point, index) => `${spec.series.length > 1 ? `${spec.series[index].name}: ` : ""}${format(point[1])}`,
+    const near = spec.series.map((series) => (covers(series.points, steps[at]) ? nearest(series.points, steps[at]) : null));
+    const text = near.flatMap((point, index) =>
+      point ? [`${spec.series.length > 1 ? `${spec.series[index].name}: ` : ""}${format(point[1])}`] : [],
     );
     drawn.setAttribute("visibility", "visible");
     fill(cursor, { x1: x(steps[at]), x2: x(steps[at]) }, []);
-    near.forEach((point, index) => fill(dots[index], { cx: x(point[0]), cy: y(point[1]) }, []));
+    near.forEach((point, index) => {
+      dots[index].style.display = point ? "" : "none";
+      if (point) fill(dots[index], { cx: x(point[0]), cy: y(point[1]) }, []);
+    });
     const place = new Map(spec.labels).get(steps[at]) ?? format(steps[at]);
     tip(figure, plot, x(steps[at]), box.top, [`${spec.x.split(",")[0]} ${place}`, ...text].join("\n"));
   };
@@ -89,6 +124,8 @@ function crosshair(plot, spec, x, y, box, figure) {
 
 const nearest = (points, step) =>
   points.reduce((best, point) => (Math.abs(point[0] - step) < Math.abs(best[0] - step) ? point : best));
+
+const covers = (points, step) => points[0][0] <= step && step <= points[points.length - 1][0];
 
 function spans(spec, width, figure) {
   const all = spec.rows.flatMap((row) => row.spans);

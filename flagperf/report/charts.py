@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from flagperf.contract.perflog import Event
 from flagperf.contract.records import Result, Summary
+from flagperf.contract.regular import read_yaml
+from flagperf.plan.values import CONFIG
 from flagperf.report.cells import condition, number
 from flagperf.report.plots import Chart, Point, dots, lines
 from flagperf.report.tables import PERCENTILES, figure_units
+from flagperf.report.tables import value as shown
 from flagperf.results.rank_log import first_rank_log
 from flagperf.results.summary import usable
 
 Logs = Mapping[int, Sequence[Event]]  # round → events of its first rank
+MOST_RESUMED = 100  # so many runs are followed, each of which resumed the one before
 
 
 def read_logs(job_folder: Path, summary: Summary) -> Logs:
@@ -23,9 +30,34 @@ def read_logs(job_folder: Path, summary: Summary) -> Logs:
     return {number: log.events for number, log in logs.items() if log and log.events}
 
 
-def job_charts(summary: Summary, logs: Logs) -> list[Chart]:
-    """All charts of a job over its rounds that have data."""
-    return [chart for chart in (*_curves(summary, logs), _percentiles(summary), _spread(summary)) if chart]
+def earlier_logs(job_folder: Path, summary: Summary) -> Logs:
+    """Round → events of the run that this round resumed, before the resumed step, where that run still exists."""
+    return {
+        result.round: earlier
+        for result in summary.results
+        if (step := result.values.get("resumed_from_step"))
+        and (earlier := _earlier(job_folder / f"round{result.round}", step, MOST_RESUMED))
+    }
+
+
+def _earlier(round_folder: Path, before: int, most: int) -> list[Event]:
+    """Events up to a step of the round that this round resumed, and of the round that that one resumed."""
+    try:
+        checkpoints = read_yaml(round_folder / CONFIG)["resume"]
+        source = Path(checkpoints).parent
+        log = first_rank_log(source)
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
+        return []
+    if log is None or not most:
+        return []
+    events = [event for event in log.events if (event.value or {}).get("step", before + 1) <= before]
+    steps = [event.value["step"] for event in events if event.event == "STEP_END"]
+    return [*_earlier(source, min(steps, default=before) - 1, most - 1), *events]
+
+
+def job_charts(summary: Summary, logs: Logs, earlier: Logs) -> list[Chart]:
+    """All charts of a job over its rounds that have data. `earlier`: of the runs that its rounds resumed."""
+    return [chart for chart in (*_curves(summary, logs, earlier), _percentiles(summary), _spread(summary)) if chart]
 
 
 def values(events: Sequence[Event], event: str, y: str, factor: float = 1.0) -> list[Point]:
@@ -43,18 +75,22 @@ def metric_of(summary: Summary) -> tuple[str, str, list[dict[str, object]]] | No
     return target.metric, axis, [{"at": target.value, "label": f"target {condition(target)}"}]
 
 
-def _curves(summary: Summary, logs: Logs) -> Iterator[Chart]:
-    def series(event: str, name: str, factor: float = 1.0) -> dict[str, list[Point]]:
-        return {f"round {number}": values(events, event, name, factor) for number, events in logs.items()}
+def _curves(summary: Summary, logs: Logs, earlier: Logs) -> Iterator[Chart]:
+    def chart(title: str, y: str, event: str, name: str, factor: float = 1.0, **more: Any) -> Chart:
+        series, before = (
+            {f"round {number}": values(events, event, name, factor) for number, events in of_rounds.items()}
+            for of_rounds in (logs, earlier)
+        )
+        return lines(title, "step", y, series, earlier=before, **more)
 
-    rate, warm_up = summary.identity.throughput_unit, _warm_up(summary)
-    yield lines("Loss", "step", "loss", series("STEP_END", "loss"), zero=True)
+    warm_up: dict[str, Any] = {} if earlier else _warm_up(summary)
+    yield chart("Loss", "loss", "STEP_END", "loss", zero=True)
     if metric := metric_of(summary):
         name, axis, marks = metric
-        yield lines("Metric of the evaluations", "step", axis, series("EVALUATE", name), marks=marks, dots=True)
-    yield lines("Throughput of the job", "step", rate, series("STEP_END", "throughput"), zero=True, **warm_up)
-    times = series("STEP_END", "step_time", 1000)
-    yield lines("Step time", "step", "ms, mean between two log lines", times, zero=True, **warm_up)
+        yield chart("Metric of the evaluations", axis, "EVALUATE", name, marks=marks, dots=True)
+    unit = summary.identity.throughput_unit
+    yield chart("Throughput of the job", unit, "STEP_END", "throughput", zero=True, **warm_up)
+    yield chart("Step time", "ms, mean between two log lines", "STEP_END", "step_time", 1000, zero=True, **warm_up)
 
 
 def _warm_up(summary: Summary) -> dict[str, object]:
@@ -85,7 +121,7 @@ def _spread(summary: Summary) -> Chart:
         name: {
             index: (
                 100 * (value / figure.mean - 1),
-                f"round {result.round}: {number(value)} {units.get(name, '')}".rstrip(),
+                f"round {result.round}: {shown(name, value)} {units.get(name, '')}".rstrip(),
             )
             for index, result in enumerate(rounds)
             if (value := result.values.get(name)) is not None

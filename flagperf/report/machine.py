@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,11 @@ def read_hosts(job_folder: Path) -> dict[str, Info]:
     return {}
 
 
-def host_rows(hosts: Mapping[str, Info]) -> list[dict[str, str]]:
-    """A row for each kind of host."""
+def host_rows(hosts: Mapping[str, Info], results: Sequence[Result] = ()) -> list[dict[str, str]]:
+    """A row for each kind of host. The monitors of `results` know the accelerators where the host named no device."""
     kinds: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for node, info in hosts.items():
-        kinds.setdefault(tuple(_kind(info).items()), []).append(info.get("host", node))
+        kinds.setdefault(tuple(_kind(info, _watched(node, results)).items()), []).append(info.get("host", node))
     return [{"host": _names(names), **dict(kind)} for kind, names in kinds.items()]
 
 
@@ -40,14 +40,21 @@ def _names(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= FEW else f"{names[0]} … {names[-1]} ({len(names)} hosts)"
 
 
-def _kind(info: Info) -> dict[str, str]:
+def _watched(node: str, results: Iterable[Result]) -> int:
+    """The largest number of accelerators that the monitors of a node watched in a round."""
+    monitors = [result.monitors.get("nodes", {}).get(node, {}) for result in results]
+    return max((known.get("devices", 0) for figures in monitors for known in figures.values()), default=0)
+
+
+def _kind(info: Info, watched: int) -> dict[str, str]:
     memory, devices = info.get("memory_kib", ""), info.get("devices") or "none"
+    named = 0 if devices == "none" else len(devices.split())
     driver = re.search(r"\d+(\.\d+)+", info.get("driver", ""))
     return {
         "processor": info.get("cpu") or ABSENT,
         "cores": info.get("cores") or ABSENT,
         "memory [GiB]": number(int(memory) / 2**20, 3) if memory.isdigit() else ABSENT,
-        "accelerators": ABSENT if devices == "none" else str(len(devices.split())),
+        "accelerators": str(named or watched or ABSENT),
         "driver": driver[0] if driver else ABSENT,
         "system": ", ".join(filter(None, (info.get("os"), info.get("kernel")))) or ABSENT,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from flagperf.contract.records import Result, Summary
@@ -30,15 +30,16 @@ class MarkdownReport:
 
 def markdown(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The text of report.md. The rows of its tables have links to the jobs."""
-    links = [f"#job{number}" for number in range(1, len(summaries) + 1)]
+    links, results = [f"#job{number}" for number in range(1, len(summaries) + 1)], cells.rows(summaries)
     blocks = [
         f"# {run_dir.resolve().name}",
         f"**{remarks.headline(summaries)}**",
         *_command(run_dir),
         *(f"> {warning}" for warning in remarks.warnings(summaries)),
         "## Results",
-        table([cells.row(summary) for summary in summaries], links),
-        cells.COLUMNS_NOTE,
+        _known(results, links),
+        cells.RATES_NOTE,
+        cells.columns_note(results),
         *_problems(summaries),
         *_sweep(summaries, links),
         *_scaling(summaries, links),
@@ -79,17 +80,21 @@ def table(rows: Sequence[Mapping[str, str]], links: Sequence[str] = ()) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in ([_cell(name) for name in rows[0]], rules, *body))
 
 
+def _known(rows: Sequence[Mapping[str, str]], links: Sequence[str] = ()) -> str:
+    """As `table`, without the columns that have no value."""
+    return table(cells.without_absent(rows), links)
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
+def _problems(summaries: Sequence[Summary]) -> Iterator[str]:
     """Reasons and failure of every job and round that is not VALID."""
-    problems = [(summary.name, *problem) for summary in summaries for problem in remarks.problems(summary)]
-    if problems:
+    if problems := remarks.problems_of_run(summaries):
         yield "## What to look at"
-    for name, part, verdict, reasons, failure in problems:
-        yield f"**{name}, {part}: {verdict}**\n\n" + "\n".join(f"- {reason}" for reason in reasons)
+    for part, verdict, reasons, failure in problems:
+        yield f"**{part}: {verdict}**\n\n" + "\n".join(f"- {reason}" for reason in reasons)
         if failure:
             yield _fenced("text", str(failure))
 
@@ -97,14 +102,14 @@ def _problems(summaries: Iterable[Summary]) -> Iterator[str]:
 def _sweep(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str]:
     if keys := cells.sweep_keys(summaries):
         yield "## Sweep"
-        yield table([cells.sweep_row(summary, keys) for summary in summaries], links)
+        yield _known([cells.sweep_row(summary, keys) for summary in summaries], links)
 
 
 def _scaling(summaries: Sequence[Summary], links: Sequence[str]) -> Iterator[str]:
     groups = scaling.scales(summaries)
     if rows := scaling.scaling_rows(groups):
         yield "## Scaling"
-        yield table(rows, [links[summaries.index(scale.job)] for group in groups.values() for scale in group])
+        yield _known(rows, [links[summaries.index(scale.job)] for group in groups.values() for scale in group])
         yield scaling.NOTE
 
 
@@ -117,29 +122,29 @@ def _job(number: int, summary: Summary, run_dir: Path) -> Iterator[str]:
             yield f"Software: {text}"
     if text := data(summary):
         yield f"Data: {text}"
-    yield from achievable_lines(summary, rounds)
-    yield table(host_rows(read_hosts(run_dir / summary.name)))
-    yield table(tables.statistics_rows(summary))
+    yield from achievable_lines(summary, rounds[:1])
+    yield _known(host_rows(read_hosts(run_dir / summary.name), summary.results))
+    yield _known(tables.statistics_rows(summary))
     if any(result.values for result in summary.results):
-        yield table(tables.round_rows(summary))
+        yield _known(tables.round_rows(summary))
     if note := next((result.values.get("mfu_note") for result in rounds if result.values.get("mfu_note")), None):
         yield f"MFU is absent: {note}"
-    yield from tables.formula_lines(summary, rounds)
+    yield from tables.formula_lines(summary, rounds[:1])
     for result in rounds:
         if rows := probe_rows(result.probe, summary.config["hardware"].get("peak_flops") or {}):
             yield f"What the devices achieved after round {result.round}, measured by the probe:"
-            yield table(rows)
+            yield _known(rows)
     if rows := batch_rows(summary):
         yield batch_line(summary)
-        yield table(rows)
+        yield _known(rows)
     if rows := tables.phase_rows(rounds):
         yield "Phases, in seconds, on the node that took longest:"
-        yield table(rows)
+        yield _known(rows)
     yield "Changes against the case:" if summary.changes else "No change against the case."
     yield table(tables.change_rows(summary))
     if rows := tables.own_rows(summary):
         yield "The user's own, beside what flagperf ships:"
-        yield table(rows)
+        yield _known(rows)
     yield from _monitors(rounds)
 
 
@@ -147,6 +152,6 @@ def _monitors(results: Sequence[Result]) -> Iterator[str]:
     rows = [row for result in results for row in tables.monitor_rows(result)]
     if rows:
         yield "Monitors, during training:"
-        yield table(rows)
-    yield from (line for result in results for line in tables.energy_lines(result))
+        yield _known(rows)
+    yield from tables.energy_lines(results)
     yield from tables.missing_monitors(results)

@@ -27,13 +27,27 @@ function tip(figure, plot, x, y, text) {
   box.style.top = `${Math.max(0, mine.top - whole.top + y * unit)}px`;
 }
 
-/** What the colours stand for, where there are several: [colour, name]. */
+/** What the colours stand for, where there are several: [colour, name]. The last colour stands for all others. */
 function keys(spec) {
-  if (spec.kind === "lines") return spec.series.map((series, index) => [index, series.name]);
-  const named = (row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]));
-  const used = new Set(spec.rows.flatMap(named));
+  const all = named(spec);
+  const others = all.filter(([index]) => index >= COLOURS).length;
+  const shown = all.filter(([index]) => index < COLOURS);
+  return others ? [...shown, [COLOURS, `${others} other${others > 1 ? "s" : ""}`]] : shown;
+}
+
+function named(spec) {
+  if (spec.kind === "lines") {
+    return spec.series.map(({ name, colour }, index) => [colour ?? index, name, colour === undefined ? "" : "earlier"]);
+  }
+  const names = (row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]));
+  const used = new Set(spec.rows.flatMap(names));
   return spec.names.map((name, index) => [index, name]).filter(([, name]) => used.has(name));
 }
+
+const swatch = (index, kind) =>
+  kind
+    ? html("i", { class: kind, style: `border-color: ${colour(index)}` })
+    : html("i", { style: `background: ${colour(index)}` });
 
 function legend(spec) {
   const shown = keys(spec);
@@ -42,7 +56,7 @@ function legend(spec) {
     html(
       "ul",
       { class: "legend" },
-      ...shown.map(([index, name]) => html("li", {}, html("i", { style: `background: ${colour(index)}` }), name)),
+      ...shown.map(([index, name, kind]) => html("li", {}, swatch(index, kind), name)),
     ),
   ];
 }
@@ -52,12 +66,14 @@ function summarise(spec) {
   const ends = spec.series.map(
     (series) => `${series.name} ends at ${format(series.points[series.points.length - 1][1])}`,
   );
-  return `${spec.title}, ${spec.y} over ${spec.x}: ${ends.join("; ")}`;
+  const lost = (spec.lost || []).map(([step, text]) => `${text} at ${spec.x} ${format(step)}`);
+  return `${spec.title}, ${spec.y} over ${spec.x}: ${[...ends, ...lost].join("; ")}`;
 }
 
 const KINDS = { lines, spans, dots };
 
 function chart(spec) {
+  if (spec.kind === "number") return html("figure", {}, html("figcaption", {}, spec.title), numbers(spec));
   const place = html("div");
   const figure = html(
     "figure",
@@ -97,22 +113,27 @@ function fitted(table) {
   }).observe(frame);
 }
 
+/** A button in each heading; cards have no headings, so a list of the columns stands above them. */
 function sortable(table) {
-  table.classList.add("sorts");
   const heads = [...table.tHead.rows[0].cells];
+  const sort = (column, descending) => {
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    heads[column].setAttribute("aria-sort", descending ? "descending" : "ascending");
+    const rows = [...table.tBodies[0].rows].sort((one, other) =>
+      compare(one.cells[column].innerText, other.cells[column].innerText),
+    );
+    table.tBodies[0].append(...(descending ? rows.reverse() : rows));
+  };
+  const select = html("select", {}, html("option", { value: "" }, "the order of the run"));
   heads.forEach((head, column) => {
+    select.append(html("option", { value: column }, head.textContent));
     const button = html("button", { type: "button" }, ...head.childNodes);
     head.append(button);
-    button.addEventListener("click", () => {
-      const descending = head.getAttribute("aria-sort") === "ascending";
-      heads.forEach((other) => other.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", descending ? "descending" : "ascending");
-      const rows = [...table.tBodies[0].rows].sort((one, other) =>
-        compare(one.cells[column].innerText, other.cells[column].innerText),
-      );
-      table.tBodies[0].append(...(descending ? rows.reverse() : rows));
-    });
+    button.addEventListener("click", () => sort(column, head.getAttribute("aria-sort") === "ascending"));
   });
+  const given = [...table.tBodies[0].rows];
+  select.addEventListener("change", () => (select.value ? sort(Number(select.value)) : table.tBodies[0].append(...given)));
+  table.before(html("label", { class: "sorting" }, "Sort by", select));
 }
 
 function compare(one, other) {

@@ -17,13 +17,14 @@ from flagperf.plain import plain
 from flagperf.report import cells, remarks, scaling, tables
 from flagperf.report.achievable import achievable_lines
 from flagperf.report.batch import batch_line, batch_rows
-from flagperf.report.charts import Logs, job_charts, read_logs
+from flagperf.report.charts import Logs, earlier_logs, job_charts, read_logs
 from flagperf.report.files import command_of
+from flagperf.report.headline import FEW, headline
 from flagperf.report.machine import data, host_rows, machine, read_hosts, software
 from flagperf.report.plots import Chart
 from flagperf.report.probe import probe_rows
 from flagperf.report.round_charts import round_charts
-from flagperf.report.run_charts import overlays, sweep_charts
+from flagperf.report.run_charts import RATE, overlays, sweep_charts
 from flagperf.results.summary import usable, verdict
 from flagperf.results.verdict import worst
 
@@ -46,7 +47,7 @@ class HtmlReport:
 
 def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
     """The text of report.html."""
-    keys, groups = cells.sweep_keys(summaries), scaling.scales(summaries)
+    keys, groups, results = cells.sweep_keys(summaries), scaling.scales(summaries), cells.rows(summaries)
     logs = [read_logs(run_dir / summary.name, summary) for summary in summaries]
     jobs = [_job(run_dir / summary.name, summary, read) for summary, read in zip(summaries, logs, strict=True)]
     of_run = {
@@ -61,14 +62,16 @@ def page(run_dir: Path, summaries: Sequence[Summary]) -> str:
         name=run_dir.resolve().name,
         started=_started(summaries),
         verdict=worst(verdict(summary) for summary in summaries),
-        headline=remarks.headline(summaries),
+        counts=remarks.headline(summaries),
         command=command_of(run_dir),
         warnings=remarks.warnings(summaries),
-        columns_note=cells.COLUMNS_NOTE,
-        results=grid([cells.row(summary) for summary in summaries]),
+        headlines=[(summary.name, headline(summary)) for summary in summaries] if len(summaries) <= FEW else [],
+        rates_note=cells.RATES_NOTE,
+        columns_note=cells.columns_note(results),
+        results=grid(results),
         sweep=grid([cells.sweep_row(summary, keys) for summary in summaries] if keys else []),
         links=[f"#job{number}" for number in range(1, len(summaries) + 1)],
-        bars=_bars(summaries),
+        bars=(RATE, _bars(summaries)),
         scaling=grid(scaling.scaling_rows(groups)),
         scaling_links=[f"#job{1 + summaries.index(scale.job)}" for group in groups.values() for scale in group],
         scaling_note=scaling.NOTE,
@@ -110,8 +113,9 @@ def grid(rows: Rows, *, text: bool = False) -> dict[str, Any]:
     """A table for the template: `rows`, and `columns` as pairs of name and whether it holds numbers.
 
     Args:
-        text: no column holds numbers.
+        text: no column holds numbers, and columns without a value stay.
     """
+    rows = rows if text else cells.without_absent(rows)
     numeric = dict.fromkeys(rows[0], False) if text and rows else cells.numeric(rows)
     lines = [[_bound(cell) if numeric[name] else cell for name, cell in row.items()] for row in rows]
     return {"columns": list(numeric.items()), "rows": lines}
@@ -128,18 +132,17 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
     charts, hosts = _charts(folder, summary, logs), read_hosts(folder)
     return {
         "id": summary.name,
-        "verdict": verdict(summary),
+        "headline": headline(summary),
         "title": summary.config.get("title", ""),
-        "target": cells.target(summary),
+        "target": cells.target(summary) if rounds else "",
         "machine": machine(rounds[0]) if rounds else "",
         "software": software(rounds[0]) if rounds else "",
         "data": data(summary),
-        "achievable": achievable_lines(summary, rounds),
+        "achievable": achievable_lines(summary, rounds[:1]),
         "problems": list(remarks.problems(summary)),
         "statistics": grid(tables.statistics_rows(summary)),
         "rounds": grid(tables.round_rows(summary)),
-        "mfu_note": next((result.values["mfu_note"] for result in rounds if result.values.get("mfu_note")), None),
-        "formula": tables.formula_lines(summary, rounds),
+        "formula": tables.formula_lines(summary, rounds[:1]),
         "probe": grid([row for result in rounds for row in probe_rows(result.probe, peaks)]),
         "batch_line": batch_line(summary),
         "batch": grid(batch_rows(summary)),
@@ -147,10 +150,10 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
         "own": grid(tables.own_rows(summary), text=True),
         "monitors": grid([row for result in rounds for row in tables.monitor_rows(result)]),
         "monitor_notes": [
-            *(line for result in rounds for line in tables.energy_lines(result)),
+            *tables.energy_lines(rounds),
             *tables.missing_monitors(rounds),
         ],
-        "hosts": grid(host_rows(hosts)),
+        "hosts": grid(host_rows(hosts, summary.results)),
         "facts": [(node, grid(_facts(info), text=True)) for node, info in hosts.items()],
         "config": yaml.safe_dump(dict(summary.config), sort_keys=False, allow_unicode=True),
         "charts": charts,
@@ -160,7 +163,7 @@ def _job(folder: Path, summary: Summary, logs: Logs) -> dict[str, Any]:
 
 def _charts(folder: Path, summary: Summary, logs: Logs) -> dict[str, list[Chart]]:
     """Name of an element → its plots. Plots of the only round of a job are in the element of the job."""
-    charts = {summary.name: job_charts(summary, logs)}
+    charts = {summary.name: job_charts(summary, logs, earlier_logs(folder, summary))}
     for result in summary.results:
         if events := logs.get(result.round):
             element = summary.name if len(logs) == 1 else f"{summary.name} round {result.round}"
@@ -173,8 +176,8 @@ def _facts(info: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _bars(summaries: Sequence[Summary]) -> list[str]:
-    """p_core of each job in percent of the largest, for the bars of the sweep; 0 % where units differ."""
-    values = [summary.statistics["p_core"].mean if "p_core" in summary.statistics else 0.0 for summary in summaries]
+    """The throughput of each job in percent of the largest, for the bars of the sweep; 0 % where units differ."""
+    values = [summary.statistics[RATE].mean if RATE in summary.statistics else 0.0 for summary in summaries]
     units = {(summary.identity.case, summary.identity.throughput_unit) for summary in summaries}
     most = max(values, default=0.0)
     return [f"{100 * value / most:.1f}%" for value in values] if most and len(units) == 1 else ["0%"] * len(values)

@@ -2,9 +2,9 @@
 "use strict";
 
 const HEIGHT = 210;
-const COLOURS = 16; // --c0 … in page.css
+const COLOURS = 7; // --c0 … in page.css; what comes after them shares the colour of "other"
 
-const colour = (index) => `var(--c${index % COLOURS})`;
+const colour = (index) => (index < COLOURS ? `var(--c${index})` : "var(--other)");
 const extent = (values) => [Math.min(...values), Math.max(...values)];
 
 function format(value) {

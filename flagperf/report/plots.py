@@ -1,6 +1,7 @@
 """The plots of a page, as plain data that the scripts draw.
 
-A chart is a mapping with `kind` (lines, spans or dots), `title`, axis labels with units, and its data. {} is no chart.
+A chart is a mapping with `kind` (lines, number, spans or dots), `title`, axis labels with units, and its data.
+{} is no chart.
 """
 
 from __future__ import annotations
@@ -9,25 +10,66 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flagperf.report.cells import number
+
 Chart = dict[str, Any]
 Point = list[float]
 
 MOST_POINTS = 600  # of a curve; a longer curve is thinned
 
 
-def lines(title: str, x: str, y: str, series: Mapping[str, Sequence[Point]], **more: Any) -> Chart:
-    """A plot of curves; {} where no curve has points.
+def lines(
+    title: str,
+    x: str,
+    y: str,
+    series: Mapping[str, Sequence[Point]],
+    *,
+    earlier: Mapping[str, Sequence[Point]] | None = None,
+    **more: Any,
+) -> Chart:
+    """A plot of curves; a number for each curve where no curve has two points; {} where no curve has points.
 
     Args:
-        series: name → points [x, y] in the order of x. Points that are not finite are left out.
+        series: name → points [x, y] in the order of x. The first y of a curve that is not finite gets a mark.
+        earlier: name in `series` → points of the run that this curve resumes.
         more: `zero`: y begins at 0; `dots`: each point is marked; `marks`: [{at, label}], levels of y;
             `band`: [[x, low, high]], an area behind the curves; `shade`: {to, label}, an area from the left up to an x;
             `ideal`: [from, to], a line y = x between these values; `labels`: [[x, text]], texts below the x axis
             instead of numbers.
     """
     finite = {name: [point for point in points if all(map(math.isfinite, point))] for name, points in series.items()}
-    shown = [{"name": name, "points": thin(points)} for name, points in finite.items() if points]
-    return {"kind": "lines", "title": title, "x": x, "y": y, "series": shown, **more} if shown else {}
+    shown: list[Chart] = [{"name": name, "points": thin(points)} for name, points in finite.items() if points]
+    lost = _lost(series)
+    if not shown and not lost:
+        return {}
+    chart = {"title": title, "x": x, "y": y}
+    if all(len(points) <= 1 for points in finite.values()) and not (earlier or lost):
+        return {"kind": "number", **chart, "numbers": [_number(chart, curve, more) for curve in shown]}
+    colours = [curve["name"] for curve in shown]
+    for name, points in (earlier or {}).items():
+        if points and name in colours:
+            before = {"name": f"{name}, before it was resumed", "points": thin(points)}
+            shown.append({**before, "colour": colours.index(name)})
+    return {"kind": "lines", **chart, "series": shown, **({"lost": lost} if lost else {}), **more}
+
+
+def _lost(series: Mapping[str, Sequence[Point]]) -> list[list[Any]]:
+    """[x, text] of the first value of each curve that is not finite: [5, "NaN"], [5, "round 2: NaN"]."""
+    values = {name: [(x, y) for x, y in points if not math.isfinite(y)][:1] for name, points in series.items()}
+    return [
+        [x, (f"{name}: " if len(series) > 1 else "") + ("NaN" if math.isnan(y) else str(y))]
+        for name, first in values.items()
+        for x, y in first
+    ]
+
+
+def _number(chart: Mapping[str, str], curve: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, str]:
+    """The only point of a curve as text."""
+    ((x, y),) = curve["points"]
+    place = dict(more.get("labels", ())).get(x) or number(x)
+    marks = [mark["label"] for mark in more.get("marks", ()) if mark["label"]]
+    note = "; ".join([f"{chart['y']} at {chart['x'].partition(',')[0]} {place}", *marks])
+    return {"name": curve["name"], "value": number(y), "note": note}
 
 
 def dots(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from flagperf.contract.outcome import Failure
-from flagperf.contract.records import Summary, Verdict
+from flagperf.contract.records import Result, Summary, Verdict
 from flagperf.results.summary import usable, verdict
 from flagperf.results.verdict import VERDICTS
 
@@ -55,10 +55,35 @@ def _revisions(summaries: Iterable[Summary]) -> list[tuple[str, str]]:
     return [(case, " and ".join(map(str, revisions))) for case, revisions in several.items()]
 
 
-def problems(summary: Summary) -> Iterator[tuple[str, Verdict, Sequence[str], Failure | None]]:
-    """Name, verdict, reasons and failure of the job and of each of its rounds that is not VALID."""
+Problem = tuple[str, Verdict, Sequence[str], Failure | None]
+
+
+def problems(summary: Summary) -> Iterator[Problem]:
+    """Rounds, verdict, reasons and failure where a job is not VALID. Rounds with the same reasons stand together."""
     if summary.reasons:
         yield "all rounds", "SUSPECT", summary.reasons, None
+    alike: dict[tuple[Verdict, tuple[str, ...], str], list[Result]] = {}
     for result in summary.results:
         if result.reasons:
-            yield f"round {result.round}", result.verdict, result.reasons, result.failure
+            alike.setdefault((result.verdict, result.reasons, str(result.failure)), []).append(result)
+    for (answer, reasons, _), results in alike.items():
+        numbers = [str(result.round) for result in results]
+        yield f"round{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}", answer, reasons, results[0].failure
+
+
+def problems_of_run(summaries: Sequence[Summary]) -> list[Problem]:
+    """As `problems`, with the names of the jobs. Jobs with the same problem stand together."""
+    alike: dict[tuple[str, Verdict, tuple[str, ...], str], list[str]] = {}
+    failures: dict[str, Failure | None] = {}
+    for summary in summaries:
+        for part, answer, reasons, failure in problems(summary):
+            failures[str(failure)] = failure
+            alike.setdefault((part, answer, tuple(reasons), str(failure)), []).append(summary.name)
+    return [
+        (f"{_jobs(names, len(summaries))}, {part}", answer, reasons, failures[failure])
+        for (part, answer, reasons, failure), names in alike.items()
+    ]
+
+
+def _jobs(names: Sequence[str], jobs: int) -> str:
+    return f"all {jobs} jobs" if len(names) == jobs > 1 else ", ".join(names)

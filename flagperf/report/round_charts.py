@@ -13,9 +13,9 @@ from flagperf.report.monitor_curves import curves
 from flagperf.report.plots import Chart, Point, lines
 from flagperf.results.rank_log import node_folders
 
-PHASES = (  # each has its colour, the same in all plots
-    *("compose", "connect", "check", "image", "send", "start", "launch", "imports", "rendezvous", "init"),
-    *("first step", "train", "evaluate", "stop", "collect", "clean"),
+PHASES = (  # the first seven have a colour each, the same in all plots; the others share one
+    *("train", "evaluate", "first step", "init", "imports", "launch", "image"),
+    *("compose", "connect", "check", "send", "start", "rendezvous", "stop", "collect", "clean"),
 )
 AFTER_TRAINING = ("stop", "collect", "clean")  # phases of the launcher
 SHORTEST = 1e-3  # seconds; shorter phases are not shown

@@ -94,7 +94,7 @@ def _over(key: str, jobs: Sequence[Summary], case: str, unit: str) -> Iterator[C
                 series.setdefault(_others(swept[job.name], key) or figure, []).append(point)
         curves = {name: sorted(points) for name, points in series.items()}
         labels = [[index, value] for index, value in enumerate(ordered)]
-        yield lines(f"{case}{figure} over {key}", key, axis, curves, labels=labels, dots=True)
+        yield lines(f"{case}{figure} over {key}", key, axis, curves, zero=True, labels=labels, dots=True)
 
 
 def _others(swept: Mapping[str, str], key: str) -> str:

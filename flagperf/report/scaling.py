@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flagperf.contract.records import Summary
 from flagperf.report import cells
@@ -64,7 +65,7 @@ def scaling_charts(groups: Groups) -> list[Chart]:
         name: [[scale.growth, 100 * scale.efficiency] for scale in group] for name, group in groups.items()
     }
     x, labels = "devices, over those of the smallest scale", [[growth, f"×{growth:g}"] for growth in growths]
-    more = {"zero": True, "dots": True, "labels": labels}
+    more: dict[str, Any] = {"zero": True, "dots": True, "labels": labels}
     y, ideal, full = f"{RATE}, over that of the smallest", [1.0, growths[-1]], [{"at": 100.0, "label": ""}]
     return [
         lines("Speed-up", x, y, speed_ups, ideal=ideal, **more),

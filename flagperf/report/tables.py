@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flagperf.contract.monitor_log import DEVICE_FIGURES, NODE_FIGURES
@@ -12,6 +12,8 @@ from flagperf.results.summary import RATES, STEPS, metric
 
 MONITORED = {name: figure for name, figure in {**NODE_FIGURES, **DEVICE_FIGURES}.items() if figure.title}
 
+ENERGIES = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
+MFU = "mfu"  # and the figures whose names begin with it
 PERCENTILES = ("p50", "p90", "p99")  # of the times of a round's steps
 SHARES = " / ".join(PERCENTILES)
 
@@ -24,20 +26,25 @@ def statistics_rows(summary: Summary) -> list[dict[str, str]]:
             "figure": name,
             "unit": units.get(name, ""),
             "n": str(figure.n),
-            "mean": number(figure.mean),
-            "stdev": number(figure.stdev, 3),
+            "mean": value(name, figure.mean),
+            "stdev": value(name, figure.stdev, 3),
             "cv": percent(figure.cv),
-            "min": number(figure.min),
-            "max": number(figure.max),
+            "min": value(name, figure.min),
+            "max": value(name, figure.max),
         }
         for name, figure in summary.statistics.items()
     ]
 
 
+def value(name: str, figure: float | None, digits: int = 4) -> str:
+    """A figure of the statistics as text: an MFU in percent, others as numbers."""
+    return percent(figure) if name.startswith(MFU) else number(figure, digits)
+
+
 def figure_units(summary: Summary) -> dict[str, str]:
     """Unit of each figure of the statistics."""
     rate = summary.identity.throughput_unit
-    units = {"e2e_time": "s", "mfu": "of peak", "mfu_achieved": "of achieved", "mfu_formula": "of peak"}
+    units = {"e2e_time": "s", MFU: "of peak", "mfu_achieved": "of achieved", "mfu_formula": "of peak"}
     units |= {"peak_memory": "GiB", STEPS: "steps"}
     units |= dict.fromkeys((*RATES, "steady_throughput"), rate)
     name, results = metric(summary), summary.results
@@ -162,22 +169,37 @@ def _left_out(monitors: Mapping[str, Any]) -> Iterator[str]:
             yield f"{count} impossible value{'s' if count > 1 else ''} of {title}"
 
 
-def energy_lines(result: Result) -> list[str]:
-    """Lines on the energy of the whole job, and per sample."""
-    names = {"node": "whole nodes", "rapl": "processors and main memory", "devices": "accelerators"}
-    lines = []
-    for kind, known in result.monitors.get("energy", {}).items():
-        text = f"Energy of the training, {names[kind]}, round {result.round}: "
-        if "not_available" in known:
-            lines.append(f"{text}not known on {known['not_available']}")
-            continue
-        text += f"{number(known['energy_wh'], 3)} Wh"
-        if "energy_per_sample_j" in known:
-            text += f", {number(known['energy_per_sample_j'], 3)} J a sample"
-        if "energy_above_idle_j" in known:
-            text += f"; above idle {number(known['energy_above_idle_j'] / 3600, 3)} Wh"
-        lines.append(f"{text} (coverage {percent(known['coverage'])})")
+def energy_lines(results: Sequence[Result]) -> list[str]:
+    """Lines on the energy of the whole job, and per sample. Rounds without it share a line for each reason."""
+    lines: list[str] = []
+    for kind, devices in ENERGIES.items():
+        known = [(result.round, result.monitors.get("energy", {}).get(kind)) for result in results]
+        missing: dict[str, list[int]] = {}
+        for round_number, figures in known:
+            if figures and "not_available" in figures:
+                missing.setdefault(figures["not_available"], []).append(round_number)
+        head = f"Energy of the training, {devices}"
+        lines += [
+            f"{head}, round {round_number}: {_energy(figures)}"
+            for round_number, figures in known
+            if figures and "not_available" not in figures
+        ]
+        lines += [f"{head}, {_rounds(numbers, len(results))}: not known on {why}" for why, numbers in missing.items()]
     return lines
+
+
+def _rounds(numbers: Sequence[int], rounds: int) -> str:
+    shown = f"round{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    return "all rounds" if len(numbers) == rounds > 1 else shown
+
+
+def _energy(known: Mapping[str, Any]) -> str:
+    text = f"{number(known['energy_wh'], 3)} Wh"
+    if "energy_per_sample_j" in known:
+        text += f", {number(known['energy_per_sample_j'], 3)} J a sample"
+    if "energy_above_idle_j" in known:
+        text += f"; above idle {number(known['energy_above_idle_j'] / 3600, 3)} Wh"
+    return f"{text} (coverage {percent(known['coverage'])})"
 
 
 def formula_lines(summary: Summary, results: Iterable[Result]) -> list[str]:
@@ -207,6 +229,8 @@ def _counted(result: Result) -> float | None:
 
 def step_times(result: Result) -> str:
     """The percentiles of a round's step time, in ms."""
+    if all(result.values.get(f"step_time_{name}") is None for name in PERCENTILES):
+        return ABSENT
     return " / ".join(_milliseconds(result, f"step_time_{name}") for name in PERCENTILES)
 
 

@@ -51,10 +51,9 @@ def _remarks(summaries: Sequence[Summary]) -> Iterator[Text]:
 
     for warning in remarks.warnings(summaries):
         yield Text(warning, style="yellow")
-    for summary in summaries:
-        for part, verdict, reasons, _ in remarks.problems(summary):
-            for reason in reasons:
-                yield Text(f"{summary.name}, {part}: {reason}", style=STYLES[verdict])
+    for part, verdict, reasons, _ in remarks.problems_of_run(summaries):
+        for reason in reasons:
+            yield Text(f"{part}: {reason}", style=STYLES[verdict])
 
 
 def styled(text: str) -> Text:

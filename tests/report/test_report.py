@@ -325,6 +325,7 @@ def test_sweep(tmp_path: Path) -> None:
     ]
     text = markdown(tmp_path, jobs)
     assert "## Sweep\n\n| train_batch_size | lr | p_whole |" in text
+    assert "\n| [resnet50, train_batch_size=16, lr=0.1](#job2) | VALID |" in text
     figures = "10,576 | 11,085 | 11,874 | images/s | 1,234 | 95.50 % acc1 | 27.9/40 | 12.3 % | VALID"
     assert f"\n| [16](#job2) | 0.1 | {figures} |\n" in text
 
@@ -466,7 +467,7 @@ def test_the_users_own_parts_are_said(tmp_path: Path) -> None:
         "| cluster/lab | /bench/lab.yaml |\n"
     )
     assert table_of_own in markdown(tmp_path, [job])
-    assert "<td>cluster/lab</td>" in page(tmp_path, [job])
+    assert ">cluster/lab</td>" in page(tmp_path, [job])
 
 
 # ---------------------------------------------------------------- terminal
@@ -646,7 +647,7 @@ def test_a_configuration_that_cannot_be_read(tmp_path: Path, text: str) -> None:
 def test_charts(tmp_path: Path) -> None:
     job = make_run(tmp_path)
     (done,) = report.read_run(tmp_path)
-    found = {chart["title"]: chart for chart in job_charts(done, read_logs(job, done))}
+    found = {chart["title"]: chart for chart in job_charts(done, read_logs(job, done), {})}
     assert list(found) == ["Loss", "Metric of the evaluations", "Throughput of the job", "Step time"]
     assert found["Metric of the evaluations"] == {
         "kind": "lines",
@@ -662,8 +663,10 @@ def test_charts(tmp_path: Path) -> None:
 
 def test_percentiles_are_those_that_each_round_measured() -> None:
     """Over its steps after the warm-up, which the plots over steps mark; nothing is averaged over rounds."""
+    later = Event("STEP_END", {"step": 20, "loss": 0.5, "throughput": 6.0, "step_time": 0.4}, time_ms=102_000, rank=3)
+    logs = {2: [*STEPS, later]}
     slow = {**VALUES, "step_time_p50": 0.7, "step_time_p90": None, "warmup_steps": 20}
-    found = {chart["title"]: chart for chart in job_charts(a_summary(a_result(round=2, values=slow)), {2: STEPS})}
+    found = {chart["title"]: chart for chart in job_charts(a_summary(a_result(round=2, values=slow)), logs, {})}
     assert found["Percentiles of the step time"] == {
         "kind": "dots",
         "title": "Percentiles of the step time",
@@ -775,12 +778,12 @@ def test_jobs_of_a_case_are_drawn_over_each_other() -> None:
     first, second, third = swept_jobs()
     failed = a_summary(a_result(verdict="INVALID"), a_result(round=2), name="resnet50-A100,batch=32,lr=0.1")
     other = a_summary(name="glm-A100", case="glm")
-    loss = [Event("STEP_END", {"step": 1, "loss": loss}, time_ms=0) for loss in (1.0, 2.0, 3.0)]
-    jobs = [(first, {1: loss[:1]}), (failed, {1: loss[:1], 2: loss[1:2]}), (second, {}), (other, {1: loss})]
+    loss = [Event("STEP_END", {"step": step, "loss": 4.0 / step}, time_ms=0) for step in (1, 2, 4)]
+    jobs = [(first, {1: loss[:2]}), (failed, {1: loss[:1], 2: loss[1:]}), (second, {}), (other, {1: loss})]
     (chart,) = overlays(jobs)
     assert (chart["title"], chart["series"]) == (
         "resnet50: loss of each job",
-        [{"name": "batch=64", "points": [[1, 1.0]]}, {"name": "batch=32", "points": [[1, 2.0]]}],
+        [{"name": "batch=64", "points": [[1, 4.0], [2, 2.0]]}, {"name": "batch=32", "points": [[2, 2.0], [4, 1.0]]}],
     )
     assert overlays([(third, {1: loss})]) == []
 

@@ -46,7 +46,7 @@ def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
 
 
-@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 18)])
+@pytest.mark.parametrize(("name", "plots"), [("two-rounds", 12), ("sweep", 16)])
 def test_recorded_runs_draw(tab: Page, tmp_path: Path, name: str, plots: int) -> None:
     folder = shutil.copytree(RUNS / name, tmp_path / name)
     tab.open(report.write(folder, report.read_run(folder))[1])
