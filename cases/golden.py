@@ -23,7 +23,7 @@ from flagperf.compare.golden import ALWAYS, clipping, identity_of
 from flagperf.config.compose import compose
 from flagperf.contract.leaves import leaves
 
-WIDEST = 0.01  # share of the value that the band of fp32 may have at the last step; wider: a lower lr
+WIDEST = 0.01  # share of the loss that its band in fp32 may have at the last step; wider: a lower lr
 DIVISORS = tuple(10**power for power in range(7))  # of the lr of the case; the first with a narrow band counts
 HEADER = """\
 # python -m cases.golden {case}
@@ -89,7 +89,7 @@ def calm(case: str, folders: Sequence[Path]) -> tuple[list[str], dict[float, flo
     """The largest lr with which roundings do not grow over the steps.
 
     Returns:
-        The override; lr → width of the band of fp32 at the last step, as a share of the value; and the recording.
+        The override; lr → width of the loss's band in fp32 at the last step, as a share of the loss; and the recording.
 
     Raises:
         RuntimeError: the roundings grow with each lr.

@@ -42,11 +42,10 @@ def band(curve: Curve, others: Sequence[Curve]) -> Curve:
 
 
 def last_width(trainings: Trainings) -> float:
-    """Width of the band of fp32 at the last step, as a share of the value: of loss or gradient norm, the larger."""
+    """Width of the loss's band in fp32 at the last step, as a share of the loss."""
     curve = reference_of(trainings)
     others = [other for way, other in same_mathematics(trainings) if way.precision == "fp32"]
-    widths = band(curve, others)
-    return max(getattr(widths, name)[-1] / max(abs(getattr(curve, name)[-1]), 1e-12) for name in NUMBERS)
+    return band(curve, others).loss[-1] / max(abs(curve.loss[-1]), 1e-12)
 
 
 def reference_of(trainings: Trainings) -> Curve:

@@ -36,7 +36,7 @@ FREE = ("optimizer.fused", "optimizer.foreach")  # ways to compute the same
 # What a training sets that is held against a curve: each step is logged with its gradient norm, nothing ends it early.
 ALWAYS = (
     *("size=tiny", "division=open", "nnodes=1", "nproc=1", "seed=0", f"max_steps={STEPS}", "target=null"),
-    *("max_epochs=null", "max_samples_termination=null", "max_time=null", "initial_evaluation=false"),
+    *("max_samples_termination=null", "max_time=null", "initial_evaluation=false"),  # schedules need max_epochs
     *(f"eval_interval_steps={STEPS}", "eval_interval_micro_steps=null", "eval_interval_samples=null"),
     *("eval_interval_epochs=null", "eval_start_samples=0", "log_freq=1", "num_workers=1"),
     *("deterministic=true", "random_numbers=host", "activation_checkpointing=false", "compile=false"),
