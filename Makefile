@@ -9,6 +9,7 @@
 # make check   lint, types, imports, shell, translations
 # make docs    build the documentation site in English and Chinese: build/docs/index.html
 # make environment     what all of them need, in .venv
+# make help    print these lines
 PYTHON ?= python3
 VENV   ?= .venv
 RUN    := $(VENV)/.installed-run
@@ -39,12 +40,15 @@ DEFAULT := not ($(SLOW))
 RANKS := $(patsubst %,flagperf/%.py,__init__ errors plain secret hosts/versions) flagperf/contract flagperf/trainer \
 	flagperf/partners/modelzoo/scripts flagperf/schedulers/slurm/agent.py flagperf/docker/discard.py cases
 
-.PHONY: docs run environment quick quick-and-skipped bare test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
+.PHONY: help docs run environment quick bare test slow check clean packages environments $(STACKS) $(STACKS:%=%-test) $(FRAMEWORKS) $(FRAMEWORKS:%=%-test)
 
 run: $(RUN)
 	$(VENV)/bin/flagperf nproc=2
 
 environment: $(DEV)
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
 
 quick: $(DEV)
 	$(PYTEST) -m "not ($(SLOW) or torch or pip or browser)" $(HEAVY:%=--ignore=tests/%)

@@ -1,0 +1,39 @@
+"""What contributors expect of a repository: templates, hooks and citation, which agree with the project."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from flagperf import __version__
+
+ROOT = Path(__file__).parents[1]
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def test_make_help_names_the_targets() -> None:
+    printed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    named = {word.strip(",") for line in printed.splitlines() for word in re.split(r"\s{3,}", line)[0].split()[1:]}
+    internal = {"bare", "clean", "packages", "environments", "help"}
+    targets = re.search(r"^\.PHONY: ([^$]*)", MAKEFILE, re.MULTILINE)
+    assert targets is not None
+    assert set(targets[1].split()) - internal <= named
+
+
+def test_hooks_run_commands_of_make_check() -> None:
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    commands = {hook["entry"].replace(".venv/", "$(VENV)/") for hook in local["hooks"]}
+    assert {command for command in commands if f"\t{command}" not in MAKEFILE} == set()
+
+
+def test_the_citation_names_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (__version__, "Apache-2.0")
+
+
+def test_the_workflow_runs_all_of_ci() -> None:
+    (job,) = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["bash .ci/run"]
