@@ -166,15 +166,16 @@ def _show(
 def _show_scaling(groups: scaling.Groups) -> None:
     """How the cases scale, of which the runs hold several scales."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
+
+    from flagperf.report.fitted import FittedTable
 
     rows = scaling.scaling_rows(groups)
     if not rows:
         return
-    table = Table(title="scaling", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = FittedTable(title="scaling", title_justify="left")
     for name in rows[0]:
-        table.add_column(name, overflow="fold")
+        table.add_column(name)
     for row in rows:
         table.add_row(*map(Text, row.values()))
     print_unfolded(Group(table, Text(scaling.NOTE)))

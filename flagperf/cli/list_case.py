@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from flagperf.config.about_case import AboutCase, Setting
+from flagperf.report.fitted import FittedTable
 
-WIDEST = 50  # columns of a name with its value
 BETWEEN = " · "  # between the parts of a setting's description
 MUTABLE = "a closed run may change (and why)"
 FIXED = "only division=open may change: they make the case what it is, and its results comparable"
@@ -30,10 +29,10 @@ def case_table(about: AboutCase) -> Group:
     )
 
 
-def _columns(rows: Iterator[tuple[str, str]]) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(overflow="fold", max_width=WIDEST)
-    table.add_column(overflow="fold")
+def _columns(rows: Iterator[tuple[str, str]]) -> FittedTable:
+    table = FittedTable(show_header=False)
+    table.add_column()
+    table.add_column()
     for name, description in rows:
         table.add_row(Text(name), Text(description))
     return table

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from flagperf.compare.gate import Decision, change, interval
 from flagperf.compare.values import Comparison, Figure
-from flagperf.contract.records import Summary
+from flagperf.contract.records import Statistics, Summary
 from flagperf.plain import plain
 from flagperf.report import cells
-from flagperf.report.tables import SHARES, step_times
+from flagperf.report.tables import MFU, SHARES, step_times
 from flagperf.results.summary import usable, verdict
 
 if TYPE_CHECKING:
@@ -36,12 +37,23 @@ def rows(comparison: Comparison) -> list[tuple[str, ...]]:
     return [_row(figure) for figure in comparison.figures]
 
 
+def known_rows(comparison: Comparison) -> list[dict[str, str]]:
+    """The rows as column → text, without columns that have no value, such as the intervals of single rounds."""
+    return cells.without_absent([dict(zip(HEADS, row, strict=True)) for row in rows(comparison)])
+
+
 def _row(figure: Figure) -> tuple[str, ...]:
     ratio = figure.estimate
     effect = cells.ABSENT if ratio.effect is None else f"{ratio.effect:+.2f}"
     name = f"{figure.name} [{figure.unit}]" if figure.unit else figure.name
-    base, other = (f"{cells.spread(side)} (n={side.n})" for side in (figure.base, figure.other))
+    shown = _in_percent if figure.name.startswith(MFU) else cells.spread
+    base, other = (f"{shown(side)} (n={side.n})" for side in (figure.base, figure.other))
     return name, base, other, change(ratio), interval(ratio) or cells.ABSENT, effect, figure.word
+
+
+def _in_percent(share: Statistics) -> str:
+    stdev = None if share.stdev is None else 100 * share.stdev
+    return f"{cells.spread(replace(share, mean=100 * share.mean, stdev=stdev))} %"
 
 
 def differing(comparison: Comparison) -> list[str]:
@@ -58,14 +70,15 @@ def marked(name: str, job: Summary) -> str:
 def terminal(comparison: Comparison, margin: float) -> Group:
     """A comparison for the terminal."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for name in HEADS:
-        table.add_column(name, justify="right" if name in HEADS[1:6] else "left", overflow="fold")
-    for row in rows(comparison):
-        table.add_row(*(Text(text, style=STYLES.get(text, "")) for text in row))
+    from flagperf.report.fitted import FittedTable
+
+    table, shown = FittedTable(padding=(0, 1, 0, 0)), known_rows(comparison)
+    for name in shown[0] if shown else HEADS:
+        table.add_column(name, justify="right" if name in HEADS[1:6] else "left")
+    for row in shown:
+        table.add_row(*(Text(text, style=STYLES.get(text, "")) for text in row.values()))
     base, other = (marked(name, job) for name, job in comparison.sides)
     head = Text.assemble(base, "  →  ", (other, "bold"))
     return Group(head, *(Text(f"  {line}") for line in differing(comparison)), table, Text(note(comparison, margin)))

@@ -180,3 +180,25 @@ function dots(spec, width, figure) {
   });
   return plot;
 }
+
+/** A line from the low to the high end of an interval, and its middle; what lies within the margin does not count. */
+function intervals(spec, width, figure) {
+  const reach = Math.max(spec.margin, ...spec.rows.flatMap((row) => [Math.abs(row.low), Math.abs(row.high)])) * 1.1;
+  const names = spec.rows.map((row) => row.name);
+  const { plot, x, y, box } = frame(width, spec, [-reach, reach], null, names);
+  const [left, right] = [x(-spec.margin), x(spec.margin)];
+  plot.append(svg("rect", { class: "shade", x: left, y: box.top, width: right - left, height: box.bottom - box.top }));
+  plot.append(line("mark", x(0), box.top, x(0), box.bottom));
+  spec.rows.forEach(({ name, word, at, low, high }, index) => {
+    const text = `${name}: ${format(at)} %, 95 % interval ${format(low)} % to ${format(high)} %: ${word}`;
+    const drawn = svg(
+      "g",
+      { class: `interval ${word}` },
+      svg("line", { x1: x(low), x2: x(high), y1: y(index), y2: y(index) }),
+      ...[low, high].map((end) => svg("line", { x1: x(end), x2: x(end), y1: y(index) - 5, y2: y(index) + 5 })),
+      svg("circle", { cx: x(at), cy: y(index), r: 4.5 }),
+    );
+    plot.append(tipped(drawn, figure, plot, text));
+  });
+  return plot;
+}

@@ -29,6 +29,7 @@ function tip(figure, plot, x, y, text) {
 
 /** What the colours stand for, where there are several: [colour, name]. The last colour stands for all others. */
 function keys(spec) {
+  if (spec.kind === "intervals") return [];
   const all = named(spec);
   const others = all.filter(([index]) => index >= COLOURS).length;
   const shown = all.filter(([index]) => index < COLOURS);
@@ -51,7 +52,7 @@ const swatch = (index, kind) =>
 
 function legend(spec) {
   const shown = keys(spec);
-  if (shown.length < 2) return [];
+  if (shown.length < 2 && !spec.named) return [];
   return [
     html(
       "ul",
@@ -70,7 +71,7 @@ function summarise(spec) {
   return `${spec.title}, ${spec.y} over ${spec.x}: ${[...ends, ...lost].join("; ")}`;
 }
 
-const KINDS = { lines, spans, dots };
+const KINDS = { lines, spans, dots, intervals };
 
 function chart(spec) {
   if (spec.kind === "number") return html("figure", {}, html("figcaption", {}, spec.title), numbers(spec));

@@ -1,6 +1,6 @@
 """The plots of a page, as plain data that the scripts draw.
 
-A chart is a mapping with `kind` (lines, number, spans or dots), `title`, axis labels with units, and its data.
+A chart is a mapping with `kind` (lines, number, spans, dots, intervals), `title`, labels of axes with units, and data.
 {} is no chart.
 """
 
@@ -32,7 +32,8 @@ def lines(
     Args:
         series: name → points [x, y] in the order of x. The first y of a curve that is not finite gets a mark.
         earlier: name in `series` → points of the run that this curve resumes.
-        more: `zero`: y begins at 0; `dots`: each point is marked; `marks`: [{at, label}], levels of y;
+        more: `zero`: y begins at 0; `named`: a legend also for a single curve; `dots`: each point is marked;
+            `marks`: [{at, label}], levels of y;
             `band`: [[x, low, high]], an area behind the curves; `shade`: {to, label}, an area from the left up to an x;
             `ideal`: [from, to], a line y = x between these values; `labels`: [[x, text]], texts below the x axis
             instead of numbers.

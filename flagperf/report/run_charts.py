@@ -18,7 +18,9 @@ Jobs = Sequence[tuple[Summary, Logs]]
 
 def overlays(jobs: Jobs) -> list[Chart]:
     """Loss and metric of each case with several jobs. Each job has a curve: its first round that counts."""
-    return [chart for group in _by_case(jobs) if len(group) > 1 for chart in _overlay(group) if chart]
+    groups = [group for group in _by_case(jobs) if len(group) > 1]
+    named = [dict(zip(job_names([job for job, _ in group]), group, strict=True)) for group in groups]
+    return [chart for group in named for chart in overlay(group) if chart]
 
 
 def _by_case(jobs: Jobs) -> list[Jobs]:
@@ -29,21 +31,19 @@ def _by_case(jobs: Jobs) -> list[Jobs]:
     return list(groups.values())
 
 
-def _overlay(group: Jobs) -> Iterator[Chart]:
-    first, names = group[0][0], job_names([summary for summary, _ in group])
+def overlay(group: Mapping[str, tuple[Summary, Logs]]) -> Iterator[Chart]:
+    """Loss and metric of jobs of a case. `group`: name of a curve → job and its logs, which are not empty."""
+    first = next(iter(group.values()))[0]
 
     def series(event: str, figure: str) -> dict[str, list[Point]]:
-        return {
-            name: values(logs[_round(summary, logs)], event, figure)
-            for name, (summary, logs) in zip(names, group, strict=True)
-        }
+        return {name: values(logs[_round(summary, logs)], event, figure) for name, (summary, logs) in group.items()}
 
     case = cells.case(first.identity)
-    yield lines(f"{case}: loss of each job", "step", "loss", series("STEP_END", "loss"), zero=True)
+    yield lines(f"{case}: loss of each job", "step", "loss", series("STEP_END", "loss"), zero=True, named=True)
     if target_axis := metric_of(first):
         name, axis, marks = target_axis
         title = f"{case}: metric of each job"
-        yield lines(title, "step", axis, series("EVALUATE", name), marks=marks, dots=True)
+        yield lines(title, "step", axis, series("EVALUATE", name), marks=marks, dots=True, named=True)
 
 
 def _round(summary: Summary, logs: Logs) -> int:
@@ -51,7 +51,9 @@ def _round(summary: Summary, logs: Logs) -> int:
 
 
 def job_names(summaries: Sequence[Summary]) -> list[str]:
-    """Short names of jobs: the parts of each folder's name that not all names have."""
+    """Short names of jobs: the parts of each folder's name that not all names have. A single job has its whole name."""
+    if len(summaries) == 1:
+        return [summaries[0].name]
     names = [_parts(summary.name) for summary in summaries]
     common = set.intersection(*map(set, names))
     return [" ".join(part for part in parts if part not in common) or "-".join(parts) for parts in names]

@@ -7,43 +7,71 @@ from typing import TYPE_CHECKING
 
 from flagperf.contract.records import Summary
 from flagperf.report import cells, remarks
+from flagperf.report.run_charts import job_names
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, ConsoleOptions, Group
+    from rich.table import Table
     from rich.text import Text
 
 STYLES = {"VALID": "green", "SUSPECT": "yellow", "RUNNING": "cyan", "INVALID": "red"}
 UPRIGHT = 3  # up to so many jobs get a column each, so that a narrow terminal shows everything
-WIDEST_UNIT = 11  # columns; audio samples/s takes two lines
 SHORT = ("verdict", "p_whole", "p_train", "p_core", "unit", "accuracy")  # the columns where each job gets a line
 
 
 def terminal_table(summaries: Sequence[Summary]) -> Group:
     """The table of results, then warnings and the reasons of verdicts."""
     from rich.console import Group
+
+    table = _Upright(summaries) if len(summaries) <= UPRIGHT else _flat(summaries)
+    return Group(table, *_remarks(summaries))
+
+
+class _Upright:
+    """A column for each job; a table for each job where the columns would break words."""
+
+    def __init__(self, summaries: Sequence[Summary]) -> None:
+        self._summaries = summaries
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        from flagperf.report.fitted import UNLIMITED
+
+        jobs = [*zip(job_names(self._summaries), self._summaries, strict=True)] if self._summaries else []
+        table = _upright(jobs)
+        narrow = console.measure(table, options=options.update_width(UNLIMITED)).minimum > options.max_width
+        yield from (_upright([job]) for job in jobs) if narrow else (table,)
+
+
+def _upright(jobs: Sequence[tuple[str, Summary]]) -> Table:
+    """A column for each job, with its name above."""
     from rich.table import Table
     from rich.text import Text
 
-    rows = [cells.row(summary) for summary in summaries]
+    rows = [cells.row(summary) for _, summary in jobs]
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    if len(rows) <= UPRIGHT:
-        table.add_column("")
-        for summary in summaries:
-            table.add_column(Text(summary.name), overflow="fold")
-        for name in rows[0] if rows else ():
-            if any(row[name] != cells.ABSENT for row in rows):
-                table.add_row(Text(name), *(styled(row[name]) for row in rows))
-    else:
-        table.padding = (0, 1, 0, 0)
-        table.add_column("job", overflow="fold")
-        for name in SHORT:
-            table.add_column(name, no_wrap=name != "unit", max_width=WIDEST_UNIT if name == "unit" else None)
-        for summary, row in zip(summaries, rows, strict=True):
-            name = summary.name
-            if summary.identity.main_framework:  # there is little room
-                name = name.replace(f"-{summary.identity.framework}-", "-", 1)
-            table.add_row(Text(name), *(styled(row[column]) for column in SHORT))
-    return Group(table, *_remarks(summaries))
+    table.add_column("")
+    for name, _ in jobs:
+        table.add_column(Text(name), overflow="fold")
+    for figure in rows[0] if rows else ():
+        if any(row[figure] != cells.ABSENT for row in rows):
+            table.add_row(Text(figure), *(styled(row[figure]) for row in rows))
+    return table
+
+
+def _flat(summaries: Sequence[Summary]) -> Table:
+    from flagperf.report.fitted import FittedTable
+
+    table = FittedTable(padding=(0, 1, 0, 0))
+    rows = [
+        {"job": name, **{column: row[column] for column in SHORT}}
+        for name, row in zip(job_names(summaries), map(cells.row, summaries), strict=True)
+    ]
+    shown = cells.without_absent(rows)
+    for name in shown[0]:
+        table.add_column(name)
+    for row in shown:
+        table.add_row(*map(styled, row.values()))
+    return table
 
 
 def _remarks(summaries: Sequence[Summary]) -> Iterator[Text]:

@@ -20,11 +20,16 @@ log = logging.getLogger(__name__)
 
 
 class Terminal(Console):
-    """A console whose text has no control characters. A run goes on after the reader of the console went away."""
+    """A console whose text has no control characters. A run goes on after the reader of the console went away.
+
+    A long line is folded to fit a terminal, but not in a file or a pipe.
+    """
 
     def __init__(self, *, stderr: bool = False, **options: Any) -> None:
         options.setdefault("file", _Lasting(sys.stderr if stderr else sys.stdout))
         super().__init__(stderr=stderr, **options)
+        if not self.is_terminal and "width" not in options:
+            self.width = UNFOLDED
 
     @override
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -39,8 +44,8 @@ def note(console: Console, text: str) -> None:
 
 
 def print_unfolded(table: RenderableType) -> None:
-    """Print a table or a text. A long line is folded to fit a terminal, but not in a file or a pipe."""
-    console = Terminal(file=sys.stdout, width=None if sys.stdout.isatty() else UNFOLDED)  # a full disk is an error
+    """Print a table or a text, without spaces at the ends of lines."""
+    console = Terminal(file=sys.stdout)  # a full disk is an error
     with console.capture() as shown:
         console.print(table)
     print("\n".join(line.rstrip() for line in shown.get().splitlines()))

@@ -13,7 +13,7 @@ from jobs_of import JOB, job
 
 from flagperf.compare.align import Alignment
 from flagperf.compare.jobs import NamedJob, compare
-from flagperf.compare.page import Compared, alignment_charts, page
+from flagperf.compare.page import Compared, alignment_charts, differing_settings, intervals, page
 from flagperf.compare.scales import scales_of
 from flagperf.compare.side_by_side import Cell, Line, lines
 
@@ -71,6 +71,40 @@ def test_lines() -> None:
 
 def test_what_the_first_lacks_has_no_ratio() -> None:
     assert lines([BARE, FIRST])[1].cells == cells(("–", "", "0%"), ("1.250", "", "100.0%"))
+
+
+def test_intervals_are_drawn() -> None:
+    """In percent of the base. A figure of single rounds has no interval."""
+    base, other = job("base", [100.0, 102.0, 98.0, 101.0, 99.0]), job("other", [110.0, 113.0, 108.0, 111.0, 109.0])
+    comparison = compare(base, other, margin=0.01)
+    (speed,) = [figure.estimate for figure in comparison.figures if figure.name == "p_train"]
+    assert speed.low and speed.high and 1.05 < speed.low < speed.ratio < speed.high < 1.2
+    chart = intervals(comparison, 0.01)
+    assert {**chart, "rows": chart["rows"][:1]} == {
+        "kind": "intervals",
+        "title": "Change of each figure, with its 95 % interval",
+        "x": "% against the base",
+        "margin": 1.0,
+        "rows": [
+            {
+                "name": "p_train",
+                "word": "better",
+                "at": pytest.approx(100 * speed.ratio - 100, abs=1e-3),
+                "low": pytest.approx(100 * speed.low - 100, abs=1e-3),
+                "high": pytest.approx(100 * speed.high - 100, abs=1e-3),
+            }
+        ],
+    }
+    assert intervals(compare(job("base", [100.0]), job("other", [110.0]), margin=0.01), 0.01) == {}
+
+
+def test_settings_that_differ_stand_in_the_heads() -> None:
+    """Of all jobs of a table; the chip and its scale stand there in any case."""
+    base, same, other = job("a"), job("b"), job("c", config={"lr": 0.2, "nproc": 4, "hardware": {"name": "Chip"}})
+    comparisons = [compare(base, each, margin=0.01) for each in (same, other)]
+    assert differing_settings([base, same, other], comparisons) == {
+        "lr": {base.name: "0.1", same.name: "0.1", other.name: "0.2"}
+    }
 
 
 ALIGNED = Alignment(
@@ -159,7 +193,7 @@ def test_jobs_are_called_by_what_tells_them_apart(names: list[str], heads: list[
     pairs = [(jobs[0], other) for other in jobs[1:]]
     found = [compare(*pair, margin=0.01) for pair in pairs]
     text = page(Compared(pairs, found, [], [], (), {}, 0.01))
-    assert re.findall(r'<th scope="col" class="number">(.+?)<i>', text) == heads
+    assert re.findall(r'<th scope="col" class="number">(.+?) <span', text) == heads
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +216,9 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield page
 
 
+HEADS = (("acme", "A100"), ("other", "Chip"), ("bare", "A100"))
+
+
 @pytest.mark.browser
 def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     tab.open(html)
@@ -189,7 +226,7 @@ def test_it_draws_and_asks_for_nothing(tab: Page, html: Path) -> None:
     heads = tab.evaluate("[...document.querySelectorAll('.beside thead th')].map((head) => head.innerText)")
     assert (drawn, heads) == (
         [True] * 4,  # speed-up and efficiency, loss and its error
-        ["figure", "acme\nA100 2x8\namp_bf16", "other\nChip 2x8\namp_bf16", "bare\nA100 2x8\namp_bf16"],
+        ["figure", *(f"{name} VALID\n{chip} 2x8\namp_bf16" for name, chip in HEADS)],
     )
     assert tab.evaluate("document.querySelectorAll('.band').length") == 1
     assert (tab.problems(), tab.requests()) == ([], [html.resolve().as_uri()])
