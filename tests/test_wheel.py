@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from flagperf import __version__
+from flagperf.cli.commit import commit
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -37,6 +40,13 @@ def test_wheel_runs(flagperf: Path, tmp_path: Path, words: list[str], said: str)
     done = subprocess.run([flagperf, *words], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert said in done.stdout
     assert done.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a checkout of git")
+def test_the_wheel_knows_its_commit(flagperf: Path, tmp_path: Path) -> None:
+    installed = subprocess.run([flagperf, "--version"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert installed.stdout == f"flagperf {__version__} {commit()}\n"
 
 
 @pytest.mark.slow

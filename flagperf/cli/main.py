@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from flagperf import __version__
+from flagperf.cli.commit import commit
 from flagperf.cli.help import DEFAULT, DEFAULT_MODULE, INTERRUPTED, help_text, verb_help, verbs
 from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, FlagperfError, HostError, nearest
@@ -91,7 +92,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_intermixed_args(argv)
     if options.version:
-        print(f"flagperf {__version__}")
+        print(" ".join(filter(None, ["flagperf", __version__, commit()])))
         sys.exit(0)
     if options.arguments[:1] == ["help"]:
         options.help = bool(options.arguments.pop(0))

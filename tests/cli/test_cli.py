@@ -87,7 +87,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         run_command(["--version"])
     assert exit_.value.code == 0
-    assert capsys.readouterr().out == f"flagperf {__version__}\n"
+    assert re.fullmatch(rf"flagperf {__version__}( [0-9a-f]{{12}}(-dirty)?)?\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(
