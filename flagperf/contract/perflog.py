@@ -32,6 +32,7 @@ EVENTS = (
     "EPOCH_BEGIN",
     "STEP_BEGIN",
     "STEP_END",
+    "CHECKSUMS",
     "EVALUATE",
     "EPOCH_END",
     "HEARTBEAT",
@@ -174,6 +175,7 @@ FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
         "software": _is_software,
         **dict.fromkeys(("network", "optimizer", "schedule", "data"), _is_mapping),
     },
+    "CHECKSUMS": {**_STEP, **dict.fromkeys(("loss", "gradients", "parameters"), _is_text)},
     "HEARTBEAT": {**_STEP, "phase": _is_text},
     "PROBE": {"device": _is_text},
     "PROOF": {

@@ -162,6 +162,9 @@ class Settings:
     synthetic: bool = setting("true: a few batches stay in device memory; no target", default=False)
     init_checkpoint: str | None = setting("path of the weights to start from", default=None)
     checkpoint_freq: Count | None = setting("optimizer steps between checkpoints", default=None)
+    checksum_freq: Count | None = setting(
+        "optimizer steps between checksums of loss, gradients and parameters; null: none", default=None
+    )
     log_freq: Count = setting("optimizer steps between logged steps", default=10)
     warmup_steps: CountFrom0 = setting("first optimizer steps, left out of the steady-state throughput", default=5)
     process_group_timeout: Positive = setting("maximum seconds of a collective", default=600)

@@ -34,7 +34,7 @@ class Agenda:
         self.settings = settings
         names = ("max_time", "max_samples_termination", "eval_interval_micro_steps", "eval_interval_samples")
         self._each_step = any(getattr(settings, name) for name in names)
-        every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq)
+        every = (settings.log_freq, settings.eval_interval_steps, settings.checkpoint_freq, settings.checksum_freq)
         self._every = [interval for interval in every if interval]
         self.time_limit = None if settings.max_time is None else TimeLimit(settings.max_time, largest)
 
@@ -100,6 +100,10 @@ class Agenda:
     def saves(self, step: int) -> bool:
         """Whether to write a checkpoint after this step: every checkpoint_freq steps."""
         return self.settings.checkpoint_freq is not None and step % self.settings.checkpoint_freq == 0
+
+    def checksums(self, step: int) -> bool:
+        """Whether to log checksums of this step: every checksum_freq steps."""
+        return self.settings.checksum_freq is not None and step % self.settings.checksum_freq == 0
 
     def stop_reason(self, position: Position) -> str | None:
         """The limit that is reached after this step, max_time included; None where there is none."""

@@ -41,6 +41,8 @@ class Engine:
         samples, units: of this rank, up to the last step.
         losses: tensors of the micro steps of the last step.
         grad_norm: a tensor of the last step, or None.
+        checksums: of loss, gradients and parameters of the last step, by name, where the setting `checksum_freq` asks
+            for them.
         check_due: the step of this process after which to `check`; 0: never.
     """
 
@@ -59,6 +61,7 @@ class Engine:
     units = 0
     losses: list[Any]
     grad_norm: Any = None
+    checksums: Mapping[str, str] = {}
     check_due = 0
 
     # ---------------------------------------------------------------- start and end
@@ -134,6 +137,13 @@ class Engine:
     def snapshot(self, position: Position) -> None:
         """Write a checkpoint. It is complete when the call returns, on every rank."""
         raise NotImplementedError
+
+    def check_copies(self, step: int) -> None:
+        """Compare the parameters of ranks that must hold equal ones, after an evaluation. `step`: the last step.
+
+        Raises:
+            TrainingError: the parameters of a rank differ; first on that rank.
+        """
 
     def check(self) -> None:
         """Make the framework's checks, outside the time of any step."""

@@ -21,6 +21,7 @@ PYTORCH_ONLY: Mapping[str, Any] = {
     "parallel": Parallel(None, MeshSizes(-1, 1, 1)),
     "profile": False,
     "random_numbers": "device",
+    "checksum_freq": None,
 }
 
 

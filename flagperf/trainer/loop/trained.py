@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from flagperf.contract.target import Target
 from flagperf.errors import TrainingError
@@ -15,7 +15,7 @@ from flagperf.trainer.loop.agenda import Position
 
 log = logging.getLogger(__name__)
 
-FOLLOW_DELAY = 0.5  # seconds that other ranks wait, so that the launcher sees the diverged rank end first
+FOLLOW_DELAY = 0.5  # seconds that other ranks wait, so that the launcher sees the rank at fault end first
 
 
 class Diverged(NamedTuple):
@@ -96,7 +96,11 @@ class Trained:
         step, first = self.diverged or (self.loss_step, None)
         if first in (None, rank):
             raise TrainingError(f"training diverged: the loss was {self.loss} at step {step}")
-        message = f"training diverged: the loss of rank {first} was {self.loss} at step {step}"
-        log.error(message)  # now, since this rank may be stopped when that rank has ended
-        time.sleep(FOLLOW_DELAY)
-        raise TrainingError(message)
+        follow(f"training diverged: the loss of rank {first} was {self.loss} at step {step}")
+
+
+def follow(message: str) -> NoReturn:
+    """Fail because another rank fails, after that rank. Raises TrainingError."""
+    log.error(message)  # now, since this rank may be stopped when that rank has ended
+    time.sleep(FOLLOW_DELAY)
+    raise TrainingError(message)

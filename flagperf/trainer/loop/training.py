@@ -111,6 +111,8 @@ class Training:
             self._open_record()
         if self.records.due == position.step:
             self._settle_record()
+        if agenda.checksums(position.step):
+            self._log("CHECKSUMS", {"step": position.step, **engine.checksums})
         if agenda.evaluates(position, samples):
             self._evaluate()
         self.stop_reason = self.stop_reason or agenda.stop_reason(position)
@@ -155,6 +157,7 @@ class Training:
         if self.stop_reason == "non_finite_loss":
             return
         self.metrics, self.evaluated = self._metrics(), self.position.step
+        self.engine.check_copies(self.position.step)
         before = self.clock.seconds[EVALUATE]
         self.clock.lap(EVALUATE)
         self._write_records()

@@ -167,7 +167,7 @@ def fill_no_memory() -> None:
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
-def _held(tensors: Iterable[Any]) -> list[Tensor]:
+def local_parts(tensors: Iterable[Any]) -> list[Tensor]:
     """This rank's parts of tensors; an undivided tensor is its own part."""
     return [tensor.to_local() if hasattr(tensor, "to_local") else tensor for tensor in tensors]
 
@@ -180,7 +180,7 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
         average = swa_utils.get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
 
         def of_parts(means: Sequence[Tensor], new: Sequence[Tensor], count: Any) -> None:
-            average(_held(means), _held(new), count)
+            average(local_parts(means), local_parts(new), count)
 
         return swa_utils.AveragedModel(network, multi_avg_fn=of_parts, use_buffers=True)
 

@@ -13,12 +13,15 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from flagperf.errors import TrainingError
 from flagperf.trainer.loop.agenda import Position
 from flagperf.trainer.loop.clock import COMPUTE, DATA
 from flagperf.trainer.loop.engine import Engine, Progress, Resumed
 from flagperf.trainer.loop.records import Sums
-from flagperf.trainer.loop.trained import FrameworkFigures, Trained
+from flagperf.trainer.loop.trained import FrameworkFigures, Trained, follow
+from flagperf.trainer.pytorch.by_version import local_parts
 from flagperf.trainer.pytorch.checkpoint import restore, snapshot
+from flagperf.trainer.pytorch.checksum import checksum, difference_between_copies
 from flagperf.trainer.pytorch.compared import Comparisons
 from flagperf.trainer.pytorch.device import clock_for, device_name
 from flagperf.trainer.pytorch.host_random import HostRandom
@@ -117,6 +120,8 @@ class TorchEngine(Engine):
         self._learning_rate = self.optimizer.param_groups[0]["lr"]
         self.grad_norm = self.precision.step(self.optimizer, self.clip)
         self.parts.update_average(number)
+        if self.settings.checksum_freq and number % self.settings.checksum_freq == 0:
+            self.checksums = self._checksums()
         self.optimizer.zero_grad()
         if self.scheduler is not None:
             self.scheduler.step()
@@ -200,6 +205,29 @@ class TorchEngine(Engine):
             metrics = parts.task.evaluate(network, _with_progress(batches, progress), parts.device)
         network.train()
         return self.strategy.agreed(metrics)
+
+    def _checksums(self) -> dict[str, str]:
+        """Checksums of the losses of this rank, of the gradients as the optimizer used them, and of the parameters."""
+        parameters = list(self.strategy.held(self.parts.network))
+        gradients = [parameter.grad for parameter in self.parts.parameters if parameter.grad is not None]
+        return {
+            "loss": checksum(self.losses),
+            "gradients": checksum(local_parts(gradients)),
+            "parameters": checksum(parameters),
+        }
+
+    @override
+    def check_copies(self, step: int) -> None:
+        if self.world.size == 1:
+            return
+        difference = difference_between_copies(self.parts.network, self.strategy, self.world)
+        if difference is None:
+            return
+        rank, copy, tensor = difference
+        differ = f"differ from those of rank {copy} after step {step}, first in {tensor}"
+        if rank == self.world.rank:
+            raise TrainingError(f"silent data corruption: the parameters of this rank {differ}")
+        follow(f"silent data corruption: the parameters of rank {rank} {differ}")
 
     @override
     def snapshot(self, position: Position) -> None:

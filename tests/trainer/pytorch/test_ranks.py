@@ -13,10 +13,11 @@ import pytest
 import toy
 from example import PYTORCH
 from test_loop import gradient_descent
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed, int32, nn, no_grad
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from flagperf.contract.perflog import Event, PerfLog
+from flagperf.errors import TrainingError
 from flagperf.run.blame import has_followed, last_lines
 from flagperf.trainer.loop.trained import Diverged
 from flagperf.trainer.loop.training import Training
@@ -155,6 +156,48 @@ def count_sharing(_: Path) -> dict[str, int]:
     engine.model.register_comm_hook(None, share)
     training.run()
     return counts
+
+
+def test_another_bit_on_one_rank_stops_all(tmp_path: Path) -> None:
+    """The evaluation after step 3 compares the parameters of the ranks; step 2 has changed a bit on rank 1."""
+    differ = "differ from those of rank 0 after step 3, first in 3.weight"
+    assert toy.fork_ranks(with_another_bit, tmp_path) == [
+        [f"silent data corruption: the parameters of rank 1 {differ}"],
+        [f"silent data corruption: the parameters of this rank {differ}"],
+    ]
+    assert has_followed(f"the parameters of rank 1 {differ}", PYTORCH.failures)
+
+
+def with_another_bit(_: Path) -> list[str]:
+    """The error of a training in which rank 1 has another bit of a weight after step 2."""
+    settings = {"max_steps": 6, "max_epochs": None, "eval_interval_steps": 3}
+    engine = TorchEngine(build_parts(toy.config(**settings)))
+    step = engine.step
+
+    def changing(number: int) -> None:
+        step(number)
+        if (number, engine.world.rank) == (2, 1):
+            with no_grad():
+                engine.parts.network[3].weight.view(int32)[0, 0] ^= 1  # type: ignore[index]
+
+    engine.step = changing  # type: ignore[method-assign]
+    with pytest.raises(TrainingError) as caught:
+        Training(engine, PerfLog(0, os.open(os.devnull, os.O_WRONLY))).run()
+    return [str(caught.value)]
+
+
+def test_checksums_of_steps(tmp_path: Path) -> None:
+    """Equal in each training with the same seed; the losses differ between ranks, gradients and parameters do not."""
+    run = toy.config(checksum_freq=2, log_freq=100, max_steps=4, max_epochs=None, eval_interval_epochs=None)
+    first, again = (
+        [toy.values(log, "CHECKSUMS") for log in toy.fork_ranks(partial(toy.train, run), tmp_path)] for _ in "12"
+    )
+    assert first == again
+    assert [sums["step"] for sums in first[0]] == [2, 4]
+    for sums, others in zip(*first, strict=True):
+        assert sums.keys() == {"step", "loss", "gradients", "parameters"}
+        assert {name for name in sums if sums[name] == others[name]} == {"step", "gradients", "parameters"}
+    assert len({sums["parameters"] for sums in first[0]}) == 2
 
 
 @pytest.mark.slow
