@@ -29,6 +29,7 @@ PROGRAMS = (
     "monitor_cost.py 60 ssh",
     "step_cost.py 5",
     "throughput.py 4",
+    "results_site.py 1000",
 )
 
 

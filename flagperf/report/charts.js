@@ -202,3 +202,20 @@ function intervals(spec, width, figure) {
   });
   return plot;
 }
+
+/** Single points, and a line of steps along the best of them. */
+function scatter(spec, width, figure) {
+  const most = (axis) => Math.max(...spec.points.map((point) => point[axis])) * 1.08 || 1;
+  const { plot, x, y, box } = frame(width, spec, [0, most("x")], [0, most("y")]);
+  const steps = spec.front.flatMap(([a, b], index) => {
+    const before = index ? spec.front[index - 1][1] : b;
+    return [`${x(a)},${y(before)}`, `${x(a)},${y(b)}`];
+  });
+  steps.push(`${box.right},${y(spec.front[spec.front.length - 1][1])}`);
+  plot.append(svg("polyline", { class: "curve front", points: steps.join(" ") }));
+  for (const point of spec.points) {
+    const shape = { cx: x(point.x), cy: y(point.y), r: 4.5, fill: colour(point.series), "fill-opacity": 0.85 };
+    plot.append(tipped(svg("circle", shape), figure, plot, point.tip));
+  }
+  return plot;
+}

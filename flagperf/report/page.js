@@ -40,6 +40,7 @@ function named(spec) {
   if (spec.kind === "lines") {
     return spec.series.map(({ name, colour }, index) => [colour ?? index, name, colour === undefined ? "" : "earlier"]);
   }
+  if (spec.kind === "scatter") return spec.names.map((name, index) => [index, name]);
   const names = (row) => (row.spans ? row.spans.map((span) => span[2]) : row.points.map((dot) => spec.names[dot.series]));
   const used = new Set(spec.rows.flatMap(names));
   return spec.names.map((name, index) => [index, name]).filter(([, name]) => used.has(name));
@@ -71,7 +72,7 @@ function summarise(spec) {
   return `${spec.title}, ${spec.y} over ${spec.x}: ${[...ends, ...lost].join("; ")}`;
 }
 
-const KINDS = { lines, spans, dots, intervals };
+const KINDS = { lines, spans, dots, intervals, scatter };
 
 function chart(spec) {
   if (spec.kind === "number") return html("figure", {}, html("figcaption", {}, spec.title), numbers(spec));
@@ -144,8 +145,8 @@ function compare(one, other) {
 
 const charts = JSON.parse(document.getElementById("data").textContent);
 for (const place of document.querySelectorAll(".charts")) place.append(...charts[place.dataset.place].map(chart));
-document.querySelectorAll("table").forEach(fitted);
-document.querySelectorAll("table:not(.beside)").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
+document.querySelectorAll("table:not(.list)").forEach(fitted);
+document.querySelectorAll("table:not(.beside, .list)").forEach((table) => table.tBodies[0].rows.length > 1 && sortable(table));
 // A link to a job opens it.
 function reveal() {
   const job = document.getElementById(location.hash.slice(1));

@@ -1,7 +1,7 @@
 """The plots of a page, as plain data that the scripts draw.
 
-A chart is a mapping with `kind` (lines, number, spans, dots, intervals), `title`, labels of axes with units, and data.
-{} is no chart.
+A chart is a mapping with `kind` (lines, number, spans, dots, intervals, scatter), `title`, labels of axes with units, and
+data. {} is no chart.
 """
 
 from __future__ import annotations
@@ -89,6 +89,19 @@ def dots(
         if points
     ]
     return {"kind": "dots", "title": title, "x": x, "names": list(names), "rows": shown, **more} if shown else {}
+
+
+def scatter(
+    title: str, x: str, y: str, names: Sequence[str], points: Sequence[Mapping[str, Any]], front: Sequence[Point]
+) -> Chart:
+    """A plot of single points. Both axes begin at 0.
+
+    Args:
+        names: the meanings of the colours.
+        points: each with `series` (an index into `names`), `x`, `y`, and `tip`, its tooltip.
+        front: points [x, y] that a line of steps connects.
+    """
+    return {"kind": "scatter", "title": title, "x": x, "y": y, "names": names, "points": points, "front": front}
 
 
 def thin(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:

@@ -57,7 +57,7 @@ def differing_keys(left: Mapping[str, Any], logged: Mapping[str, Any], ignored: 
 def _plain(value: Any) -> Any:
     """The value in the form of the log, with "/" for every path."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items() if _plain(item) != {}}
+        return {str(key): item for key, old in value.items() if (item := _plain(old)) != {}}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return "/" if isinstance(value, str) and value.startswith(("/", "~")) else value

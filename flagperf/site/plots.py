@@ -1,0 +1,83 @@
+"""The plots of a case: throughput against energy, price and number of devices, and a product over time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from flagperf.report.cells import number
+from flagperf.report.plots import Chart, Point, lines, scatter
+from flagperf.site.entries import Entry, day
+from flagperf.site.texts import Translate
+
+MOST = 6  # products with a colour; the others share the seventh
+COSTS: dict[str, Callable[[Entry], float | None]] = {  # what less of is better, as a text of the site
+    "energy of a sample [J]": lambda entry: entry.energy,
+    "price of an hour": lambda entry: entry.price,
+    "number of devices": lambda entry: float(entry.devices),
+}
+
+
+def charts(entries: Sequence[Entry], translate: Translate) -> list[Chart]:
+    """The plots of a case. A plot needs two values on its x axis."""
+    return [chart for chart in (*_against_costs(entries, translate), *_over_time(entries, translate)) if chart]
+
+
+def front(points: Sequence[tuple[float, float]]) -> list[Point]:
+    """The points (cost, throughput) of which no other point has a higher throughput at the same or a lower cost."""
+    best: list[Point] = []
+    for cost, rate in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not best or rate > best[-1][1]:
+            best.append([cost, rate])
+    return best
+
+
+def _against_costs(entries: Sequence[Entry], translate: Translate) -> Iterator[Chart]:
+    for cost, value in COSTS.items():
+        known = [(entry, at, entry.rate) for entry in entries if entry.counts and (at := value(entry)) is not None]
+        points = [(at, rate) for _, at, rate in known if rate is not None]
+        if len({at for at, _ in points}) < 2:
+            continue
+        names = _products([entry for entry, _, _ in known], translate)
+        shown: list[dict[str, Any]] = [
+            {"series": _index(names, entry), "x": at, "y": rate, "tip": _tip(entry, cost, at, translate)}
+            for (entry, _, _), (at, rate) in zip(known, points, strict=True)
+        ]
+        title, axis = f"{translate('throughput')} – {translate(cost)}", translate("throughput")
+        yield scatter(title, translate(cost), f"{axis} [{entries[0].unit}]", names, shown, front(points))
+
+
+def _over_time(entries: Sequence[Entry], translate: Translate) -> Iterator[Chart]:
+    """A plot of each product, with a curve for each scale and precision."""
+    timed = [entry for entry in entries if entry.counts and entry.started is not None]
+    for product in sorted({entry.product for entry in timed}):
+        series: dict[str, list[Point]] = {}
+        days: dict[float, str] = {}
+        for entry in sorted(
+            (entry for entry in timed if entry.product == product), key=lambda entry: entry.started or 0
+        ):
+            if entry.started is not None and entry.rate is not None:
+                series.setdefault(f"{entry.scale} {entry.precision}", []).append([entry.started, entry.rate])
+                days[entry.started] = day(entry.started)
+        most = dict(sorted(series.items(), key=lambda item: -len(item[1]))[: MOST + 1])
+        if any(len(points) > 1 for points in most.values()):
+            y = f"{translate('throughput')} [{entries[0].unit}]"
+            title = f"{product}: {translate('throughput over time')}"
+            labels = [[at, text] for at, text in days.items()]
+            yield lines(title, translate("day"), y, most, zero=True, dots=True, labels=labels)
+
+
+def _products(entries: Sequence[Entry], translate: Translate) -> list[str]:
+    """The meanings of the colours: the products with most points, and the rest together."""
+    counted = [name for name, _ in Counter(entry.product for entry in entries).most_common()]
+    return counted if len(counted) <= MOST + 1 else [*counted[:MOST], translate("other products")]
+
+
+def _index(names: Sequence[str], entry: Entry) -> int:
+    return names.index(entry.product) if entry.product in names else len(names) - 1
+
+
+def _tip(entry: Entry, cost: str, at: float, translate: Translate) -> str:
+    what = f"{entry.product} {entry.scale}, {entry.precision}, {translate(entry.verdict)}"
+    return f"{what}\n{number(entry.rate)} {entry.unit}\n{translate(cost)}: {number(at)}"
