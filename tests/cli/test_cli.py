@@ -103,8 +103,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             }.items()
         ),
         pytest.param(
-            ["lsit"],
-            "unknown verb\n  where:   command line\n  given:   lsit\n  allowed: did you mean 'list'?\n"
+            ["lisst"],
+            "unknown verb\n  where:   command line\n  given:   lisst\n  allowed: did you mean 'list'?\n"
             "  do:      overrides are key=value; flagperf --help",
             id="verb",
         ),
