@@ -11,7 +11,6 @@ from flagperf.report.plots import Chart, Point, lines, scatter
 from flagperf.site.entries import Entry, day
 from flagperf.site.texts import Translate
 
-MOST = 6  # products with a colour; the others share the seventh
 COSTS: dict[str, Callable[[Entry], float | None]] = {  # what less of is better, as a text of the site
     "energy of a sample [J]": lambda entry: entry.energy,
     "price of an hour": lambda entry: entry.price,
@@ -39,9 +38,9 @@ def _against_costs(entries: Sequence[Entry], translate: Translate) -> Iterator[C
         points = [(at, rate) for _, at, rate in known if rate is not None]
         if len({at for at, _ in points}) < 2:
             continue
-        names = _products([entry for entry, _, _ in known], translate)
+        names = [name for name, _ in Counter(entry.product for entry, _, _ in known).most_common()]
         shown: list[dict[str, Any]] = [
-            {"series": _index(names, entry), "x": at, "y": rate, "tip": _tip(entry, cost, at, translate)}
+            {"series": names.index(entry.product), "x": at, "y": rate, "tip": _tip(entry, cost, at, translate)}
             for (entry, _, _), (at, rate) in zip(known, points, strict=True)
         ]
         title, axis = f"{translate('throughput')} – {translate(cost)}", translate("throughput")
@@ -60,22 +59,11 @@ def _over_time(entries: Sequence[Entry], translate: Translate) -> Iterator[Chart
             if entry.started is not None and entry.rate is not None:
                 series.setdefault(f"{entry.scale} {entry.precision}", []).append([entry.started, entry.rate])
                 days[entry.started] = day(entry.started)
-        most = dict(sorted(series.items(), key=lambda item: -len(item[1]))[: MOST + 1])
-        if any(len(points) > 1 for points in most.values()):
+        if any(len(points) > 1 for points in series.values()):
             y = f"{translate('throughput')} [{entries[0].unit}]"
             title = f"{product}: {translate('throughput over time')}"
             labels = [[at, text] for at, text in days.items()]
-            yield lines(title, translate("day"), y, most, zero=True, dots=True, labels=labels)
-
-
-def _products(entries: Sequence[Entry], translate: Translate) -> list[str]:
-    """The meanings of the colours: the products with most points, and the rest together."""
-    counted = [name for name, _ in Counter(entry.product for entry in entries).most_common()]
-    return counted if len(counted) <= MOST + 1 else [*counted[:MOST], translate("other products")]
-
-
-def _index(names: Sequence[str], entry: Entry) -> int:
-    return names.index(entry.product) if entry.product in names else len(names) - 1
+            yield lines(title, translate("day"), y, series, zero=True, dots=True, labels=labels)
 
 
 def _tip(entry: Entry, cost: str, at: float, translate: Translate) -> str:

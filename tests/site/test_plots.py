@@ -91,7 +91,7 @@ def test_the_points_of_a_plot() -> None:
     }
 
 
-def test_products_beyond_the_colours_share_one() -> None:
-    (chart,) = charts([an_entry(product=f"P{number}", devices=number) for number in range(1, 10)], str)
-    assert chart["names"] == [*(f"P{number}" for number in range(1, 7)), "other products"]
-    assert [point["series"] for point in chart["points"]] == [0, 1, 2, 3, 4, 5, 6, 6, 6]
+def test_the_products_with_most_points_have_the_first_colours() -> None:
+    (chart,) = charts([an_entry(product=f"P{number // 2}", devices=1 + number) for number in range(1, 4)], str)
+    assert chart["names"] == ["P1", "P0"]
+    assert [point["series"] for point in chart["points"]] == [1, 0, 0]
