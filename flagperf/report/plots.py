@@ -1,7 +1,7 @@
 """The plots of a page, as plain data that the scripts draw.
 
-A chart is a mapping with `kind` (lines, number, spans, dots, intervals, scatter), `title`, labels of axes with units, and
-data. {} is no chart.
+A chart is a mapping with `kind` (lines, number, spans, dots, intervals, scatter), `title`, labels of axes with units,
+and data. {} is no chart.
 """
 
 from __future__ import annotations
