@@ -28,7 +28,7 @@ DIVISORS = tuple(10**power for power in range(7))  # of the lr of the case; the 
 HEADER = """\
 # python -m cases.golden {case}
 #
-# What the tiny size of {case} computes in its first steps, and the bands in which correct implementations stay.
+# The first steps of the tiny size of {case}, and the bands in which correct implementations stay.
 # Written by this command from trainings on a CPU; docs/numerics.md explains it.
 """
 
