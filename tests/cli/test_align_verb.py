@@ -68,15 +68,13 @@ def test_a_wrong_operator_of_a_chip_is_seen(
     assert side in Path(page).read_text(encoding="utf-8")
     record = json.loads(Path(path).read_text(encoding="utf-8"))
     assert (record["vendor"], record["inside"], [*record["curves"]]) == ("acme", code == 0, ["plain", "dropout"])
-    words = ["model=glm", *CHIP, f"vendor.plugin={plugin}", "require_alignment=true", f"alignment={path}"]
+    words = ["model=glm", *CHIP, f"vendor.plugin={plugin}", "division=open", "require_alignment=true"]
+    words += [f"alignment={path}", "size=tiny"]
     if code:
         with pytest.raises(ConfigError, match="the device left the band in this alignment"):
-            compose([*words, "size=tiny"], [Path(folder) for folder in FOLDERS[1::2]])
+            compose(words, [Path(folder) for folder in FOLDERS[1::2]])
     else:
-        assert (
-            compose([*words, "size=tiny"], [Path(folder) for folder in FOLDERS[1::2]]).config["alignment_record"]
-            == record
-        )
+        assert compose(words, [Path(folder) for folder in FOLDERS[1::2]]).config["alignment_record"] == record
 
 
 @pytest.mark.torch
