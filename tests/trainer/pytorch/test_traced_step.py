@@ -11,9 +11,16 @@ from flagperf.trainer.pytorch.trace import blocks
 from flagperf.trainer.pytorch.trace.traced import trace
 
 SMALL = (
-    "model=llama3_8b", "size=tiny", "dry_run=true", "division=open", "network.config.num_hidden_layers=9",
-    "gradient_accumulation_steps=1", "global_batch_size=null", "parallel.mesh.dp_shard=-1",
-)  # fmt: skip
+    "model=llama3_8b",
+    "size=tiny",
+    "dry_run=true",
+    "division=open",
+    "network.config.num_hidden_layers=9",
+    "global_batch_size=null",
+    "gradient_accumulation_steps=1",
+    "parallel.mesh.dp_shard=-1",
+)
+RECOMPUTED = "activation_checkpointing=true"
 
 
 def config_of(*overrides: str):
@@ -24,7 +31,8 @@ def config_of(*overrides: str):
     "overrides",
     [
         pytest.param((), id="as the case is"),
-        pytest.param(("activation_checkpointing=true",), id="with recomputation"),
+        pytest.param((RECOMPUTED,), id="with recomputation"),
+        pytest.param((RECOMPUTED, "checkpoint_keeps=products"), id="kept products"),
         pytest.param(("oversubscribe=true", "nproc=4"), id="divided over four ranks"),
         pytest.param(("oversubscribe=true", "nproc=4", "parallel.mesh.tp=2"), id="with tensor parallelism"),
     ],
@@ -38,3 +46,10 @@ def test_few_blocks_stand_for_all(overrides, monkeypatch):
     assert few.operations == pytest.approx(whole.operations, rel=1e-6)
     assert set(few.collectives) == set(whole.collectives)
     assert from_json(to_json(few), "") == few
+
+
+def test_the_more_is_recomputed_the_less_is_held():
+    options = [(), (RECOMPUTED, "checkpoint_keeps=products"), (RECOMPUTED,)]
+    job = "train_batch_size=8", "oversubscribe=true", "nproc=4", "gradient_accumulation_steps=2"
+    held = [trace(config_of(*job, *option), "", {}).memory.total for option in options]
+    assert held == sorted(held, reverse=True)

@@ -18,9 +18,9 @@ def equal_blocks(network: nn.Module) -> nn.ModuleList | nn.Sequential | None:
 
 
 def keep(network: nn.Module, number: int) -> None:
-    """Leave so many blocks of the network's equal blocks."""
+    """Leave so many blocks of the network's equal blocks: the first ones and the last."""
     blocks: Any = equal_blocks(network)
-    del blocks[number:]
+    del blocks[number - 1 : -1]
 
 
 def _form(block: nn.Module) -> tuple[Any, ...]:

@@ -25,15 +25,15 @@ class Chains:
     def add(self, row: Row, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> None:
         """An element-wise operator."""
         held = [(self._memory.held(tensor), tensor) for tensor in inputs]
-        if not any(id(one) in self._made for one, _ in held):
+        if not any(id(storage) in self._made for storage, _ in held):
             self.end()
-        for one, tensor in held:
-            if id(one) not in self._made and id(one) not in self._read:
+        for storage, tensor in held:
+            if id(storage) not in self._made and id(storage) not in self._read:
                 row.chain += size(tensor)
-                self._read.add(id(one))
+                self._read.add(id(storage))
         for tensor in outputs:
-            one = self._memory.held(tensor)
-            self._made[id(one)] = one, size(tensor), row
+            storage = self._memory.held(tensor)
+            self._made[id(storage)] = storage, size(tensor), row
 
     def end(self) -> None:
         """Another operator follows: what the chain made and still lives is written."""

@@ -38,13 +38,13 @@ def kind_of(operator: Any) -> str | None:
 def largest(tree: Any) -> tuple[int, str]:
     """Bytes of all tensors of the larger side, input or output, and their data type."""
     tensors = list(plain_tensors(tree))
-    one = max(tensors, key=size, default=None)
-    if one is None:
+    widest = max(tensors, key=size, default=None)
+    if widest is None:
         return 0, ""
-    several = [size(tensor) for tensor in tensors if tensor.dtype == one.dtype]
+    several = [size(tensor) for tensor in tensors if tensor.dtype == widest.dtype]
     lists = [leaf for leaf in tree if isinstance(leaf, (list, tuple))] if isinstance(tree, (list, tuple)) else []
     sums = [sum(size(tensor) for tensor in plain_tensors(part)) for part in lists]
-    return max(*several, *sums) if len(several) + len(sums) > 1 else several[0], str(one.dtype).rpartition(".")[2]
+    return max(*several, *sums) if len(several) + len(sums) > 1 else several[0], str(widest.dtype).rpartition(".")[2]
 
 
 def group_of(tree: Any) -> list[int]:

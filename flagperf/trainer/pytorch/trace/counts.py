@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Tuple
 
 from flagperf.contract.trace import OperatorClass, Phase
-from flagperf.trainer.pytorch.trace.memory import Bytes, Place
+from flagperf.trainer.pytorch.trace.memory import Bytes, Location
 
 # Name, class, data type, phase, and operations, bytes read and written of one call.
 RowKey = Tuple[str, OperatorClass, str, Phase, float, float, float]
@@ -38,6 +38,6 @@ class Counts:
     """All that one step came to."""
 
     samples: float
-    peaks: dict[Place, Bytes] = field(default_factory=dict)
+    peaks: dict[Location, Bytes] = field(default_factory=dict)
     rows: dict[RowKey, Row] = field(default_factory=dict)
     sent: dict[SentKey, Sent] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Any, Callable, TypeVar
 
 from flagperf.contract.trace import KINDS
 from flagperf.trainer.pytorch.trace.counts import Counts, Row, RowKey, Sent
+from flagperf.trainer.pytorch.trace.memory import Bytes
 
 Key = TypeVar("Key")
 Sum = TypeVar("Sum", Row, Sent)
@@ -21,10 +22,9 @@ def along_line(counts: Sequence[Counts], sizes: tuple[int, int], wanted: int) ->
     def at(low: float, high: float) -> float:
         return low + (high - low) * share
 
-    places = first.peaks.keys() & second.peaks.keys()
     peaks = {
-        place: {kind: max(0.0, at(first.peaks[place][kind], second.peaks[place][kind])) for kind in KINDS}
-        for place in places
+        location: _peak(first.peaks[location], second.peaks[location], at)
+        for location in first.peaks.keys() & second.peaks.keys()
     }
     return Counts(
         samples=at(first.samples, second.samples),
@@ -34,13 +34,21 @@ def along_line(counts: Sequence[Counts], sizes: tuple[int, int], wanted: int) ->
     )
 
 
+def _peak(first: Bytes, second: Bytes, at: Callable[..., float]) -> Bytes:
+    """Bytes by kind. Where two peaks are different moments of the step, their kinds do not lie on a line: the sum does."""
+    total = at(sum(first.values()), sum(second.values()))
+    kinds = {kind: max(0.0, at(first[kind], second[kind])) for kind in KINDS}
+    scale = total / sum(kinds.values()) if total > 0 else 0.0
+    return {kind: size * scale for kind, size in kinds.items()}
+
+
 def _rows(first: Mapping[RowKey, Row], second: Mapping[RowKey, Row], at: Callable[..., float]) -> dict[RowKey, Row]:
     """Rows by the sizes of a call where both have the same sizes; else the rows of one operator as one."""
     groups: dict[Any, list[set[RowKey]]] = {}
-    for place, rows in enumerate((first, second)):
+    for number, rows in enumerate((first, second)):
         for key in rows:
-            groups.setdefault(key[:4], [set(), set()])[place].add(key)
-    found: dict[RowKey, Row] = {}
+            groups.setdefault(key[:4], [set(), set()])[number].add(key)
+    line: dict[RowKey, Row] = {}
     for group, (low, high) in groups.items():
         alike = low == high
         wide = group if alike else (*group, 0.0, 0.0, 0.0)
@@ -48,8 +56,8 @@ def _rows(first: Mapping[RowKey, Row], second: Mapping[RowKey, Row], at: Callabl
             {key: rows[key] for key in keys} if alike else {wide: _merged([rows[key] for key in keys])}
             for rows, keys in ((first, low), (second, high))
         ]
-        found.update(_sums(pair[0], pair[1], at, Row))
-    return found
+        line.update(_sums(pair[0], pair[1], at, Row))
+    return line
 
 
 def _merged(rows: list[Row]) -> Row:

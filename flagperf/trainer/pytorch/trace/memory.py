@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from flagperf.contract.trace import KINDS
 
 SETUP = "setup"  # the phase before the step
 
-Place = Tuple[str, str]  # phase, and module with * for the number of a block
+Location = Tuple[str, str]  # phase and module
 Bytes = Dict[str, float]  # by kind
 
 
@@ -41,7 +40,7 @@ class Memory:
         self.phase: Any = SETUP  # or a Phase
         self.module = ""
         self._held: dict[int, Held] = {}  # by the address of the storage
-        self._log: list[tuple[int, Held, Place]] = []
+        self._log: list[tuple[int, Held, Location]] = []
 
     def see(self, tree: Any) -> None:
         """Take note of the storages of all tensors of a tree that are new."""
@@ -89,16 +88,16 @@ class Memory:
         finally:
             torch.UntypedStorage.resize_ = original  # type: ignore[method-assign]
 
-    def peaks(self) -> dict[Place, Bytes]:
-        """Bytes by kind at the moment when each place holds most."""
+    def peaks(self) -> dict[Location, Bytes]:
+        """Bytes by kind at the moment when each module holds most in each phase."""
         now: Bytes = dict.fromkeys(KINDS, 0)
-        total, largest, found = 0, dict[Place, int](), dict[Place, Bytes]()
-        for change, held, place in self._log:
+        total, largest, peaks = 0, dict[Location, int](), dict[Location, Bytes]()
+        for change, held, location in self._log:
             now[held.kind] += change
             total += change
-            if place[0] != SETUP and total > largest.get(place, -1):
-                largest[place], found[place] = total, dict(now)
-        return found
+            if location[0] != SETUP and total > largest.get(location, -1):
+                largest[location], peaks[location] = total, dict(now)
+        return peaks
 
     def _end(self, key: int) -> None:
         held = self._held.pop(key)
@@ -106,7 +105,7 @@ class Memory:
         self._add(-held.size, held)
 
     def _add(self, change: int, held: Held) -> None:
-        self._log.append((change, held, (self.phase, re.sub(r"(?<![^.])\d+(?![^.])", "*", self.module))))
+        self._log.append((change, held, (self.phase, self.module)))
 
 
 def plain_tensors(tree: Any) -> Iterator[Tensor]:

@@ -55,7 +55,7 @@ def meta_network(config: Mapping[str, Any], settings: Settings, task: Task, worl
     return network.to(META)  # some libraries insist on the CPU
 
 
-def own_part(network: nn.Module, strategy: Strategy, mode: FakeTensorMode) -> nn.Module:
+def part_of_rank(network: nn.Module, strategy: Strategy, mode: FakeTensorMode) -> nn.Module:
     """What this rank holds of a network that has shapes only, as tensors of the mode that claim to lie on a CPU."""
     network = strategy.divided(network, CPU)
     made: dict[int, Tensor] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from typing import Any
@@ -27,13 +28,21 @@ class Step:
     Args:
         mode: in which tensors have no values; None: they have.
         batch: as the task's data set gives it.
+        names: of the network's modules.
     """
 
     def __init__(
-        self, config: Any, strategy: Strategy, task: Task, network: nn.Module, mode: FakeTensorMode | None, batch: Any
+        self,
+        config: Any,
+        strategy: Strategy,
+        task: Task,
+        network: nn.Module,
+        mode: FakeTensorMode | None,
+        batch: Any,
+        names: Mapping[nn.Module, str],
     ) -> None:
         self.config, self.settings, self.strategy, self.task = config, strategy.settings, strategy, task
-        self.network, self.mode, self.batch = network.train(), mode, batch
+        self.network, self.mode, self.batch, self.names = network.train(), mode, batch, names
         self.on_device = config["vendor"]["device"] != "cpu"
 
     def run(self, tally: Tally) -> None:
@@ -55,7 +64,7 @@ class Step:
             model = self.strategy.wrapped(self.network, CPU)
             if isinstance(model, nn.parallel.DistributedDataParallel):
                 model.register_comm_hook(None, lambda _, bucket: _all_reduced(bucket))
-            stack.enter_context(tally.following(self.network))
+            stack.enter_context(tally.following(self.names))
             if self.on_device:
                 recompute_as_on_device(self.network)
                 stack.enter_context(AsOnDevice())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -53,8 +53,8 @@ class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = self._called(func, args, kwargs)
         self.memory.see(out)
         if func.namespace in COMMUNICATE:
-            own = [out, changed(func, args)] if func.namespace == "fsdp" else [args, out]
-            self.memory.mark(own, "communication", unless=KEPT)
+            buffers = [out, changed(func, args)] if func.namespace == "fsdp" else [args, out]
+            self.memory.mark(buffers, "communication", unless=KEPT)
         if self.counting:
             self._count(func, args, kwargs, out)
         return out
@@ -87,12 +87,12 @@ class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._chains.end()
             row.chain += total(read) + total(written)
 
-    def _row(self, func: Any, kind: OperatorClass, tensor: Tensor, made: float, read: int, written: int) -> Row:
+    def _row(self, func: Any, kind: OperatorClass, tensor: Tensor, flops: float, read: int, written: int) -> Row:
         name = f"{func.namespace}.{name_of(func)}"
         dtype = str(tensor.dtype).rpartition(".")[2]
-        row = self.counts.rows.setdefault((name, kind, dtype, self.memory.phase, made, read, written), Row())
+        row = self.counts.rows.setdefault((name, kind, dtype, self.memory.phase, flops, read, written), Row())
         row.calls += 1
-        row.operations += made
+        row.operations += flops
         row.read += read
         row.written += written
         return row
@@ -112,9 +112,8 @@ class Tally(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self.counts
 
     @contextmanager
-    def following(self, network: nn.Module) -> Iterator[None]:
+    def following(self, names: Mapping[nn.Module, str]) -> Iterator[None]:
         """A block in which `memory.module` is the module that computes, or whose gradients are computed."""
-        names = {module: name for name, module in network.named_modules()}
         stack: list[str] = []
 
         def enter(module: nn.Module, _: Any) -> None:
@@ -154,12 +153,12 @@ def changed(operator: Any, args: Sequence[Any]) -> list[Any]:
 
 def unique(tensors: Iterator[Tensor]) -> list[Tensor]:
     """The tensors, each storage once, by its largest tensor."""
-    found: dict[int, Tensor] = {}
+    largest: dict[int, Tensor] = {}
     for tensor in tensors:
         key = tensor.untyped_storage()._cdata
-        if key not in found or size(tensor) > size(found[key]):
-            found[key] = tensor
-    return list(found.values())
+        if key not in largest or size(tensor) > size(largest[key]):
+            largest[key] = tensor
+    return list(largest.values())
 
 
 def total(tensors: Sequence[Tensor]) -> int:

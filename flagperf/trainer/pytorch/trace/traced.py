@@ -19,7 +19,7 @@ from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace import blocks
 from flagperf.trainer.pytorch.trace.counts import Counts
 from flagperf.trainer.pytorch.trace.linear import along_line
-from flagperf.trainer.pytorch.trace.stand_in import CPU, meta_network, own_part, process_group, settings_of, world_of
+from flagperf.trainer.pytorch.trace.stand_in import CPU, meta_network, part_of_rank, process_group, settings_of, world_of
 from flagperf.trainer.pytorch.trace.step import Step
 from flagperf.trainer.pytorch.trace.tally import Tally
 
@@ -28,8 +28,8 @@ SAMPLES = (1, 2)  # likewise, where values decide shapes
 
 
 @dataclass
-class _Found:
-    """What was counted, and how."""
+class _Counted:
+    """The counts of the case's step, and how they were made."""
 
     counts: Counts
     how: str
@@ -46,11 +46,11 @@ def trace(config: Mapping[str, Any], fingerprint: str, versions: Mapping[str, st
     settings, world = settings_of(config), world_of(config)
     strategy = make_strategy(config, settings, world)
     with process_group(world, world.size > 1 or strategy.needs_group):
-        found = _found(config, settings, world)
-    return _record(config, settings, strategy, found, fingerprint, versions)
+        counted = _counted(config, settings, world)
+    return _record(config, settings, strategy, counted, fingerprint, versions)
 
 
-def _found(config: Mapping[str, Any], settings: Settings, world: World) -> _Found:
+def _counted(config: Mapping[str, Any], settings: Settings, world: World) -> _Counted:
     """Counts at the sizes of the case, from traces of fewer blocks and micro steps where these are many."""
     task: Task = component(config, "task")
     equal = blocks.equal_blocks(meta_network(config, settings, task, world))
@@ -75,9 +75,14 @@ def _found(config: Mapping[str, Any], settings: Settings, world: World) -> _Foun
             [of_all_blocks(number, micro_steps) for number in SAMPLES], SAMPLES, settings.train_batch_size
         )
 
-    wanted = settings.gradient_accumulation_steps
-    steps = of_all_samples(wanted) if wanted <= FEW[1] else along_line(list(map(of_all_samples, FEW)), FEW, wanted)
-    return _Found(steps, "values" if task.values_decide else "shapes", layers, guessed)
+    def of_all_steps() -> Counts:
+        wanted = settings.gradient_accumulation_steps
+        if wanted <= FEW[1]:
+            return of_all_samples(wanted)
+        few = [of_all_samples(number) for number in FEW]
+        return replace(along_line(few, FEW, wanted), peaks=few[-1].peaks)  # more micro steps hold no more
+
+    return _Counted(of_all_steps(), "values" if task.values_decide else "shapes", layers, guessed)
 
 
 def _tally(config: Mapping[str, Any], settings: Settings, world: World, samples: int, number: int | None) -> Tally:
@@ -89,13 +94,15 @@ def _tally(config: Mapping[str, Any], settings: Settings, world: World, samples:
         network = build_network(config, settings, task, CPU, world)
     else:
         network = meta_network(config, settings, task, world)
-        if number is not None:
-            blocks.keep(network, number)
-        network = own_part(network, strategy, mode)
+    names = {module: name for name, module in network.named_modules()}
+    if number is not None:
+        blocks.keep(network, number)
+    if mode is not None:
+        network = part_of_rank(network, strategy, mode)
     with mode or nullcontext():
         batch = task.full_batch(config, samples)
     tally = Tally(strategy.mesh, task.samples(batch) * settings.gradient_accumulation_steps)
-    Step(config, strategy, task, network, mode, batch).run(tally)
+    Step(config, strategy, task, network, mode, batch, names).run(tally)
     return tally
 
 
@@ -103,11 +110,11 @@ def _record(
     config: Mapping[str, Any],
     settings: Settings,
     strategy: Strategy,
-    found: _Found,
+    counted: _Counted,
     fingerprint: str,
     versions: Mapping[str, str],
 ) -> Trace:
-    counts = found.counts
+    counts = counted.counts
     (phase, module), peak = max(counts.peaks.items(), key=lambda item: sum(item[1].values()))
     return Trace(
         case=TracedCase(
@@ -119,9 +126,9 @@ def _record(
             sequence=config.get("seq_length"),
             strategy=type(strategy).__name__.lower(),
             mesh=vars(strategy.mesh),
-            layers_traced=FEW[-1] if found.layers else None,
-            layers=found.layers,
-            how=found.how,
+            layers_traced=FEW[-1] if counted.layers else None,
+            layers=counted.layers,
+            how=counted.how,
             versions=versions,
             fingerprint=fingerprint,
         ),
@@ -146,18 +153,18 @@ def _record(
             Collective(kind, side, group, dtype, at, round(sent.calls), round(sent.bytes))
             for (kind, side, group, dtype, at), sent in counts.sent.items()
         ),
-        notes=tuple(_notes(config, found)),
+        notes=tuple(_notes(config, counted)),
     )
 
 
-def _notes(config: Mapping[str, Any], found: _Found) -> list[str]:
+def _notes(config: Mapping[str, Any], counted: _Counted) -> list[str]:
     notes = []
     if config["compile"]:
         notes.append("The network is traced without compilation, which needs less memory: an upper bound.")
-    if found.layers is not None:
-        notes.append(f"{FEW[0]} and {FEW[1]} of {found.layers} equal blocks were traced; the rest follows on a line.")
-    if found.how == "values":
+    if counted.layers is not None:
+        notes.append(f"{FEW[0]} and {FEW[1]} of {counted.layers} equal blocks were traced; the rest follows on a line.")
+    if counted.how == "values":
         notes.append("Values decide shapes: real steps of 1 and 2 samples on the CPU; the rest follows on a line.")
-    if found.guessed - {""}:
-        notes.append(f"These modules read a number of a tensor, and got 0: {', '.join(sorted(found.guessed))}.")
+    if counted.guessed - {""}:
+        notes.append(f"These modules read a number of a tensor, and got 0: {', '.join(sorted(counted.guessed))}.")
     return notes
