@@ -44,6 +44,7 @@ from flagperf.report.prediction import class_rows, conclusions, message_rows, pr
 from flagperf.results.json_record import write_json
 from flagperf.run.console import print_unfolded
 from flagperf.run.predicted import Effect, Prediction, predict
+from flagperf.run.ways_to_fit import changes_of
 
 JSON, HTML = "json=", "html="
 WEAK = ("global_batch_size=null", "gradient_accumulation_steps=1", "division=open")  # a batch for each data rank
@@ -57,7 +58,7 @@ def main(options: argparse.Namespace) -> int:
     jobs = _jobs(overrides, options)
     if not jobs:
         raise NoValidCaseError("no case is left to predict")
-    found = predict(jobs, effects=len(jobs) == 1)
+    found = predict(jobs, changes_of(jobs[0]) if len(jobs) == 1 else [])
     if len(jobs) == 1:
         if isinstance(found[0], FlagperfError):
             raise found[0]

@@ -22,12 +22,11 @@ from flagperf.contract.trace import Trace, from_json, to_json
 from flagperf.errors import ConfigError
 
 CACHE = Path("flagperf", "traces")  # below the user's cache folder
-KEPT_OUT = (  # of a configuration: what no trace depends on
-    "alignment", "alignment_record", "auto_batch", "clear_caches", "cluster", "container", "deadlines", "dry_run",
-    "eval_batch_size", "log_level",
-    "max_cv", "mlperf", "monitor", "only", "oversubscribe", "predict", "probe", "render", "repeat", "reports",
-    "require_alignment", "require_target", "result_dir", "resume", "run_name", "runtime", "seed", "submit",
-)  # fmt: skip
+KEPT_OUT = """
+    alignment alignment_record auto_batch clear_caches cluster container data_dir deadlines dry_run eval_batch_size
+    log_level max_cv mlperf monitor only oversubscribe predict probe render repeat reports require_alignment
+    require_target result_dir resume run_name runtime seed submit
+"""  # keys of a configuration on which no trace depends
 TIMEOUT = 600.0  # seconds for one configuration
 
 
@@ -57,7 +56,7 @@ class Tracer:
 
     def cached(self, config: Mapping[str, Any]) -> Trace | None:
         """The trace that was made earlier of the same configuration by the same code; None where there is none."""
-        path = self._place(config)
+        path = self._path(config)
         try:
             return from_json(path.read_text(encoding="utf-8"), str(path))
         except (OSError, ConfigError):  # of another schema: the trace is made again
@@ -65,14 +64,14 @@ class Tracer:
 
     def traces(self, configs: Sequence[Mapping[str, Any]]) -> list[Trace | Untraced]:
         """The traces of configurations, in one process for all that the cache lacks."""
-        found: list[Trace | Untraced | None] = [self.cached(config) for config in configs]
-        lacking = [place for place, trace in enumerate(found) if trace is None]
+        answers: list[Trace | Untraced | None] = [self.cached(config) for config in configs]
+        lacking = [number for number, trace in enumerate(answers) if trace is None]
         if lacking:
-            for place, answer in zip(lacking, self._run([configs[place] for place in lacking]), strict=True):
-                found[place] = answer
+            for number, answer in zip(lacking, self._run([configs[number] for number in lacking]), strict=True):
+                answers[number] = answer
                 if isinstance(answer, Trace):
-                    self._keep(configs[place], answer)
-        return [trace or Untraced("the program that traces ended early") for trace in found]
+                    self._keep(configs[number], answer)
+        return [answer or Untraced("the program that traces ended early") for answer in answers]
 
     def _run(self, configs: Sequence[Mapping[str, Any]]) -> list[Trace | Untraced]:
         with tempfile.TemporaryDirectory(prefix="flagperf-trace-") as folder:
@@ -93,18 +92,20 @@ class Tracer:
         ended = Untraced((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
         return [*answers, *[ended] * (len(configs) - len(answers))]
 
-    def _place(self, config: Mapping[str, Any]) -> Path:
+    def _path(self, config: Mapping[str, Any]) -> Path:
         return self.cache / f"{self._key(config)}.json"
 
     def _key(self, config: Mapping[str, Any]) -> str:
         """A SHA-256 over all that a trace depends on: settings, code and packages."""
-        kept = {key: value for key, value in config.items() if key not in KEPT_OUT}
+        kept = {key: value for key, value in config.items() if key not in KEPT_OUT.split()}
         of_environment = [self.module, _version(self.python), identities()]
         text = json.dumps([kept, of_environment], sort_keys=True, default=str)
+        if config.get("data_dir"):  # no trace reads data
+            text = text.replace(json.dumps(config["data_dir"])[1:-1], "<data_dir>")
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     def _keep(self, config: Mapping[str, Any], trace: Trace) -> None:
-        path = self._place(config)
+        path = self._path(config)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text(to_json(trace), encoding="utf-8")
@@ -117,10 +118,10 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _answer(line: str, where: str) -> Trace | Untraced:
-    said = json.loads(line)
-    if "trace" not in said:
-        return Untraced(said["reason"], said["module"])
-    return from_json(json.dumps(said["trace"]), where)
+    answer = json.loads(line)
+    if "trace" not in answer:
+        return Untraced(answer["reason"], answer["module"])
+    return from_json(json.dumps(answer["trace"]), where)
 
 
 def _version(python: str) -> list[Any]:

@@ -14,7 +14,8 @@ from flagperf.contract.trace import Trace, to_json
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.predict.memory import Fit
 from flagperf.results.achievable import FILE
-from flagperf.run.predicted import config_of, tracer_of, ways_to_fit
+from flagperf.run.predicted import config_of, tracer_of
+from flagperf.run.ways_to_fit import ways_to_fit
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +38,13 @@ def check_fit(job: JobConfig, folder: Path, say: Callable[[str], object]) -> Non
         return
     if trace is None:
         return
-    place = folder / job.name
-    place.mkdir(parents=True, exist_ok=True)
-    (place / FILE).write_text(to_json(trace), encoding="utf-8")
+    job_folder = folder / job.name
+    job_folder.mkdir(parents=True, exist_ok=True)
+    (job_folder / FILE).write_text(to_json(trace), encoding="utf-8")
     fit = Fit.of(trace, job.config)
     if fit.verdict == "tight":
-        say(f"a step may not fit: predicted {fit.needed:.1f} GiB, of which {fit.tensors:.1f} GiB are tensors; "
-            f"{job.hardware.name} has {fit.memory:g} GiB")  # fmt: skip
+        needed = f"predicted {fit.needed:.1f} GiB, of which {fit.tensors:.1f} GiB are tensors"
+        say(f"a step may not fit: {needed}; {job.hardware.name} has {fit.memory:g} GiB")
     if fit.verdict == "does not fit":
         raise refusal(job, trace, fit)
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flagperf.config.parts.batch_size import GLOBAL
 from flagperf.config.schema.values import JobConfig
-from flagperf.contract.mesh import DATA_PARALLEL, STRATEGIES
 from flagperf.contract.trace import Trace
 from flagperf.errors import ConfigError, FlagperfError
 from flagperf.plan.plan import OWN_CODE, make_plan
@@ -18,7 +18,6 @@ from flagperf.predict.memory import Fit, largest_batch
 from flagperf.predict.tracing import Tracer, Untraced, cache_folder
 
 BATCH, MICRO_STEPS = "train_batch_size", "gradient_accumulation_steps"
-CHECKPOINTING, CHUNK = {"activation_checkpointing": True}, {"loss_chunk": 2048}
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What was found for one job."""
+    """The memory of a job, and the effects of changes."""
 
     job: JobConfig
     trace: Trace
@@ -83,63 +82,63 @@ def config_of(job: JobConfig) -> Mapping[str, Any]:
     return make_plan(job, 1, placeholders=True).config
 
 
-def predict(jobs: Sequence[JobConfig], *, effects: bool) -> list[Prediction | FlagperfError]:
+def predict(jobs: Sequence[JobConfig], changes: Sequence[Mapping[str, Any]] = ()) -> list[Prediction | FlagperfError]:
     """The prediction of each job, or why there is none.
 
     Args:
-        effects: whether changes are predicted, too.
+        changes: of each job; their effects are predicted, too.
 
     Raises:
         FlagperfError: no job can be traced on this machine.
     """
-    all_others = []
-    for job in jobs:
-        changes = changes_of(job) if effects else []
-        all_others.append([(change, changed(job, change)) for change in [_other_batch(job), *changes]])
-    possible = [other for others in all_others for _, other in others if isinstance(other, JobConfig)]
-    found = traces([*jobs, *possible])
-    of_others = dict(zip(map(id, possible), found[len(jobs) :], strict=True))
-    return [_prediction(*each, of_others) for each in zip(jobs, found[: len(jobs)], all_others, strict=True)]
+    variants = [
+        [(change, changed(job, change)) for change in (_other_batch(job), *changes)] for job in jobs
+    ]  # of each job, the one of another batch size first
+    possible = [variant for group in variants for _, variant in group if isinstance(variant, JobConfig)]
+    answers = traces([*jobs, *possible])
+    by_job = dict(zip(map(id, possible), answers[len(jobs) :], strict=True))
+    return [_prediction(*each, by_job) for each in zip(jobs, answers[: len(jobs)], variants, strict=True)]
 
 
 def _prediction(
     job: JobConfig,
     first: Trace | Untraced,
-    others: Sequence[tuple[Mapping[str, Any], JobConfig | str]],
-    found: Mapping[int, Trace | Untraced],
+    variants: Sequence[tuple[Mapping[str, Any], JobConfig | ConfigError]],
+    by_job: Mapping[int, Trace | Untraced],
 ) -> Prediction | FlagperfError:
     if isinstance(first, Untraced):
         return untraced(first)
-    (_, batch_job), *others = others
-    second = found.get(id(batch_job))
+    (_, other_batch), *effects = variants
+    second = by_job.get(id(other_batch))
     return Prediction(
         job,
         first,
         Fit.of(first, job.config),
         largest_batch(first, second, job.config) if isinstance(second, Trace) else None,
-        tuple(_effect(change, other, found.get(id(other))) for change, other in others),
+        tuple(effect_of(change, variant, by_job.get(id(variant))) for change, variant in effects),
     )
 
 
-def untraced(why: Untraced) -> FlagperfError:
+def untraced(answer: Untraced) -> FlagperfError:
     """The error that says why a job has no trace."""
-    where = f" in the module {why.module}" if why.module else ""
-    return FlagperfError(f"the case cannot be traced{where}: {why.reason}")
+    where = f" in the module {answer.module}" if answer.module else ""
+    return FlagperfError(f"the case cannot be traced{where}: {answer.reason}")
 
 
-def changed(job: JobConfig, change: Mapping[str, Any]) -> JobConfig | str:
+def changed(job: JobConfig, change: Mapping[str, Any]) -> JobConfig | ConfigError:
     """The job with a change, or why the case refuses the change. An optimizer step keeps its samples."""
     assert job.changed is not None
-    keeps = {} if job.config["global_batch_size"] is None else {MICRO_STEPS: "auto"}
+    keeps = {} if job.config[GLOBAL] is None else {MICRO_STEPS: "auto"}
     try:
         return job.changed({**keeps, **change})
     except ConfigError as error:
-        return error.problem
+        return error
 
 
-def _effect(change: Mapping[str, Any], job: JobConfig | str, trace: Trace | Untraced | None) -> Effect:
-    if isinstance(job, str):
-        return Effect(change, None, job)
+def effect_of(change: Mapping[str, Any], job: JobConfig | ConfigError, trace: Trace | Untraced | None) -> Effect:
+    """What a change does, by the trace of the changed job."""
+    if isinstance(job, ConfigError):
+        return Effect(change, None, job.problem)
     if isinstance(trace, Trace):
         return Effect(change, Fit.of(trace, job.config))
     return Effect(change, None, trace.reason if trace else "no trace")
@@ -151,50 +150,7 @@ def _other_batch(job: JobConfig) -> Mapping[str, Any]:
     return {BATCH: size // 2 if size > 1 else 2}
 
 
-def changes_of(job: JobConfig) -> list[Mapping[str, Any]]:
-    """Changes that may lower the memory of a job, each alone: those for which the case has settings."""
-    config, ranks = job.config, job.nnodes * job.nproc
-    found: list[Mapping[str, Any]] = []
-    if config["checkpoint_modules"] and not config["activation_checkpointing"]:
-        found.append(CHECKPOINTING)
-    if "loss_chunk" in config and config["loss_chunk"] is None:
-        found.append(CHUNK)
-    if job.strategy in (None, *DATA_PARALLEL):
-        if config["checkpoint_modules"] and ranks > 1:
-            found.append(_sharded(config["checkpoint_modules"]))
-    elif job.nproc > 1 and job.mesh.tp == 1:
-        found.append({"parallel.mesh.tp": 2, "parallel.mesh.dp_shard": -1})
-    return found
-
-
-def _sharded(block: str) -> Mapping[str, Any]:
-    return {
-        "parallel._target_": f"{STRATEGIES}.Sharded",
-        "parallel.mesh.dp_replicate": 1,
-        "parallel.mesh.dp_shard": -1,
-        "+parallel.blocks": [block.rpartition(".")[2]],
-    }
-
-
-def ways_to_fit(job: JobConfig) -> list[Effect]:
-    """Changes with which the job fits, by predictions: the most like the job first."""
-    single = changes_of(job)
-    smaller: list[Mapping[str, Any]] = [{BATCH: size} for size in _smaller(job.train_batch_size)]
-    memory = [change for change in single if change in (CHECKPOINTING, CHUNK)]
-    both: list[Mapping[str, Any]] = [{**CHECKPOINTING, **CHUNK}] if len(memory) == 2 else []
-    with_batch = [{**change, **smaller[-1]} for change in (both or memory)] if smaller else []
-    devices: list[Mapping[str, Any]] = [{"nnodes": job.nnodes * times} for times in (2, 4)]
-    options = [*smaller, *single, *both, *with_batch, *devices]
-    jobs = [(option, other) for option in options if isinstance(other := changed(job, option), JobConfig)]
-    found = zip(jobs, traces([other for _, other in jobs]), strict=True) if jobs else ()
-    effects = [_effect(option, other, trace) for (option, other), trace in found]
-    return [effect for effect in effects if effect.fit is not None and effect.fit.verdict == "fits"]
-
-
-def _smaller(size: int) -> list[int]:
-    """Half of a size, and 1."""
-    return sorted({size // 2, 1} - {0, size}, reverse=True)
-
-
 def _written(value: Any) -> str:
+    if value is None:
+        return "null"
     return str(value).lower() if isinstance(value, bool) else str(value).replace("'", "").replace(" ", "")

@@ -35,7 +35,7 @@ def along_line(counts: Sequence[Counts], sizes: tuple[int, int], wanted: int) ->
 
 
 def _peak(first: Bytes, second: Bytes, at: Callable[..., float]) -> Bytes:
-    """Bytes by kind. Where two peaks are different moments of the step, their kinds do not lie on a line: the sum does."""
+    """Bytes by kind. Where two peaks are different moments of the step, only the sum of the kinds lies on a line."""
     total = at(sum(first.values()), sum(second.values()))
     kinds = {kind: max(0.0, at(first[kind], second[kind])) for kind in KINDS}
     scale = total / sum(kinds.values()) if total > 0 else 0.0

@@ -19,7 +19,14 @@ from flagperf.trainer.pytorch.task import Task
 from flagperf.trainer.pytorch.trace import blocks
 from flagperf.trainer.pytorch.trace.counts import Counts
 from flagperf.trainer.pytorch.trace.linear import along_line
-from flagperf.trainer.pytorch.trace.stand_in import CPU, meta_network, part_of_rank, process_group, settings_of, world_of
+from flagperf.trainer.pytorch.trace.stand_in import (
+    CPU,
+    meta_network,
+    part_of_rank,
+    process_group,
+    settings_of,
+    world_of,
+)
 from flagperf.trainer.pytorch.trace.step import Step
 from flagperf.trainer.pytorch.trace.tally import Tally
 
