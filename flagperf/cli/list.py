@@ -1,21 +1,29 @@
-"""flagperf list: show the choices of a kind, the settings of a case, or the runs of a folder
+"""flagperf list: show the choices of a kind, a choice, the settings of a case, or the runs of a folder
 
-usage: flagperf list [KIND… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR]]
+usage: flagperf list [KIND… | CHOICE… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR] [KEY=VALUE…] [sort=KEY]
+       [html=FILE]]
 
 words:
   KIND                          a word of the next line; without a word, all kinds
   cases|frameworks|vendors|hardware|clusters|experiments
                                 names and titles
+  CHOICE                        a vendor, product, framework, cluster or experiment: its file and its values
   CASE                          target, data, tunings, and settings: default, unit, range, and whether a closed run may
                                 change it
   runs [RESULT_DIR]             the runs of a result folder (result), newest first
+  case=NAME vendor=NAME hardware=NAME scale=1x8 precision=NAME verdict=VALID
+                                only runs with this value, or with one of several: verdict=VALID,SUSPECT
+  sort=date|run|job|verdict|p_train
+                                the order of the runs; the newest and the fastest come first
+  html=FILE                     also write the runs as a page, with links to their reports
 
 options: --config-dir
 
 examples:
   flagperf list hardware
+  flagperf list A100
   flagperf list bert framework=paddle
-  flagperf list runs
+  flagperf list runs case=resnet50 verdict=VALID sort=p_train
 
 exit codes: 0, 2
 """
@@ -24,24 +32,19 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
-from flagperf.cli.help import usage
-from flagperf.cli.list_case import case_table
+from flagperf.cli.list_case import case_table, columns
+from flagperf.cli.list_runs import list_runs
 from flagperf.config.about_case import about_case, frameworks
+from flagperf.config.about_choice import about_choice, groups_of, product_vendor
 from flagperf.config.files import search_path
-from flagperf.config.files.user_path import user_path
 from flagperf.errors import ConfigError, nearest
-from flagperf.report.runs import Listed, listed
-from flagperf.report.terminal import styled
-from flagperf.run.console import Terminal, print_unfolded
-from flagperf.run.folder import RESULTS
+from flagperf.report.fitted import FittedTable
+from flagperf.run.console import print_unfolded
 
 KINDS = {
     "cases": "model",
@@ -52,57 +55,36 @@ KINDS = {
     "experiments": "experiment",
 }  # word of the command line → configuration group
 RUNS = "runs"
-HEADS = ("date", "run", "job", "verdict", "p_train")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the choices of the given kinds, or of all kinds; or the runs of a folder; or the settings of a case."""
     first, folders = next(iter(options.arguments), None), search_path.search_path(options.config_dir)
     if first == RUNS:
-        return _list_runs(options.arguments[1:])
+        return list_runs(options.arguments[1:])
     if first in (cases := search_path.cases(folders)):
         print_unfolded(case_table(about_case(first, options.arguments[1:], options.config_dir)))
         return 0
     for kind in options.arguments or KINDS:
-        if kind not in KINDS:
-            allowed = nearest(kind, [*KINDS, RUNS, *cases])
-            raise ConfigError("there is no such list, and no such case", given=kind, allowed=allowed)
-        table = Table(title=kind, title_justify="left", box=None, show_header=False)
-        for name, title in rows(kind, options.config_dir):
-            further = [", ".join(FURTHER[kind](name, folders))] if kind in FURTHER else []
-            table.add_row(*map(escape, (name, title, *further)))
-        print_unfolded(table)
+        if kind in KINDS:
+            print_unfolded(_kind_table(kind, options.config_dir))
+            continue
+        if not (groups := groups_of(kind, folders)):
+            choices = (name for group in KINDS.values() for name in search_path.options(group, folders))
+            allowed = nearest(kind, [*KINDS, RUNS, *cases, *choices])
+            raise ConfigError("no list and no choice has this name", given=kind, allowed=allowed)
+        for group in groups:
+            print_unfolded(columns(iter(about_choice(group, kind, folders))))
     return 0
 
 
-def _list_runs(arguments: Sequence[str]) -> int:
-    """Print the jobs of all runs in a result folder, newest run first."""
-    if len(arguments) > 1:
-        given = " ".join(arguments)
-        raise ConfigError("list runs takes one result folder", given=given, advice=usage("list"))
-    folder = user_path(arguments[0] if arguments else RESULTS)
-    jobs = listed(folder)
-    if not jobs:
-        advice = "give the result_dir of your runs: flagperf list runs RESULT_DIR"
-        raise ConfigError("no run in this folder", given=folder.absolute(), advice=advice)
-    terminal = Terminal()
-    for line in _lines(jobs):
-        terminal.print(line, soft_wrap=True)  # lines are not broken in a file or a pipe
-    return 0
-
-
-def _lines(jobs: Sequence[Listed]) -> Iterator[Text]:
-    """A line for each job, and a further line for its note."""
-    dates = (f"{datetime.fromtimestamp(job.began):%Y-%m-%d %H:%M}" for job in jobs)
-    rows = [(date, job.run, job.job, job.verdict, job.p_train) for date, job in zip(dates, jobs, strict=True)]
-    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
-    yield Text("  ".join(map(str.ljust, HEADS, widths)).rstrip(), style="bold")
-    for job, row in zip(jobs, rows, strict=True):
-        line = Text("  ").join(styled(text.ljust(width)) for text, width in zip(row, widths, strict=True))
-        line.rstrip()
-        yield line
-        if job.note:
-            yield Text(f"    {job.note}", style="dim")
+def _kind_table(kind: str, config_dirs: Sequence[Path]) -> FittedTable:
+    folders = search_path.search_path(config_dirs)
+    table = FittedTable(title=kind, title_justify="left", show_header=False, padding=(0, 1, 0, 1))
+    for name, title in rows(kind, config_dirs):
+        further = [", ".join(FURTHER[kind](name, folders))] if kind in FURTHER else []
+        table.add_row(*map(escape, (name, title, *further)))
+    return table
 
 
 def rows(kind: str, config_dirs: Sequence[Path] = ()) -> list[tuple[str, str]]:
@@ -123,8 +105,17 @@ def install(framework: str, folders: Sequence[Path]) -> list[str]:
     return [text] if text else []
 
 
+def vendor(hardware: str, folders: Sequence[Path]) -> list[str]:
+    """The vendor of a product."""
+    return [product_vendor(hardware, folders)]
+
+
 # kind → further texts of a choice, beside its title
-FURTHER: Mapping[str, Callable[[str, Sequence[Path]], Sequence[str]]] = {"cases": frameworks, "frameworks": install}
+FURTHER: Mapping[str, Callable[[str, Sequence[Path]], Sequence[str]]] = {
+    "cases": frameworks,
+    "frameworks": install,
+    "hardware": vendor,
+}
 
 
 def _value(key: str, text: str) -> str | None:

@@ -20,16 +20,17 @@ def case_table(about: AboutCase) -> Group:
     mutable = [setting for setting in about.settings if setting.reason is not None]
     fixed = [setting for setting in about.settings if setting.reason is None]
     return Group(
-        _columns(_head(about)),
+        columns(_head(about)),
         Text(f"\n{MUTABLE}", style="bold"),
-        _columns(map(_row, mutable)),
+        columns(map(_row, mutable)),
         Text(f"\n{FIXED}", style="bold"),
-        _columns(map(_row, fixed)),
+        columns(map(_row, fixed)),
         Text("\nEvery run may also set where and how it runs: flagperf --help"),
     )
 
 
-def _columns(rows: Iterator[tuple[str, str]]) -> FittedTable:
+def columns(rows: Iterator[tuple[str, str]]) -> FittedTable:
+    """Names beside their texts."""
     table = FittedTable(show_header=False)
     table.add_column()
     table.add_column()

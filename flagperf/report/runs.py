@@ -20,7 +20,8 @@ from flagperf.results import summary as summaries
 from flagperf.run.folder import RUN_LOG, is_held
 
 INDEX = ".flagperf_runs.json"
-VERSION = 1  # of the index; an index of another version is not read
+VERSION = 2  # of the index; an index of another version is not read
+OF_IDENTITY = ("case", "vendor", "hardware", "scale", "precision")  # fields of `Listed` that are the identity's
 UNFINISHED = "not summed up: flagperf report {}"
 
 
@@ -34,6 +35,12 @@ class Listed:
     verdict: str
     p_train: str
     note: str  # the reason why the job is not VALID, else notes beside the number
+    rate: float | None = None  # p_train as a number; None: not known
+    case: str = ""  # this and the following are "" where the job has no summary
+    vendor: str = ""
+    hardware: str = ""
+    scale: str = ""
+    precision: str = ""
 
 
 def listed(folder: Path) -> list[Listed]:
@@ -85,7 +92,17 @@ def _job(run: Path, job: str) -> Listed:
         cell = cells.row(summary)
         began = min((result.started for result in summary.results if result.started), default=_began(run))
         speed = cell["p_train"] if cell["p_train"] == cells.ABSENT else f"{cell['p_train']} {cell['unit']}"
-        return Listed(began, run.name, job, cell["verdict"], speed, _note(summary))
+        rate, identity = summary.statistics.get("p_train"), summary.identity
+        return Listed(
+            began,
+            run.name,
+            job,
+            cell["verdict"],
+            speed,
+            _note(summary),
+            rate.mean if rate else None,
+            **{name: str(getattr(identity, name)) for name in OF_IDENTITY},
+        )
     except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
         given = error.given if isinstance(error, ConfigError) else str(error)
         return Listed(_began(run), run.name, job, cells.ABSENT, cells.ABSENT, f"{summaries.FILE} is damaged: {given}")

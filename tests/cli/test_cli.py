@@ -132,7 +132,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         pytest.param(
             ["list", "case"],
-            "there is no such list, and no such case\n  where:   command line\n  given:   case\n"
+            "no list and no choice has this name\n  where:   command line\n  given:   case\n"
             "  allowed: did you mean 'cases'?",
             id="list",
         ),

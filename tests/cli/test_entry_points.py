@@ -58,7 +58,7 @@ def test_it_is_listed_beside_ours(partner: Path) -> None:
         (0, ""),
         "  gone      partner.gone has no docstring",
         "  greet     greet a run",
-        "  list      show the choices of a kind, the settings of a case, or the runs of a folder",
+        "  list      show the choices of a kind, a choice, the settings of a case, or the runs of a folder",
         "  torn      partner.torn has no docstring",
     ]
 

@@ -15,11 +15,15 @@ from user_folder import TOY, write
 
 from flagperf.cli.list import KINDS, rows
 from flagperf.cli.list_case import case_table
+from flagperf.cli.list_runs import selected
 from flagperf.cli.main import run_command
 from flagperf.config.about_case import about_case
 from flagperf.config.files.comments import comments
 from flagperf.config.files.search_path import CASE_PAGES, CONF
 from flagperf.contract.sent_code import package_folder
+from flagperf.errors import ConfigError
+from flagperf.report.run_list import page
+from flagperf.report.runs import Listed
 from flagperf.results import summary
 
 
@@ -71,6 +75,108 @@ def test_a_users_file_replaces_the_shipped_one(tmp_path: Path) -> None:
     assert ("local", "my machine") in rows("clusters", [mine])
 
 
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        pytest.param(
+            "smoke",
+            [
+                "smoke      One case for twenty steps: checks that the case runs, and measures its speed. (experiment)",
+                "command    flagperf +experiment=smoke",
+                "command    flagperf -m +experiment=smoke model=resnet50,glm",
+                f"file       {CONF}/experiment/smoke.yaml",
+                "max_steps  20",
+                "log_freq   5",
+            ],
+            id="experiment",
+        ),
+        pytest.param(
+            "A100",
+            [
+                "vendor                              nvidia",
+                "power_w                             400 · thermal design power",
+                "peak_flops.fp32                     1.95e+13 · FP32, 19.5 TFLOPS",
+            ],
+            id="hardware",
+        ),
+        pytest.param(
+            "nvidia",
+            [
+                "nvidia                           NVIDIA GPUs (vendor)",
+                "hardware                         A100, A800, B200, GB200, H100, H20, H200, H800, L40S, RTX4090",
+                "tunings of llama3_1b             B200x1x1, H100x1x1, H200x1x1",
+            ],
+            id="vendor",
+        ),
+    ],
+)
+def test_a_choice(capsys: pytest.CaptureFixture[str], name: str, lines: list[str]) -> None:
+    assert run_command(["list", name]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if line in lines] == lines
+
+
+def test_a_choice_of_several_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command(["list", "cpu"])
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in shown if line.startswith("cpu ")] == ["(vendor)", "(hardware)"]
+
+
+def test_hardware_with_its_vendor(capsys: pytest.CaptureFixture[str]) -> None:
+    run_command(["list", "hardware"])
+    lines = [re.split(r"\s{2,}", line.strip()) for line in capsys.readouterr().out.splitlines()]
+    assert ["Gaudi2", "Intel Gaudi 2, 96 GB", "intel"] in lines
+
+
+def a_job(began: float, verdict: str, rate: float | None, case: str) -> Listed:
+    return Listed(began, f"run{began:g}", case, verdict, f"{rate}", "", rate, case)
+
+
+JOBS = [
+    a_job(3.0, "VALID", 20.0, "glm"),
+    a_job(2.0, "INVALID", None, "bert"),
+    a_job(1.0, "SUSPECT", 30.0, "bert"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"),
+    [
+        pytest.param({}, ["run3", "run2", "run1"], id="newest first"),
+        pytest.param({"case": "bert"}, ["run2", "run1"], id="one value"),
+        pytest.param({"verdict": "valid,SUSPECT"}, ["run3", "run1"], id="several values, in any letters"),
+        pytest.param({"sort": "p_train"}, ["run1", "run3", "run2"], id="fastest first, unknown last"),
+        pytest.param({"sort": "job"}, ["run2", "run1", "run3"], id="by job"),
+        pytest.param({"case": "bert", "sort": "run"}, ["run1", "run2"], id="filtered and sorted"),
+    ],
+)
+def test_selected_runs(options: dict[str, str], runs: list[str]) -> None:
+    assert [job.run for job in selected(JOBS, options)] == runs
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param({"case": "vit"}, ("no run has this value", "case", "vit", "bert, glm"), id="value"),
+        pytest.param(
+            {"sort": "speed"}, ("unknown order", "sort", "speed", "date, run, job, verdict, p_train"), id="order"
+        ),
+    ],
+)
+def test_runs_that_cannot_be_selected(options: dict[str, str], message: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError) as error:
+        selected(JOBS, options)
+    assert (error.value.problem, error.value.key, error.value.given, error.value.allowed) == message
+
+
+def test_the_page_of_runs_leads_to_their_reports(tmp_path: Path) -> None:
+    (tmp_path / "result" / "run3").mkdir(parents=True)
+    (tmp_path / "result" / "run3" / "report.html").touch()
+    text = page(tmp_path / "result", JOBS, tmp_path / "pages")
+    assert re.findall(r'<td[^>]*><a href="(.+?)">(.+?)</a>', text) == [("../result/run3/report.html", "run3")]
+    assert "<p>3 runs, 3 jobs</p>" in text
+
+
 def test_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name, began in (("old", 1000.0), ("new", 100_000.0)):
         job = tmp_path / name / "resnet50-pytorch-A100x2x8"
@@ -102,18 +208,19 @@ def test_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
         pytest.param(
             ["runs", "a", "b"],
             "flagperf: list runs takes one result folder\n  where:   command line\n  given:   a b\n"
-            "  do:      flagperf list [KIND… | CASE [framework=NAME] [size=tiny] | runs [RESULT_DIR]]\n",
+            "  do:      flagperf list [KIND… | CHOICE… | CASE [framework=NAME] [size=tiny] | "
+            "runs [RESULT_DIR] [KEY=VALUE…] [sort=KEY] [html=FILE]]\n",
             id="two folders",
         ),
         pytest.param(
             ["run"],
-            "flagperf: there is no such list, and no such case\n  where:   command line\n  given:   run\n"
+            "flagperf: no list and no choice has this name\n  where:   command line\n  given:   run\n"
             "  allowed: did you mean 'runs'?\n",
             id="unknown kind",
         ),
         pytest.param(
             ["bort"],
-            "flagperf: there is no such list, and no such case\n  where:   command line\n  given:   bort\n"
+            "flagperf: no list and no choice has this name\n  where:   command line\n  given:   bort\n"
             "  allowed: did you mean 'bert'?\n",
             id="unknown case",
         ),

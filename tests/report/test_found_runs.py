@@ -28,7 +28,9 @@ def a_run(folder: Path, name: str, began: float, *, jobs: tuple[str, ...] = (JOB
 
 
 def speed(run: str, began: float, note: str = "", verdict: str = "VALID", job: str = JOB) -> Listed:
-    return Listed(began, run, job, verdict, "1,234 images/s" if verdict != "INVALID" else "–", note)
+    rate = None if verdict == "INVALID" else 1234.5
+    identity = ("resnet50", "nvidia", "A100", "2x8", "amp_bf16")
+    return Listed(began, run, job, verdict, "1,234 images/s" if rate else "–", note, rate, *identity)
 
 
 def test_newest_first_and_every_job(tmp_path: Path) -> None:
@@ -81,8 +83,8 @@ def test_the_index_answers_for_runs_that_did_not_change(tmp_path: Path) -> None:
         pytest.param("", id="empty"),
         pytest.param("[" * 100_000, id="nested"),
         pytest.param('{"version": 0, "runs": {}}', id="another version"),
-        pytest.param('{"version": 1, "runs": {"a": {"stamps": {}, "jobs": [{"run": "a"}]}}}', id="fields missing"),
-        pytest.param('{"version": 1, "runs": [1]}', id="no mapping"),
+        pytest.param('{"version": 2, "runs": {"a": {"stamps": {}, "jobs": [{"run": "a"}]}}}', id="fields missing"),
+        pytest.param('{"version": 2, "runs": [1]}', id="no mapping"),
     ],
 )
 def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: str) -> None:
