@@ -11,8 +11,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -26,6 +29,11 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+)
+
+VIEWS = (  # of the slow tests that ask axe-core
+    pytest.param(1400, False, id="wide and light"),
+    pytest.param(420, True, id="narrow and dark"),
 )
 
 
@@ -106,6 +114,19 @@ class Page:
             json.dumps(event["params"])
             for event in self.events
             if event.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
+        ]
+
+    def inaccessible(self) -> list[str]:
+        """What axe-core calls serious or critical in the page: impact, rule and the first element."""
+        axe = find_spec("axe_core_python")
+        assert axe and axe.submodule_search_locations, "needs axe-core-python"
+        script = Path(axe.submodule_search_locations[0]) / "axe.min.js"
+        self.evaluate(f"{script.read_text(encoding='utf-8')}; true")
+        violations = self.evaluate("axe.run().then((found) => found.violations)")
+        return [
+            f"{each['impact']}: {each['id']}: {each['nodes'][0]['html']}"
+            for each in violations
+            if each["impact"] in ("serious", "critical")
         ]
 
     def requests(self) -> list[str]:

@@ -134,7 +134,11 @@ function sortable(table) {
     button.addEventListener("click", () => sort(column, head.getAttribute("aria-sort") === "ascending"));
   });
   const given = [...table.tBodies[0].rows];
-  select.addEventListener("change", () => (select.value ? sort(Number(select.value)) : table.tBodies[0].append(...given)));
+  select.addEventListener("change", () => {
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    if (select.value) sort(Number(select.value));
+    else table.tBodies[0].append(...given);
+  });
   table.before(html("label", { class: "sorting" }, "Sort by", select));
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Page, browser
+from browser import CHROMIUM, VIEWS, Page, browser
 from jobs_of import JOB, job
 
 from flagperf.compare.align import Alignment
@@ -249,3 +249,13 @@ def test_nothing_sticks_out(tab: Page, html: Path, width: int) -> None:
 def test_text_can_be_read(tab: Page, html: Path, dark: bool) -> None:
     tab.open(html, dark=dark)
     assert tab.evaluate((Path(__file__).parents[1] / "data" / "contrast.js").read_text()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "dark"), VIEWS)
+def test_it_is_accessible(tab: Page, html: Path, width: int, dark: bool) -> None:
+    tab.open(html, width=width, dark=dark)
+    tab.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
+    tab.settle()
+    assert tab.inaccessible() == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Page, browser
+from browser import CHROMIUM, VIEWS, Page, browser
 from example_results import a_result
 from test_report import RUNS, VALUES, a_summary, make_run
 
@@ -71,6 +71,31 @@ def test_tables_sort_by_number(tab: Page, html: Path) -> None:
     for order, expected in (("ascending", ["8", "16"]), ("descending", ["16", "8"])):
         tab.evaluate(f"{head}.querySelector('button').click()")
         assert (tab.evaluate(f"{head}.ariaSort"), tab.evaluate(column)) == (order, expected)
+
+
+def test_cards_sort_by_a_list(tab: Page, html: Path) -> None:
+    """Cards have no headings. The list of their columns takes one line."""
+    tab.open(html, width=420)
+    bar, column = "document.querySelector('[aria-label=Sweep] .sorting')", "train_batch_size"
+    shown = tab.evaluate(f"{bar}.getBoundingClientRect().height")
+    texts = f"[...{bar}.querySelectorAll('option')].map((option) => option.text)"
+    assert (shown < 40, tab.evaluate(texts)[:3]) == (True, ["the order of the run", column, "p_whole"])
+    rows = "[...document.querySelectorAll('[aria-label=Sweep] tbody tr')].map((row) => row.cells[0].innerText)"
+    button = "document.querySelector('[aria-label=Sweep] th button')"
+    for value in ("0", ""):  # the first column, and the order of the run
+        tab.evaluate(f"{button}.closest('th').removeAttribute('aria-sort'), {button}.click(), {button}.click()")
+        assert tab.evaluate(rows) == ["16", "8"]
+        select = f"{bar}.querySelector('select')"
+        tab.evaluate(f"{select}.value = '{value}', {select}.dispatchEvent(new Event('change'))")
+        assert tab.evaluate(rows) == ["8", "16"]
+
+
+def test_units_are_whole(tab: Page, html: Path) -> None:
+    """No short cell of a card takes two lines."""
+    tab.open(html, width=420)
+    tab.evaluate(OPEN)
+    tab.settle()
+    assert tab.evaluate((Path(__file__).parents[1] / "data" / "broken_cells.js").read_text()) == []
 
 
 def test_rows_lead_to_their_jobs(tab: Page, html: Path) -> None:
@@ -158,6 +183,20 @@ def test_text_can_be_read(tab: Page, html: Path, dark: bool) -> None:
     """Contrast of at least 4.5 (WCAG AA) between all text and what it stands on."""
     tab.open(html, dark=dark)
     assert tab.evaluate((Path(__file__).parents[1] / "data" / "contrast.js").read_text()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "dark"), VIEWS)
+def test_it_is_accessible(tab: Page, html: Path, tmp_path: Path, width: int, dark: bool) -> None:
+    """To axe-core; also the report of a run with problems. The rule finds a picture without a text."""
+    folder = shutil.copytree(RUNS / "sweep", tmp_path / "sweep")
+    for path in (html, report.write(folder, report.read_run(folder))[1]):
+        tab.open(path, width=width, dark=dark)
+        tab.evaluate(OPEN)
+        tab.settle()
+        assert tab.inaccessible() == []
+    tab.evaluate("document.body.append(new Image(9, 9))")
+    assert [problem.partition(":")[0] for problem in tab.inaccessible()] == ["critical"]
 
 
 def test_hostile_text_stays_text(tab: Page, tmp_path: Path) -> None:
