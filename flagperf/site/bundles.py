@@ -64,6 +64,8 @@ def read_bundle(path: Path, keyring: Keyring) -> Bundle | Refusal:
             return _read(path, unpack(path, Path(folder)), keyring)
     except (FlagperfError, ValueError, OSError) as error:
         return Refusal(path, (str(error),))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, RecursionError) as error:
+        return Refusal(path, (f"flagperf does not write files like these: {type(error).__name__} {error}",))
 
 
 def _read(path: Path, run: Path, keyring: Keyring) -> Bundle | Refusal:

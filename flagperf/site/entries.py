@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -47,6 +48,7 @@ class Entry:
     price: float | None = None  # an hour, of all devices of the job
     share: float | None = None  # of the achievable throughput
     started: float | None = None  # seconds since the epoch
+    day: str = cells.ABSENT  # of `started`, in UTC: "2026-11-23"
     network: str = ""  # hash of the network that the ranks built
     as_stated: bool | None = None  # whether the case states this network; None: the case states none
     versions: tuple[tuple[str, str], ...] = ()  # library → version
@@ -91,6 +93,7 @@ def entry_of(summary: Summary, entry_id: str, bundle: str) -> Entry:
         price=_price(summary),
         share=_over_rounds(rounds, lambda result: result.achievable.share if result.achievable else None),
         started=min(started, default=None),
+        day=datetime.fromtimestamp(min(started), timezone.utc).strftime("%Y-%m-%d") if started else cells.ABSENT,
         network=str(network),
         as_stated=None if stated is None or not network else network == stated,
         versions=tuple((name, str(version)) for name, version in _versions(built).items() if version),
@@ -104,24 +107,23 @@ def entry_of(summary: Summary, entry_id: str, bundle: str) -> Entry:
     )
 
 
-def day(seconds: float | None) -> str:
-    """The date of a time, in UTC: "2026-11-23"."""
-    return cells.ABSENT if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d")
-
-
 def _versions(built: Mapping[str, Any]) -> Mapping[str, Any]:
     return (built.get("software") or {}).get("versions") or {}
 
 
 def _mean(summary: Summary, name: str) -> float | None:
     figure = summary.statistics.get(name)
-    return None if figure is None else figure.mean
+    return None if figure is None else _finite(figure.mean)
 
 
-def _over_rounds(rounds: tuple[Result, ...], value: Any) -> float | None:
+def _finite(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _over_rounds(rounds: tuple[Result, ...], value: Callable[[Result], float | None]) -> float | None:
     """The mean of a value over the rounds that have it."""
     known = [number for result in rounds if (number := value(result)) is not None]
-    return describe(known).mean if known else None
+    return _finite(describe(known).mean) if known else None
 
 
 def _energy_per_sample(result: Result) -> float | None:
@@ -133,7 +135,7 @@ def _energy_per_sample(result: Result) -> float | None:
 
 def _price(summary: Summary) -> float | None:
     price = summary.config["hardware"].get("price_per_hour")
-    return None if price is None else float(price) * summary.identity.devices
+    return None if price is None else _finite(float(price) * summary.identity.devices)
 
 
 def _figures(summary: Summary, rounds: tuple[Result, ...]) -> Iterator[Figure]:
@@ -163,7 +165,7 @@ def _figures(summary: Summary, rounds: tuple[Result, ...]) -> Iterator[Figure]:
 
 def _figure(name: str, figure: Statistics | None, unit: str) -> Iterator[Figure]:
     if figure is not None:
-        yield Figure(name, f"{cells.spread(figure)}{unit}", figure.mean)
+        yield Figure(name, f"{cells.spread(figure)}{unit}", _finite(figure.mean))
 
 
 def _text(name: str, text: str) -> Iterator[Figure]:

@@ -13,7 +13,7 @@ from flagperf.bundle.approval import SUFFIX
 from flagperf.plain import plain
 from flagperf.report.cells import number, percent
 from flagperf.site.bundles import Bundle
-from flagperf.site.entries import PUBLISHED, Entry, day
+from flagperf.site.entries import PUBLISHED, Entry
 from flagperf.site.plots import charts
 from flagperf.site.texts import LANGUAGES, translator
 
@@ -63,7 +63,7 @@ class Pages:
     def _side(self, entry: Entry) -> dict[str, Any]:
         """A column of the comparison."""
         identity = {key: getattr(entry, key) for key in FILTERS}
-        texts = {**identity, "verdict": self._translate(entry.verdict), "day": day(entry.started)}
+        texts = {**identity, "verdict": self._translate(entry.verdict), "day": entry.day}
         figures = [{"name": self._translate(name), "text": text} for name, text in texts.items()]
         figures += [{"name": self._translate(f.name), "text": f.text, "value": f.value} for f in entry.figures]
         figures += [{"name": name, "text": version} for name, version in entry.versions]
@@ -105,7 +105,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        environment.filters |= {"number": number, "percent": percent, "day": day, "size": _size}
+        environment.filters |= {"number": number, "percent": percent, "size": _size}
         environment.globals |= {
             "_": self._translate,
             "language": self._language,
@@ -130,4 +130,4 @@ def _embedded(data: Mapping[str, Any]) -> Any:
     """JSON for a script element."""
     from markupsafe import Markup
 
-    return Markup(json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"))
+    return Markup(json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"))

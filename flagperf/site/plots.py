@@ -8,7 +8,7 @@ from typing import Any
 
 from flagperf.report.cells import number
 from flagperf.report.plots import Chart, Point, lines, scatter
-from flagperf.site.entries import Entry, day
+from flagperf.site.entries import Entry
 from flagperf.site.texts import Translate
 
 COSTS: dict[str, Callable[[Entry], float | None]] = {  # what less of is better, as a text of the site
@@ -58,7 +58,7 @@ def _over_time(entries: Sequence[Entry], translate: Translate) -> Iterator[Chart
         ):
             if entry.started is not None and entry.rate is not None:
                 series.setdefault(f"{entry.scale} {entry.precision}", []).append([entry.started, entry.rate])
-                days[entry.started] = day(entry.started)
+                days[entry.started] = entry.day
         if any(len(points) > 1 for points in series.values()):
             y = f"{translate('throughput')} [{entries[0].unit}]"
             title = f"{product}: {translate('throughput over time')}"

@@ -5,19 +5,24 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import recorded
 from example_site import Bundles, write_bundles
 
 from flagperf.bundle import archive
 from flagperf.bundle.approval import approval_file
+from flagperf.bundle.pack import pack
 from flagperf.cli.main import run_command
 from flagperf.contract.digest import sha256_of
 from flagperf.site.published import published_entries
 
 JOB = "resnet50-pytorch-cpux1x2"
+Texts = tuple[str, str]  # a text of a file, and the text in its place
+Hostile = Callable[[Texts, Texts], Path]
 
 
 @pytest.fixture(scope="module")
@@ -198,3 +203,42 @@ def test_an_older_site_is_replaced(bundles: Bundles, tmp_path: Path) -> None:
     assert run_command(["site", str(bundles.folder / "sweep.tar.zst"), *words]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["public"]
     assert len([*tmp_path.glob("public/bundles/*")]) == 1
+
+
+# ---------------------------------------------------------------- what a hostile bundle may hold
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hostile:
+    """Makes a bundle whose configuration and logs state another value; `verify` accepts the bundle."""
+
+    def make(in_yaml: Texts, in_log: Texts) -> Path:
+        runs = tmp_path / "runs"
+        shutil.copytree(recorded.RUNS / "two-rounds", runs / "two-rounds")
+        for path in (path for path in runs.rglob("*") if path.suffix in (".yaml", ".log")):
+            path.write_text(path.read_text().replace(*(in_yaml if path.suffix == ".yaml" else in_log)))
+        monkeypatch.setattr(recorded, "RUNS", runs)
+        pack(recorded.recorded_run(tmp_path / "result"), tmp_path / "hostile.tar.zst")
+        assert run_command(["verify", str(tmp_path / "hostile.tar.zst")]) == 0
+        return tmp_path / "hostile.tar.zst"
+
+    return make
+
+
+def test_markup_in_a_bundle_is_text(hostile: Hostile, tmp_path: Path) -> None:
+    markup = "</script><script>alert(1)</script>"
+    bundle = hostile(("images/s", markup), ("images/s", markup))
+    assert run_command(["site", str(bundle), f"into={tmp_path / 'public'}"]) == 0
+    page = (tmp_path / "public/index.html").read_text()
+    assert "&lt;/script&gt;&lt;script&gt;alert(1)" in page
+    assert [path for path in tmp_path.rglob("public/**/*.html") if "<script>alert" in path.read_text()] == []
+
+
+@pytest.mark.parametrize("price", [pytest.param('"much"', id="text"), pytest.param("[1]", id="list")])
+def test_values_of_other_types_are_refused(
+    hostile: Hostile, tmp_path: Path, capsys: pytest.CaptureFixture[str], price: str
+) -> None:
+    in_log = '"power_w": null', f'"power_w": null, "price_per_hour": {price}'
+    bundle = hostile(("  power_w: null", f"  power_w: null\n  price_per_hour: {price}"), in_log)
+    assert run_command(["site", str(bundle), f"into={tmp_path / 'public'}"]) == 9
+    assert f"refused: {bundle}" in capsys.readouterr().out.splitlines()
