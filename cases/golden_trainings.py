@@ -62,14 +62,23 @@ def versions() -> dict[str, str]:
     return {"torch": str(torch.__version__), "python": platform.python_version()}
 
 
-def forked(config: Mapping[str, Any], way: Way) -> Curve | str:
-    """Train in a fork of this process: the curve of the training; or the error that ended the training."""
+def forked(config: Mapping[str, Any], way: Way, prepared: Callable[[], None] | None = None) -> Curve | str:
+    """Train in a fork of this process.
+
+    Args:
+        prepared: called in the fork before the training.
+
+    Returns:
+        The curve of the training; or the error that ended the training.
+    """
     print(f"{config['case']}: {way.title}, lr {config['lr']:g}", file=sys.stderr, flush=True)
     fork = multiprocessing.get_context("fork")
     answers = fork.SimpleQueue()
 
     def train() -> None:
         try:
+            if prepared is not None:
+                prepared()
             answers.put(trained(config, way))
         except BaseException as error:
             traceback.print_exc()

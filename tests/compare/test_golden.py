@@ -12,7 +12,7 @@ from flagperf.config.compose import compose
 from flagperf.config.files.search_path import CONF
 from flagperf.errors import ConfigError
 
-CASES = sorted(path.stem for path in (CONF / "golden").glob("*.yaml"))
+CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 CURVE = Curve([2.0, 1.5, 1.0], [3.0, 2.0, 1.0], {"accuracy": 0.5})
 BAND = Curve([0.1, 0.1, 0.2], [0.3, 0.3, 0.3], {"accuracy": 0.01})
 GOLDEN = Golden("toy", 1, "plain", (), "0" * 16, CURVE, {"fp32": BAND})
@@ -47,7 +47,7 @@ def test_a_training_is_checked_against_a_curve(measured: Curve, verdict: str) ->
 
 
 def test_each_curve_is_of_the_case_as_it_is_now() -> None:
-    """Where this fails, `python -m cases.golden CASE` writes the curves again."""
+    """Of each case of PyTorch. Where this fails, `python -m cases.golden CASE` writes the curves again."""
     curves = [golden for case in CASES for golden in read(golden_file(case, [CONF]))]
     configs = [compose([f"model={golden.case}", *golden.overrides]).config for golden in curves]
     stated = [(golden.case, golden.name, golden.revision, golden.identity) for golden in curves]

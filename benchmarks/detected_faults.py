@@ -1,0 +1,226 @@
+"""How many faults of an implementation the golden curves detect, and how many correct trainings they blame.
+
+    python benchmarks/detected_faults.py [SEEDS]
+
+For each seed, a fork of this process trains the tiny glm correctly: this is the reference of the seed. The bands come
+from conf/golden/glm.yaml. Then the program trains with each fault, and correctly in other ways. A training that leaves
+the band is an alarm. A seed takes about 90 s of a core. Exit code 1: a fault was detected in less than 95 % of the
+seeds, or more than 1 % of the correct trainings were blamed.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from cases.golden_trainings import REFERENCE, REORDERED, SPLIT, Way, forked, prepare
+from flagperf.compare.golden import Check, Curve, Golden, golden_file, read
+from flagperf.config.compose import compose
+from flagperf.config.files.search_path import CONF
+from flagperf.trainer.pytorch.engine import TorchEngine
+from flagperf.trainer.pytorch.parts import Parts
+from flagperf.trainer.pytorch.precision import Precision
+
+CASE = "glm"
+LEAST, MOST = 0.95, 0.01  # shares of detected faults, and of blamed correct trainings
+FLIPPED_AFTER = 10  # steps
+DATA = Path(__file__).parents[1] / "tests/data"
+CHIP = ("vendor=acme", "hardware=A1", "runtime=process", f"code_dir={DATA}/acme_chip/code")
+CHIP_FOLDERS = (DATA / "acme_chip", DATA / "acme")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A training that differs from the reference, and the curve that shows it."""
+
+    title: str
+    overrides: Sequence[str] = ()
+    way: Way = REFERENCE
+    change: Callable[[int], None] | None = None  # of the process that trains; gets the seed
+    curve: str = "plain"
+    folders: Sequence[Path] = ()
+
+
+# ---------------------------------------------------------------- what the faults change
+
+
+def after_building(change: Callable[[Parts], None]) -> None:
+    """Change the parts of the training after all are built."""
+    build = Parts.__post_init__
+
+    def built(parts: Parts) -> None:
+        build(parts)
+        change(parts)
+
+    Parts.__post_init__ = built  # type: ignore[method-assign]
+
+
+def decay_all(_: int) -> None:
+    """Weight decay also on norms and biases."""
+
+    def decay(parts: Parts) -> None:
+        largest = max(group["weight_decay"] for group in parts.optimizer.param_groups)
+        for group in parts.optimizer.param_groups:
+            group["weight_decay"] = largest
+
+    after_building(decay)
+
+
+def other_norm_eps(_: int) -> None:
+    """Ten times the eps of each layer norm."""
+
+    def change(parts: Parts) -> None:
+        for module in parts.network.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.eps *= 10
+
+    after_building(change)
+
+
+def backward_of(change: Callable[[Any], Any]) -> None:
+    """Change the loss of the backward pass, and not the logged loss."""
+    backward = Precision.backward
+
+    def changed(precision: Precision, loss: Any, micro_steps: int) -> None:
+        backward(precision, change(loss), micro_steps)
+
+    Precision.backward = changed  # type: ignore[method-assign]
+
+
+def undivided_gradient(_: int) -> None:
+    """The sum over two ranks in place of their mean."""
+    backward_of(lambda loss: 2 * loss)
+
+
+def missing_all_reduce(_: int) -> None:
+    """The gradient of the first of two ranks alone: of the first half of the batch."""
+    from cases.glm.task import MultipleChoice
+
+    whole = MultipleChoice.loss
+
+    def loss(task: MultipleChoice, network: nn.Module, batch: Mapping[str, Any]) -> Any:
+        half = {name: values[: len(values) // 2] for name, values in batch.items()}
+        share = whole(task, network, half)
+        with torch.no_grad():
+            logged = whole(task, network, dict(batch))
+        return logged + share - share.detach()
+
+    MultipleChoice.loss = loss  # type: ignore[assignment,method-assign]
+
+
+def other_softmax_scale(_: int) -> None:
+    """Scores of attention that are 1 % too large."""
+    attention = nn.functional.scaled_dot_product_attention
+
+    def scaled(query: Any, *arguments: Any, **options: Any) -> Any:
+        return attention(1.01 * query, *arguments, **options)
+
+    nn.functional.scaled_dot_product_attention = scaled
+
+
+def flipped_bit(seed: int) -> None:
+    """Another value of a random bit of a random parameter, once."""
+    step = TorchEngine.step
+
+    def stepped(engine: TorchEngine, number: int) -> None:
+        step(engine, number)
+        if number == FLIPPED_AFTER:
+            drawn = random.Random(seed)
+            parameter = drawn.choice(list(engine.parts.network.parameters()))
+            bits = parameter.detach().view(-1).view(torch.int32)
+            bit = drawn.randrange(32)
+            bits[drawn.randrange(len(bits))] ^= -(2**31) if bit == 31 else 2**bit
+
+    TorchEngine.step = stepped  # type: ignore[method-assign]
+
+
+def wrong_chip(_: int) -> None:
+    """Let the process find the chip made of Python."""
+    sys.path.insert(0, f"{DATA}/acme_chip/code")
+
+
+FAULTS = (
+    Fault("learning rate + 1 %", ("lr=0.00303",)),
+    Fault("eps of the optimizer x 10", ("adam_eps=1.0e-7",)),
+    Fault("eps of layer norm x 10", change=other_norm_eps),
+    Fault("weight decay on norms and biases", change=decay_all),
+    Fault("bf16 where fp32 is asked", way=Way("amp_bf16")),
+    Fault("missing all-reduce", change=missing_all_reduce),
+    Fault("gradient that is not divided", change=undivided_gradient),
+    Fault("disabled dropout", ("network.hidden_dropout=0", "network.attention_dropout=0"), curve="dropout"),
+    Fault("softmax scale + 1 %", change=other_softmax_scale),
+    Fault(
+        "wrong operator: tanh + 0.1 %",
+        (*CHIP, "vendor.plugin=torch_acme_wrong"),
+        REFERENCE,
+        wrong_chip,
+        "plain",
+        CHIP_FOLDERS,
+    ),
+    Fault("a flipped bit of a parameter", change=flipped_bit),
+)
+CORRECT = (
+    *(Fault(f"correct: {way.title}", way=way) for way in (*REORDERED, SPLIT)),
+    *(Fault(f"correct: {way.title}, dropout", way=way, curve="dropout") for way in REORDERED),
+    Fault("correct: another device", (*CHIP, "vendor.plugin=torch_acme"), REFERENCE, wrong_chip, "plain", CHIP_FOLDERS),
+)
+
+
+# ---------------------------------------------------------------- trainings
+
+
+def config_of(golden: Golden, fault: Fault, seed: int) -> dict[str, Any]:
+    """The configuration of a training. Overrides of the fault replace those of the curve."""
+    replaced = {word.partition("=")[0] for word in fault.overrides}
+    kept = [word for word in golden.overrides if word.partition("=")[0] not in replaced]
+    config = compose([f"model={CASE}", *kept, *fault.overrides], list(fault.folders)).config
+    return {**config, "seed": seed}
+
+
+def train(golden: Golden, fault: Fault, seed: int) -> Curve:
+    """Train with a fault. Raises RuntimeError where the training failed."""
+    change = partial(fault.change, seed) if fault.change else None
+    curve = forked(config_of(golden, fault, seed), fault.way, change)
+    if isinstance(curve, str):
+        raise RuntimeError(f"{fault.title}, seed {seed}: {curve}")
+    return curve
+
+
+def distances(curves: Mapping[str, Golden], seed: int) -> Iterator[tuple[Fault, float]]:
+    """The distance of each training of a seed from the reference of the seed, in widths of the band."""
+    references = {name: train(golden, Fault("reference", curve=name), seed) for name, golden in curves.items()}
+    for fault in (*FAULTS, *CORRECT):
+        golden = replace(curves[fault.curve], curve=references[fault.curve])
+        check = Check(golden, "fp32", train(golden, fault, seed))
+        yield fault, check.largest.ratio
+
+
+def main() -> int:
+    """Print the table, and return the exit code."""
+    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    curves = {golden.name: golden for golden in read(golden_file(CASE, [CONF]))}
+    prepare(config_of(curves["plain"], CORRECT[0], 0))
+    ratios: dict[Fault, list[float]] = {fault: [] for fault in (*FAULTS, *CORRECT)}
+    for seed in range(1, seeds + 1):
+        for fault, ratio in distances(curves, seed):
+            ratios[fault].append(ratio)
+    print("| training | alarms | distance in bands, least to most |\n|---|---|---|")
+    for fault, values in ratios.items():
+        alarms = sum(ratio > 1 for ratio in values)
+        print(f"| {fault.title} | {alarms} of {seeds} | {min(values):.3g} to {max(values):.3g} |")
+    missed = [fault for fault in FAULTS if sum(ratio > 1 for ratio in ratios[fault]) < LEAST * seeds]
+    blamed = sum(ratio > 1 for fault in CORRECT for ratio in ratios[fault])
+    print(f"\nFalse alarms: {blamed} of {len(CORRECT) * seeds} correct trainings")
+    return int(bool(missed) or blamed > MOST * len(CORRECT) * seeds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
