@@ -23,7 +23,9 @@ function lines(spec, width, figure) {
     const below = y(mark.at) - 14 < box.top; // the label of the y axis stands above
     plot.append(svg("text", { x: box.left + 4, y: y(mark.at) + (below ? 12 : -4) }, mark.label));
   }
-  spec.series.forEach((series, index) => {
+  const others = spec.series.map((_, index) => index).filter((index) => index >= COLOURS);
+  for (const index of new Set([...others, ...spec.series.keys()])) { // others lie below the coloured curves
+    const series = spec.series[index];
     const kind = series.colour === undefined ? "curve" : "curve earlier";
     const stroke = colourOf(series, index);
     plot.append(svg("polyline", { class: kind, points: path(series.points), stroke }));
@@ -31,7 +33,7 @@ function lines(spec, width, figure) {
     for (const [a, b] of dotted ? series.points : []) {
       plot.append(svg("circle", { cx: x(a), cy: y(b), r: 2.6, fill: stroke }));
     }
-  });
+  }
   for (const [at, text] of lost) losing(plot, x(at), text, `${spec.x} ${format(at)}`, box);
   crosshair(plot, spec, x, y, box, figure);
   return plot;

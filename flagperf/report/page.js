@@ -126,7 +126,7 @@ function sortable(table) {
     );
     table.tBodies[0].append(...(descending ? rows.reverse() : rows));
   };
-  const select = html("select", {}, html("option", { value: "" }, "the order of the run"));
+  const select = html("select", {}, html("option", { value: "" }, "the given order"));
   heads.forEach((head, column) => {
     select.append(html("option", { value: column }, head.textContent));
     const button = html("button", { type: "button" }, ...head.childNodes);

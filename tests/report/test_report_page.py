@@ -79,7 +79,7 @@ def test_cards_sort_by_a_list(tab: Page, html: Path) -> None:
     bar, column = "document.querySelector('[aria-label=Sweep] .sorting')", "train_batch_size"
     shown = tab.evaluate(f"{bar}.getBoundingClientRect().height")
     texts = f"[...{bar}.querySelectorAll('option')].map((option) => option.text)"
-    assert (shown < 40, tab.evaluate(texts)[:3]) == (True, ["the order of the run", column, "p_whole"])
+    assert (shown < 40, tab.evaluate(texts)[:3]) == (True, ["the given order", column, "p_whole"])
     rows = "[...document.querySelectorAll('[aria-label=Sweep] tbody tr')].map((row) => row.cells[0].innerText)"
     button = "document.querySelector('[aria-label=Sweep] th button')"
     for value in ("0", ""):  # the first column, and the order of the run
@@ -90,9 +90,11 @@ def test_cards_sort_by_a_list(tab: Page, html: Path) -> None:
         assert tab.evaluate(rows) == ["8", "16"]
 
 
-def test_units_are_whole(tab: Page, html: Path) -> None:
-    """No short cell of a card takes two lines."""
-    tab.open(html, width=420)
+@pytest.mark.parametrize("width", [420, 900])
+def test_cells_of_cards_are_whole(tab: Page, tmp_path: Path, width: int) -> None:
+    """No heading reaches into the next cell, and no number is broken before its unit."""
+    folder = shutil.copytree(RUNS / "two-rounds", tmp_path / "two-rounds")
+    tab.open(report.write(folder, report.read_run(folder))[1], width=width)
     tab.evaluate(OPEN)
     tab.settle()
     assert tab.evaluate((Path(__file__).parents[1] / "data" / "broken_cells.js").read_text()) == []
