@@ -7,6 +7,8 @@ One optimizer step of the case is traced without a device, on this machine. docs
 words:
   OVERRIDES  the case and the product, as in flagperf run: model=NAME vendor=NAME hardware=NAME nnodes=N nproc=N,
              and settings of the case, such as train_batch_size=N: flagperf list CASE
+             with nnodes and without nproc, a node has the devices_per_node of the product
+             parallel=auto chooses the fastest mesh that fits
   json=FILE  write all figures to a file, too
   html=FILE  write a page with tables and plots of the scales
 
@@ -15,7 +17,8 @@ options: -m, --config-dir
 examples:
   flagperf predict model=llama3_8b vendor=nvidia hardware=H100 nnodes=2 nproc=8
   flagperf predict -m model=resnet50 vendor=nvidia hardware=A100 train_batch_size=64,128,256,512
-  flagperf predict -m model=llama3_8b vendor=nvidia hardware=H100 nnodes=1,16,128,512 html=scales.html
+  flagperf predict -m model=llama3_8b vendor=nvidia hardware=H100 nnodes=1,16,128,512 parallel.mesh.tp=1,8
+  flagperf predict model=llama3_8b vendor=nvidia hardware=H100 nnodes=16 parallel=auto
 
 exit codes: 0, 2, 4
 """
@@ -29,8 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
-from flagperf.config.compose import compose_jobs
+from flagperf.config.compose import compose, compose_jobs
 from flagperf.config.parts.batch_size import GLOBAL
 from flagperf.config.schema.values import JobConfig
 from flagperf.contract.hardware import GIB
@@ -40,14 +44,23 @@ from flagperf.errors import ConfigError, FlagperfError, NoValidCaseError
 from flagperf.predict.memory import Fit, Margin
 from flagperf.predict.scaling import Scale, scale_of
 from flagperf.predict.times import figures_of
-from flagperf.report.prediction import class_rows, conclusions, message_rows, prediction_page, scale_rows, time_lines
+from flagperf.report.prediction import (
+    NOTE,
+    class_rows,
+    conclusions,
+    message_rows,
+    prediction_page,
+    scale_rows,
+    time_lines,
+)
 from flagperf.results.json_record import write_json
+from flagperf.run.auto_mesh import with_mesh
 from flagperf.run.console import print_unfolded
 from flagperf.run.predicted import Effect, Prediction, predict
-from flagperf.run.ways_to_fit import changes_of
+from flagperf.run.ways_to_fit import PER_RANK, changes_of, ways_to_fit
 
 JSON, HTML = "json=", "html="
-WEAK = ("global_batch_size=null", "gradient_accumulation_steps=1", "division=open")  # a batch for each data rank
+PRODUCT = ("model=", "vendor=", "hardware=")
 
 
 def main(options: argparse.Namespace) -> int:
@@ -58,40 +71,55 @@ def main(options: argparse.Namespace) -> int:
     jobs = _jobs(overrides, options)
     if not jobs:
         raise NoValidCaseError("no case is left to predict")
-    found = predict(jobs, changes_of(jobs[0]) if len(jobs) == 1 else [])
-    if len(jobs) == 1:
-        if isinstance(found[0], FlagperfError):
-            raise found[0]
-        print_one(found[0])
+    predictions = predict(jobs, changes_of(jobs[0]) if len(jobs) == 1 else [])
+    if len(jobs) > 1:
+        print_several(jobs, predictions)
+    elif isinstance(predictions[0], FlagperfError):
+        raise predictions[0]
     else:
-        print_several(jobs, found)
-    scales = [_scale(one) for one in found if isinstance(one, Prediction)]
+        print_single(predictions[0])
+    scales = [_scale(prediction) for prediction in predictions if isinstance(prediction, Prediction)]
     print_times(scales)
     for file in pages:
         name = f"{jobs[0].case} on {jobs[0].hardware.name}"
         print(write_atomically(Path(file), prediction_page(name, scales)))
     for file in files:
-        print(write_json({"jobs": [as_record(job, one) for job, one in zip(jobs, found, strict=True)]}, Path(file)))
+        records = [as_record(job, prediction) for job, prediction in zip(jobs, predictions, strict=True)]
+        print(write_json({"jobs": records}, Path(file)))
     return 0
 
 
 def _jobs(overrides: Sequence[str], options: argparse.Namespace) -> Sequence[JobConfig]:
     """The jobs. Where the samples of a step do not divide by the ranks, each data rank has a batch of its own."""
-    dry = [*overrides, "dry_run=true"]
+    dry = [*overrides, *_devices_of_a_node(overrides, options), "dry_run=true"]
+    dry = with_mesh(dry, multirun=options.multirun, config_dirs=options.config_dir, say=print)
     try:
         return compose_jobs(dry, multirun=options.multirun, config_dirs=options.config_dir)
     except ConfigError as error:
         if error.key != GLOBAL or not options.multirun:
             raise
-    print(
-        f"{GLOBAL} does not divide by all numbers of ranks. So each data rank has one batch in a step: {' '.join(WEAK)}"
-    )
-    return compose_jobs([*dry, *WEAK], multirun=True, config_dirs=options.config_dir)
+    per_rank = Effect(PER_RANK, None).words
+    print(f"{GLOBAL} does not divide by all numbers of ranks. So each data rank has one batch in a step: {per_rank}")
+    return compose_jobs([*dry, *per_rank.split()], multirun=True, config_dirs=options.config_dir)
 
 
-def _scale(one: Prediction) -> Scale:
+def _devices_of_a_node(overrides: Sequence[str], options: argparse.Namespace) -> list[str]:
+    """The override nproc, where the command line has nodes, no nproc, and one product whose nodes are known."""
+    keys = {word.partition("=")[0] for word in overrides}
+    product = [word for word in overrides if word.startswith(PRODUCT)]
+    if "nnodes" not in keys or "nproc" in keys or any("," in word for word in product):
+        return []
+    devices = compose([*product, "dry_run=true"], options.config_dir).hardware.devices_per_node
+    if devices is None:
+        return []
+    print(f"nproc={devices}: the devices_per_node of the product")
+    return [f"nproc={devices}"]
+
+
+def _scale(prediction: Prediction) -> Scale:
     """The times of a prediction."""
-    return scale_of(one.trace, one.job.config, figures_of(one.job.config), one.fit.needed, one.fit.memory)
+    config, fit = prediction.job.config, prediction.fit
+    return scale_of(prediction.trace, config, figures_of(config), fit.needed, fit.memory)
 
 
 def print_times(scales: Sequence[Scale]) -> None:
@@ -104,42 +132,51 @@ def print_times(scales: Sequence[Scale]) -> None:
         _print_table(message_rows(scale))
     elif scales:
         _print_table(scale_rows(scales))
-        for line in conclusions(scales):
+        for line in [*conclusions(scales), NOTE]:
             print(line)
 
 
 def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    table = Table(*(rows[0] if rows else ()), box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for name in rows[0] if rows else ():
+        table.add_column(Text(name))  # [ms] would be read as markup
     for row in rows:
-        table.add_row(*row.values())
+        table.add_row(*map(Text, row.values()))
     if rows:
         print_unfolded(table)
 
 
-def print_one(found: Prediction) -> None:
+def print_single(prediction: Prediction) -> None:
     """Print the memory of one job by kind, what fits, and what changes would do."""
-    job, memory = found.job, found.trace.memory
+    job, memory, fit = prediction.job, prediction.trace.memory, prediction.fit
     print(f"{job.name} on {job.nnodes} x {job.nproc} {job.hardware.name}: memory of one device")
     table = Table(show_header=False, box=None, pad_edge=False)
     for kind in KINDS:
         table.add_row(f"  {kind}", f"{getattr(memory, kind) / GIB:.2f} GiB")
-    table.add_row("  tensors at the peak", f"{found.fit.tensors:.2f} GiB")
     margin = Margin.of(job.config)
-    table.add_row("  with the margin", f"{found.fit.needed:.2f} GiB", f"= {margin.factor:g} x tensors + "
-                  f"{margin.constant_gib:g} GiB, from {margin.source}")  # fmt: skip
+    rule = f"= {margin.factor:g} x tensors + {margin.constant_gib:g} GiB, from {margin.source}"
+    table.add_row("  tensors at the peak", f"{fit.tensors:.2f} GiB")
+    table.add_row("  with the margin", f"{fit.needed:.2f} GiB", rule)
     print_unfolded(table)
     print(f"peak: {memory.phase}, {'the module ' + memory.module if memory.module else 'the network itself'}")
-    print(verdict(found.fit, job))
-    if found.largest is not None:
-        print(f"largest train_batch_size that fits: {found.largest} (now {job.train_batch_size})")
-    for effect in found.effects:
-        print(f"with {effect.words}: {_said(effect)}")
-    print(f"operations of a step: {found.trace.operations / 1e12:.4g} TFLOP; samples of a step: {found.trace.samples}")
-    for note in found.trace.notes:
+    print(verdict(fit, job))
+    if prediction.largest is not None:
+        print(f"largest train_batch_size that fits: {prediction.largest} (now {job.train_batch_size})")
+    for effect in [*prediction.effects, *_more_ways(prediction)]:
+        print(f"with {effect.words}: {_result(effect)}")
+    trace = prediction.trace
+    print(f"operations of a step: {trace.operations / 1e12:.4g} TFLOP; samples of a step: {trace.samples}")
+    for note in trace.notes:
         print(f"note: {note}")
 
 
-def _said(effect: Effect) -> str:
+def _more_ways(prediction: Prediction) -> list[Effect]:
+    """Changes with which a job fits that does not fit by one of the shown effects."""
+    fits = [fit.verdict == "fits" for fit in (prediction.fit, *(effect.fit for effect in prediction.effects)) if fit]
+    return [] if prediction.fit.verdict is None or any(fits) else ways_to_fit(prediction.job)
+
+
+def _result(effect: Effect) -> str:
     """The memory after a change, or why nobody knows."""
     if effect.fit is None:
         return effect.reason
@@ -158,34 +195,38 @@ def verdict(fit: Fit, job: JobConfig) -> str:
     return words[fit.verdict or "fits"]
 
 
-def print_several(jobs: Sequence[JobConfig], found: Sequence[Prediction | FlagperfError]) -> None:
+def print_several(jobs: Sequence[JobConfig], predictions: Sequence[Prediction | FlagperfError]) -> None:
     """Print a row for each job."""
-    rows = list(_rows(jobs, found))
-    table = Table(*rows[0], box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row.values())
-    print_unfolded(table)
+    _print_table(list(_rows(jobs, predictions)))
 
 
-def _rows(jobs: Sequence[JobConfig], found: Sequence[Prediction | FlagperfError]) -> Iterator[dict[str, str]]:
-    for job, one in zip(jobs, found, strict=True):
-        begin = {"job": job.name, **job.sweep}
-        if isinstance(one, FlagperfError):
-            yield {**begin, "tensors (GiB)": "", "needed (GiB)": "", "verdict": str(one), "largest batch": ""}
+def _rows(jobs: Sequence[JobConfig], predictions: Sequence[Prediction | FlagperfError]) -> Iterator[dict[str, str]]:
+    several_tunings = len({job.tuning for job in jobs}) > 1
+    for job, prediction in zip(jobs, predictions, strict=True):
+        tuning = {"tuning": job.tuning or "none"} if several_tunings else {}
+        begin = {"job": job.name, **job.sweep, **tuning}
+        if isinstance(prediction, FlagperfError):
+            yield {**begin, "tensors (GiB)": "", "needed (GiB)": "", "verdict": str(prediction), "largest batch": ""}
             continue
-        largest = "" if one.largest is None else str(one.largest)
-        figures = {"tensors (GiB)": f"{one.fit.tensors:.2f}", "needed (GiB)": f"{one.fit.needed:.2f}"}
-        yield {**begin, **figures, "verdict": one.fit.verdict or "memory unknown", "largest batch": largest}
+        fit = prediction.fit
+        yield {
+            **begin,
+            "tensors (GiB)": f"{fit.tensors:.2f}",
+            "needed (GiB)": f"{fit.needed:.2f}",
+            "verdict": fit.verdict or "memory unknown",
+            "largest batch": "" if prediction.largest is None else str(prediction.largest),
+        }
 
 
-def as_record(job: JobConfig, one: Prediction | FlagperfError) -> dict[str, Any]:
+def as_record(job: JobConfig, prediction: Prediction | FlagperfError) -> dict[str, Any]:
     """The figures of a job as plain data."""
     begin = {"job": job.name, "sweep": dict(job.sweep)}
-    if isinstance(one, FlagperfError):
-        return {**begin, "reason": str(one)}
+    if isinstance(prediction, FlagperfError):
+        return {**begin, "reason": str(prediction)}
+    trace, fit = prediction.trace, prediction.fit
     effects = [
         {"change": dict(effect.change), "fit": effect.fit and asdict(effect.fit), "reason": effect.reason}
-        for effect in one.effects
+        for effect in prediction.effects
     ]
-    memory = {**asdict(one.trace.memory), **asdict(one.fit), "verdict": one.fit.verdict}
-    return {**begin, "memory": memory, "largest_batch": one.largest, "effects": effects, "trace": asdict(one.trace)}
+    memory = {**asdict(trace.memory), **asdict(fit), "verdict": fit.verdict}
+    return {**begin, "memory": memory, "largest_batch": prediction.largest, "effects": effects, "trace": asdict(trace)}

@@ -47,7 +47,7 @@ from flagperf.config.schema.values import JobConfig
 from flagperf.errors import ConfigError, NoValidCaseError, nearest
 from flagperf.schedulers.interface import scheduler
 
-PROBE = "probe=alone"
+PROBE, AUTO = "probe=alone", "parallel=auto"
 
 if TYPE_CHECKING:
     from flagperf.run.command_file import Command
@@ -57,6 +57,12 @@ def main(options: argparse.Namespace) -> int:
     """Compose, plan, execute, read, report."""
     if PROBE in options.arguments:
         options.arguments = [*options.arguments, "size=tiny"]  # the reduced case: no data is needed
+    if AUTO in options.arguments:
+        from flagperf.run.auto_mesh import with_mesh  # heavy, and no part of another command
+
+        options.arguments = with_mesh(
+            options.arguments, multirun=options.multirun, config_dirs=options.config_dir, say=print
+        )
     jobs = compose_jobs(options.arguments, multirun=options.multirun, config_dirs=options.config_dir)
     if not jobs:
         raise NoValidCaseError("no case is left to run")

@@ -14,6 +14,9 @@ Verdict = Literal["VALID", "SUSPECT", "RUNNING", "INVALID"]
 Finding = Tuple[Verdict, str]  # of a rule of the verdict: the verdict that follows, and the reason
 
 
+NO_TRACE = "a traced step"  # in `missing` of an Achievable
+
+
 @dataclass(frozen=True)
 class Change:
     """One value that differs from the case: its source, and the value before and after."""

@@ -87,7 +87,7 @@ def of_probe(figures: LinkFigures, devices: Sequence[ProbedDevice]) -> LinkFigur
     if not node and not network:
         return figures
     of_node = min(node) if node else figures.node
-    per_node = max((sum(other.host == one.host for other in devices) for one in devices), default=1)
+    per_node = max((sum(other.host == device.host for other in devices) for device in devices), default=1)
     of_network = min(network) / per_node if network else figures.network
     return LinkFigures(of_node, of_network, 0.0, 0.0, figures.devices, "the probe of this job")
 

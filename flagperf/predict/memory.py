@@ -23,9 +23,10 @@ class Margin:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Margin:
         """That of the product, else that of the framework."""
-        own = config["hardware"].get("memory_overhead")
-        given = own or config["framework"].get("memory_overhead") or {"factor": 1.0, "constant_gib": 0.0}
-        return cls(given["factor"], given["constant_gib"], "the product's file" if own else "the framework's file")
+        of_product = config["hardware"].get("memory_overhead")
+        given = of_product or config["framework"].get("memory_overhead") or {"factor": 1.0, "constant_gib": 0.0}
+        source = "the product's file" if of_product else "the framework's file"
+        return cls(given["factor"], given["constant_gib"], source)
 
     def needed(self, tensors: float) -> float:
         """GiB of a device, for so many GiB of tensors."""

@@ -31,7 +31,9 @@ def class_times(operators: Iterable[OperatorCount], speeds: Speeds, *, fused: bo
         limit, time = _bound(operator, speeds, fused)
         of_class = seconds.setdefault(operator.operator_class, {COMPUTE: 0.0, MEMORY: 0.0})
         of_class[limit] += time
-    times = [ClassTime(name, sum(found.values()), max(found, key=found.__getitem__)) for name, found in seconds.items()]
+    times = [
+        ClassTime(name, sum(limits.values()), max(limits, key=limits.__getitem__)) for name, limits in seconds.items()
+    ]
     return tuple(sorted((time for time in times if time.seconds > 0), key=lambda time: -time.seconds))
 
 

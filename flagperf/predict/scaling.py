@@ -105,7 +105,7 @@ def candidates(nnodes: int, nproc: int, tps: Iterable[int] = (1, 2, 4, 8)) -> It
         tps: that divide the layers of the network.
     """
     world = nnodes * nproc
-    found = [
+    meshes = [
         Mesh(world // shard // tp, shard, tp) for tp in tps if nproc % tp == 0 for shard in (nproc // tp, world // tp)
     ]
-    yield from dict.fromkeys(found)
+    yield from dict.fromkeys(meshes)

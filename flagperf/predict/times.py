@@ -35,10 +35,11 @@ class StepTimes:
 
     def classes(self, *, fused: bool) -> tuple[ClassTime, ...]:
         """The classes with the communication that is not hidden at best, the longest first."""
-        own = self.fused if fused else self.eager
-        left = self.at_least(fused=fused, overlap=True) - sum(time.seconds for time in own)
-        found = (*own, ClassTime(COMMUNICATION, left, LINKS)) if left > 1e-12 else own
-        return tuple(sorted(found, key=lambda time: -time.seconds))
+        classes = self.fused if fused else self.eager
+        left = self.at_least(fused=fused, overlap=True) - sum(time.seconds for time in classes)
+        if left > 1e-12:
+            classes = (*classes, ClassTime(COMMUNICATION, left, LINKS))
+        return tuple(sorted(classes, key=lambda time: -time.seconds))
 
 
 @dataclass(frozen=True)

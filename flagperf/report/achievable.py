@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flagperf.contract.records import Achievable, Result, Summary
+from flagperf.contract.records import NO_TRACE, Achievable, Result, Summary
 from flagperf.report.cells import number
 
 NAMES = {  # of operator classes, in a sentence
@@ -56,7 +56,10 @@ def _classes(allowed: Achievable) -> str:
 
 def _hint(allowed: Achievable) -> str:
     measured = {"peak_flops", "memory_bandwidth"} & {*allowed.missing}
-    return " probe=run measures peaks and bandwidth." if measured else ""
+    probe = " probe=run measures peaks and bandwidth." if measured else ""
+    lacks_trace = NO_TRACE in allowed.missing
+    traced = " `flagperf predict` with the words of this run traces the step for the next run." if lacks_trace else ""
+    return f"{probe}{traced}"
 
 
 def _step(allowed: Achievable) -> str:

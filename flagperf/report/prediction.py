@@ -10,7 +10,7 @@ from flagperf.report.cells import ABSENT, number, percent
 from flagperf.report.page import grid, render
 from flagperf.report.plots import Chart, Point, lines
 
-PLACE = "scales"  # the element of the plots
+ELEMENT = "scales"  # the element of the plots
 NOTE = (
     "At most: no operator takes less time than its operations at the peak or its bytes at the memory bandwidth. "
     "Eager: each operator reads and writes memory; fused: chains of element-wise operators are one kernel. "
@@ -51,7 +51,7 @@ def time_lines(scale: Scale, unit: str = "samples/s") -> Iterator[str]:
         return
     for title, fused in (("eager", False), ("fused", True)):
         seconds = [scale.times.at_least(fused=fused, overlap=overlap) for overlap in (True, False)]
-        rates = [scale.samples / one for one in seconds]
+        rates = [scale.samples / bound for bound in seconds]
         yield (
             f"{title}: at most {number(rates[0])} {unit}, a step takes at least {number(1000 * seconds[0], 3)} ms; "
             f"without overlap of communication at most {number(rates[1])} {unit}; "
@@ -62,15 +62,15 @@ def time_lines(scale: Scale, unit: str = "samples/s") -> Iterator[str]:
 
 def class_rows(classes: Sequence[ClassTime]) -> list[dict[str, str]]:
     """The operator classes of a step, the longest first."""
-    total = sum(one.seconds for one in classes)
+    total = sum(time.seconds for time in classes)
     return [
         {
-            "operators": one.operator_class,
-            "at least [ms]": number(1000 * one.seconds, 3),
-            "share": percent(one.seconds / total),
-            "limited by": one.limited_by,
+            "operators": time.operator_class,
+            "at least [ms]": number(1000 * time.seconds, 3),
+            "share": percent(time.seconds / total),
+            "limited by": time.limited_by,
         }
-        for one in classes
+        for time in classes
     ]
 
 
@@ -135,11 +135,11 @@ def prediction_page(name: str, scales: Sequence[Scale], measured: Sequence[Point
     sending = [scale for scale in scales if scale.messages]
     return render(
         "prediction.html.j2",
-        {PLACE: scale_charts(scales, measured)},
+        {ELEMENT: scale_charts(scales, measured)},
         name=name,
         conclusions=list(conclusions(scales)),
         scales=grid(scale_rows(scales)),
         steps=[(f"{scale.nnodes}x{scale.nproc}, {_sides(scale)}", grid(message_rows(scale))) for scale in sending],
-        place=PLACE,
+        place=ELEMENT,
         note=NOTE,
     )

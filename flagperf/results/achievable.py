@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flagperf.contract.mesh import Mesh
-from flagperf.contract.records import Achievable, ClassShare, Finding, ProbedDevice
+from flagperf.contract.records import NO_TRACE, Achievable, ClassShare, Finding, ProbedDevice
 from flagperf.contract.regular import regular
 from flagperf.contract.trace import Trace, from_json
 from flagperf.predict.times import Figures, figures_of, mesh_of, missing, step_times
@@ -36,7 +36,7 @@ def achievable(
         return None
     figures, sheet = figures_of(config, probe), figures_of(config)
     if trace is None:
-        return Achievable(missing=(*figures.speeds.missing, "a traced step"))
+        return Achievable(missing=(*figures.speeds.missing, NO_TRACE))
     mesh = mesh_of(config)
     allowed = Achievable(
         source=figures.speeds.source,

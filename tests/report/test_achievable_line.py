@@ -41,6 +41,12 @@ ACHIEVED = "5,866 images/s (p_train)"
             "measures peaks and bandwidth. A step of one rank computes 2.5 GFLOP and moves 1.2 GB.",
             id="no figures",
         ),
+        pytest.param(
+            Achievable(missing=("a traced step",)),
+            f"{ACHIEVED}. What 16 A100 allow at most is not known. Missing: a traced step. "
+            "`flagperf predict` with the words of this run traces the step for the next run.",
+            id="no trace",
+        ),
     ],
 )
 def test_line(achievable: Achievable, line: str) -> None:
