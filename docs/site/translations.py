@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-ENGLISH_ONLY = ("CHANGELOG", "CONTRIBUTING", "vendors/")  # for the people who change the project
+ENGLISH_ONLY = ("CHANGELOG", "CONTRIBUTING", "SECURITY", "vendors/")  # for the people who change the project
 CHINESE = "docs/zh/"
 STAMP = re.compile(r"\A<!-- translation of (?P<page>\S+), sha256 (?P<sha256>[0-9a-f]{64}) -->\n")
 GENERATED = re.compile(r"^<!-- (?P<name>\w+) -->\n.*?^<!-- /(?P=name) -->\n", re.MULTILINE | re.DOTALL)
