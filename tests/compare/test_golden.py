@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 from flagperf.compare.golden import STEPS, Check, Curve, Golden, golden_file, identity_of, read
 from flagperf.config.compose import compose
-from flagperf.config.files.search_path import CONF
+from flagperf.config.files.search_path import CONF, VENDORS
 from flagperf.errors import ConfigError
 
 CASES = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
@@ -65,3 +66,11 @@ def test_another_file_is_refused(tmp_path: Path, content: str) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ConfigError, match="this is no file of golden curves"):
         read(path)
+
+
+def test_each_page_of_a_vendor_has_the_command_that_checks_a_chip() -> None:
+    pages = sorted(VENDORS.glob("*/README.md"))
+    commands = {page.parent.name: re.findall(r"^flagperf align (.+)$", page.read_text("utf-8"), re.M) for page in pages}
+    assert {vendor: len(listed) for vendor, listed in commands.items()} == dict.fromkeys(commands, 1)
+    for vendor, (words,) in commands.items():
+        assert compose([*words.split(), "dry_run=true"]).vendor.name == vendor
