@@ -51,6 +51,23 @@ def test_no_page_scrolls_sideways_or_asks_another_host(tab: Page, site: Path, wi
             assert {url.split(":")[0] for url in tab.requests()} <= {"file", "data"}
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_can_be_read(tab: Page, site: Path, dark: bool) -> None:
+    """Contrast of at least 4.5 (WCAG AA) between all text and what it stands on."""
+    contrast = (Path(__file__).parents[1] / "data" / "contrast.js").read_text()
+    for page in kinds_of_pages(site)[:4]:
+        tab.open(page, dark=dark)
+        assert (page.name, tab.evaluate(contrast)) == (page.name, [])
+
+
+@pytest.mark.slow
+def test_pages_are_accessible(tab: Page, site: Path) -> None:
+    """To axe-core."""
+    for page in kinds_of_pages(site):
+        tab.open(page)
+        assert (page.name, tab.inaccessible()) == (page.name, [])
+
+
 def test_plots_are_drawn(tab: Page, site: Path) -> None:
     tab.open(site / "case/resnet50.html")
     assert tab.evaluate("document.querySelectorAll('figure svg circle').length") == 6
