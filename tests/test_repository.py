@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import yaml
@@ -12,6 +13,12 @@ from flagperf import __version__
 
 ROOT = Path(__file__).parents[1]
 MAKEFILE = (ROOT / "Makefile").read_text()
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest collects each folder as a place of modules, so two of one name end the collection of all tests."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert {name for name, count in names.items() if count > 1} == set()
 
 
 def test_make_help_names_the_targets() -> None:

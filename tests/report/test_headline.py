@@ -52,8 +52,8 @@ def a_round(number: int = 1, *, values: Any = None, **changed: Any) -> Result:
                 "VALID",
                 f"Target: {ENDED}",
                 (THROUGHPUT,),
-                f"Not known: time to target ({ENDED}); MFU (no peak for fp32); share of the achievable "
-                "(missing: peak_flops, a traced step); energy (no monitor of the power saw the whole training).",
+                f"Not known: time to target ({ENDED}); MFU (no peak for fp32); share of the achievable; energy (no "
+                "monitor of the power saw the whole training).",
             ),
             id="little known",
         ),
