@@ -19,8 +19,8 @@ from flagperf.contract.perflog import Event
 Tiny = Callable[[str], dict[str, Any]]
 
 BATCH_SIZES = {"resnet50": 32, "bert": 8, "glm": 8, "faster_rcnn": 2}
-QUICK = ("resnet50", "glm")
-SLOW = ("bert", "faster_rcnn")
+QUICK = ("glm",)
+SLOW = ("resnet50", "bert", "faster_rcnn")
 STEPS = {
     "max_steps": 5,
     "log_freq": 1,

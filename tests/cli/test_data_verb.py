@@ -91,6 +91,7 @@ def test_check_counts_what_the_case_requires_and_reads_it(bench: Path, capfd: py
     )
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_check_of_splits_with_different_classes(bench: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for number, name in enumerate(("train/cat/1", "train/dog/2", "val/dog/3")):

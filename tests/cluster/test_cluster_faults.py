@@ -618,6 +618,7 @@ def test_a_port_that_is_taken_after_the_look_is_replaced(lab: TestCluster, tmp_p
     assert_nothing_left(lab)
 
 
+@pytest.mark.slow
 def test_an_outage_that_is_survived_is_told_with_its_length(lab: TestCluster, tmp_path: Path) -> None:
     ssh = cluster_file(lab)["ssh"] | {"keepalive": 0.5, "reconnect": 60.0}
     user, folder = User(lab, tmp_path, steps=True, ssh=ssh), tmp_path / "result/run"

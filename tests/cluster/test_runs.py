@@ -95,9 +95,10 @@ def test_rounds_of_a_sweep(lab: TestCluster, tmp_path: Path) -> None:
         assert [name.startswith("flagperf-once-") for name in made] == [True] + [False] * len(found), made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "runtime",
-    [pytest.param(DOCKER, id="docker", marks=pytest.mark.slow), pytest.param((*PROCESS, OPEN), id="process")],
+    [pytest.param(DOCKER, id="docker"), pytest.param((*PROCESS, OPEN), id="process")],
 )
 def test_strange_characters_in_every_name_and_data_elsewhere_on_one_host(
     lab: TestCluster, tmp_path: Path, runtime: tuple[str, ...]

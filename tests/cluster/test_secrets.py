@@ -15,7 +15,9 @@ PROCESS = ("runtime=process", f"runtime.python={sys.executable}")
 TOKEN, OTHER = "the-launchers-token", "a b'c\"d$(touch hacked)`e`ü\\"
 
 
-@pytest.mark.parametrize("runtime", [DOCKER, PROCESS], ids=["docker", "process"])
+@pytest.mark.parametrize(
+    "runtime", [pytest.param(DOCKER, id="docker"), pytest.param(PROCESS, id="process", marks=pytest.mark.slow)]
+)
 def test_only_the_ranks_see_them_and_nothing_keeps_them(
     lab: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: tuple[str, ...]
 ) -> None:

@@ -30,10 +30,10 @@ def config_of(*overrides: str):
 @pytest.mark.parametrize(
     "overrides",
     [
-        pytest.param((), id="as the case is"),
-        pytest.param((RECOMPUTED,), id="with recomputation"),
+        pytest.param((), id="as the case is", marks=pytest.mark.slow),
+        pytest.param((RECOMPUTED,), id="with recomputation", marks=pytest.mark.slow),
         pytest.param((RECOMPUTED, "checkpoint_keeps=products"), id="kept products"),
-        pytest.param(("oversubscribe=true", "nproc=4"), id="divided over four ranks"),
+        pytest.param(("oversubscribe=true", "nproc=4"), id="divided over four ranks", marks=pytest.mark.slow),
         pytest.param(("oversubscribe=true", "nproc=4", "parallel.mesh.tp=2"), id="with tensor parallelism"),
     ],
 )
@@ -48,6 +48,7 @@ def test_few_blocks_stand_for_all(overrides, monkeypatch):
     assert from_json(to_json(few), "") == few
 
 
+@pytest.mark.slow
 def test_the_more_is_recomputed_the_less_is_held():
     options = [(), (RECOMPUTED, "checkpoint_keeps=products"), (RECOMPUTED,)]
     job = "train_batch_size=8", "oversubscribe=true", "nproc=4", "gradient_accumulation_steps=2"
