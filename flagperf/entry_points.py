@@ -11,5 +11,5 @@ def named(group: str) -> Mapping[str, str]:
     """Name → module, or module:class, of a group, sorted by name. Ours count before those of another package."""
     from importlib.metadata import entry_points  # heavy, and no part of a run on listed hosts
 
-    found = sorted(entry_points(group=group), key=lambda entry: entry.value.startswith("flagperf."))
-    return {entry.name: entry.value for entry in sorted(found, key=lambda entry: entry.name)}
+    points = sorted(entry_points(group=group), key=lambda entry: entry.value.startswith("flagperf."))
+    return {entry.name: entry.value for entry in sorted(points, key=lambda entry: entry.name)}

@@ -15,4 +15,4 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2
 
 def plain(text: str) -> str:
     """The text with each steering character written as its escape, such as \\x1b."""
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], without_logins(text))
+    return _STEERING.sub(lambda match: ascii(match[0])[1:-1], without_logins(text))

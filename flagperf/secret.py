@@ -58,7 +58,7 @@ def shown(value: Any, key: str = "") -> Any:
         return {name: shown(item, f"{key}.{name}") for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(shown(item, key) for item in value)
-    if value is not None and (found := _KEY_END.search(key)) and (found[1] is None or is_secret(found[1])):
+    if value is not None and (match := _KEY_END.search(key)) and (match[1] is None or is_secret(match[1])):
         return HIDDEN
     return without_logins(value) if isinstance(value, str) else value
 
@@ -67,10 +67,10 @@ def quoted(value: Any, key: str = "") -> Any:
     """What a message may quote of a value. Of text that sets a secret variable, all that follows the name is hidden."""
     value = shown(value, key)
     if isinstance(value, str):
-        for found in _SET.finditer(value):
-            variable = found[1] or found[2]
+        for match in _SET.finditer(value):
+            variable = match[1] or match[2]
             if variable is None or is_secret(variable):
-                return value[: found.end()] + HIDDEN
+                return value[: match.end()] + HIDDEN
     return value
 
 
@@ -81,10 +81,10 @@ def without_values(text: str, named: Container[str] = ()) -> str:
         named: variables that are secret whatever their names say.
     """
 
-    def hide(found: re.Match[str]) -> str:
-        name, sign, value = found.groups()
+    def hide(match: re.Match[str]) -> str:
+        name, sign, value = match.groups()
         if not (is_secret(name) or name in named) or value.strip() in _NOTHING:
-            return found[0]
+            return match[0]
         quote = '\\"' if value.startswith("\\") else value[0]
         if quote not in ('\\"', '"', "'"):
             quote = "" if sign == "=" else '"' if sign.startswith('"') else "'"  # a bare * has a meaning in YAML
@@ -110,7 +110,7 @@ class Mask:
         forms = {form for part in parts if len(part) >= SHORTEST for form in _forms(part)}
         self._needles = sorted((form.encode() for form in forms), key=len, reverse=True)
         self._pattern = re.compile(b"|".join([*map(re.escape, self._needles), _LOGIN.encode()]))
-        self.longest = max([1024, *map(len, self._needles)])  # bytes of what is found
+        self.longest = max([1024, *map(len, self._needles)])  # bytes of a secret
 
     def text(self, text: str) -> str:
         """The text with *** in place of what is secret."""
@@ -127,7 +127,7 @@ class Mask:
         if end or len(data) < 2 * self.longest:
             return end
         end = len(data) - self.longest
-        starts = ((found.start() - len("://"), found.end()) for found in self._pattern.finditer(data))
+        starts = ((match.start() - len("://"), match.end()) for match in self._pattern.finditer(data))
         return next((max(start, 0) for start, stop in starts if start < end < stop), end)
 
     def file(self, path: Path) -> None:
@@ -181,8 +181,8 @@ class Masked:
 
 def _passwords(value: str) -> set[str]:
     """The passwords of URLs, as they stand there and as they are meant."""
-    found = {login.partition(":")[2] for login in logins(value)}
-    return found | {unquote(password) for password in found}
+    passwords = {login.partition(":")[2] for login in logins(value)}
+    return passwords | {unquote(password) for password in passwords}
 
 
 def _forms(value: str) -> set[str]:

@@ -67,9 +67,9 @@ def _lost(series: Mapping[str, Sequence[Point]]) -> list[list[Any]]:
 def _number(chart: Mapping[str, str], curve: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, str]:
     """The only point of a curve as text."""
     ((x, y),) = curve["points"]
-    place = dict(more.get("labels", ())).get(x) or number(x)
+    label = dict(more.get("labels", ())).get(x) or number(x)
     marks = [mark["label"] for mark in more.get("marks", ()) if mark["label"]]
-    note = "; ".join([f"{chart['y']} at {chart['x'].partition(',')[0]} {place}", *marks])
+    note = "; ".join([f"{chart['y']} at {chart['x'].partition(',')[0]} {label}", *marks])
     return {"name": curve["name"], "value": number(y), "note": note}
 
 

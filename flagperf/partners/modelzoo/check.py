@@ -74,7 +74,7 @@ def _of_run(entry: Entry, ran: ShortRun, limit: float) -> Iterator[Fault]:
     if ran.log is not None:
         yield from log_faults(ran.log_name, ran.log, int(entry.params["step"]))
     elif ran.status == 0:
-        found = "no file with lines of tcap_dllogger, in the folder and below it"
+        state = "no file with lines of tcap_dllogger, in the folder and below it"
         yield Fault(
-            "the log of the short run", found, "a log as tcap_dllogger writes it", "log with its JSONStreamBackend"
+            "the log of the short run", state, "a log as tcap_dllogger writes it", "log with its JSONStreamBackend"
         )

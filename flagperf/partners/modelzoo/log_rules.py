@@ -27,8 +27,8 @@ def log_faults(file: str, log: Log, steps: int) -> Iterator[Fault]:
     yield from _speed(file, log)
     evaluated = [name for name, metadata in log.metadata.items() if metadata.get("STAGE") in guide.EVALUATION]
     if not evaluated:
-        found = "no metric whose STAGE is VALID"
-        yield Fault(file, found, "an evaluation metric, such as val.acc1", "describe it with metadata(), and log it")
+        state = "no metric whose STAGE is VALID"
+        yield Fault(file, state, "an evaluation metric, such as val.acc1", "describe it with metadata(), and log it")
     for metric in dict.fromkeys([*log.metadata, *log.metrics]):
         yield from _described(file, metric, log.metadata.get(metric))
 

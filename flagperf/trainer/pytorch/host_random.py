@@ -42,8 +42,8 @@ class HostRandom(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if torch.Tag.nondeterministic_seeded not in operator.tags or kwargs.get("generator") is not None:
             return operator(*args, **kwargs)
         name = operator._schema.name.partition("::")[2]
-        if (own := getattr(self, f"_{name}", None)) is not None:
-            return own(*args, **kwargs)
+        if (replacement := getattr(self, f"_{name}", None)) is not None:
+            return replacement(*args, **kwargs)
         return self._on_host(operator, args, kwargs) if name.startswith(DRAWING) else operator(*args, **kwargs)
 
     @contextmanager
@@ -85,7 +85,7 @@ class HostRandom(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _on_host(self, operator: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Any other operator that draws: called with host's tensors, its result brought to where its arguments lie."""
-        tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor)]
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
         device = tensors[0].device if tensors else torch.device(kwargs.get("device") or "cpu")
         given = {key: _on_cpu(value) for key, value in kwargs.items() if key != "pin_memory"}
         with _default_generator(self.generator):

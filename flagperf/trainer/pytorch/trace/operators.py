@@ -68,8 +68,8 @@ def operations(operator: Any, args: Any, kwargs: Any, out: Any) -> float:
     """Floating-point operations of a call: of matrix products, convolutions and attention; others count none."""
     name = name_of(operator)
     if name == "_scaled_dot_product_flash_attention_for_cpu":  # torch's own table has the kernels of devices alone
-        return float(sdpa_flop_count(*(args[place].shape for place in range(3))))  # type: ignore[no-untyped-call]
+        return float(sdpa_flop_count(*(args[index].shape for index in range(3))))  # type: ignore[no-untyped-call]
     if name == "_scaled_dot_product_flash_attention_for_cpu_backward":
-        return float(sdpa_backward_flop_count(*(args[place].shape for place in range(4))))  # type: ignore[no-untyped-call]
+        return float(sdpa_backward_flop_count(*(args[index].shape for index in range(4))))  # type: ignore[no-untyped-call]
     formula = flop_registry.get(operator._overloadpacket)
     return 0.0 if formula is None else float(formula(*args, **kwargs, out_val=out))
