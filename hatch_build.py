@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,11 @@ class CommitHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the file. An editable installation asks git each time, and needs no file."""
-        if version == "editable" or not (Path(self.root) / ".git").exists():
+        if version == "editable":
             return
-        command = ("git", "-C", self.root, "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12")
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
+        commit = runpy.run_path(str(Path(self.root) / "flagperf/cli/commit.py"))["commit"]()
+        if commit:
             file = Path(self.directory) / "commit.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(done.stdout)
+            file.write_text(f"{commit}\n")
             build_data["force_include"][str(file)] = "flagperf/commit.txt"

@@ -1,4 +1,4 @@
-"""The commit of git that the installed flagperf was made from."""
+"""The commit of git that the installed flagperf was made from. Only the standard library: hatch_build.py runs it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ WHOLE = ("broadcast", "reduce", "send", "recv")  # each rank has the whole messa
 
 @dataclass(frozen=True)
 class Group:
-    """The ranks that take part in a collective, of which there are as many on each node."""
+    """The ranks that take part in a collective: the same number on each node."""
 
     ranks: int
     per_node: int

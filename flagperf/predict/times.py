@@ -76,7 +76,7 @@ def job_times(trace: Trace, config: Mapping[str, Any], figures: Figures) -> Step
 
 
 def step_times(trace: Trace, mesh: Mesh, figures: Figures) -> StepTimes:
-    """The least times of a step on a product of which nothing is `missing`."""
+    """The least times of a step on a product that has all figures: `missing` is empty."""
     talk = {True: 0.0, False: 0.0}
     for collective in trace.collectives:
         group = _group(collective, mesh, figures.links)

@@ -48,9 +48,8 @@ class MindSporeDevice(Device):
                 advice="check the driver, the MindSpore build, and that the container is given the devices: "
                 + str(error).strip().splitlines()[0],
             ) from error
-        if (
-            self.kind == "Ascend"
-        ):  # HF32 is Huawei's TF32, and MindSpore's default of convolutions: fp32 means fp32 here
+        if self.kind == "Ascend":
+            # HF32 is Huawei's TF32, and MindSpore's default of convolutions: fp32 means fp32 here.
             precision = device_context.ascend.op_precision
             precision.conv_allow_hf32(settings.precision == "tf32")
             precision.matmul_allow_hf32(settings.precision == "tf32")
